@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fixers.frame.change import Left
+from fixers.frame.change import SkippedPlace
 from fixers.frame.findings import error
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.python import Located, PythonSource
@@ -20,7 +20,7 @@ class Draft:
     check: str
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    left: list[SkippedPlace] = field(default_factory=list)
 
     def warn(self, node: Located, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
         """Report a problem at the node's line."""
@@ -36,7 +36,7 @@ class Draft:
 
     def leave(self, node: Located, reason: str) -> None:
         """Record that the node stays as it is, and why."""
-        self.left.append(Left(self.source.where(node), reason))
+        self.left.append(SkippedPlace(self.source.where(node), reason))
 
     @property
     def rewrite(self) -> Rewrite:

@@ -19,7 +19,7 @@ HALVES = ("torch.bfloat16", "torch.float16", "torch.half")
 FLOATS = ("torch.float32", "torch.float")
 T = TypeVar("T")
 HALF_WORDS = ("bfloat16", "float16", "bf16", "fp16")
-TWINS = {"float32": "float16", "fp32": "fp16"}
+COUNTERPARTS = {"float32": "float16", "fp32": "fp16"}
 WHY = "the dtype must not follow FlashAttention: float32 doubles the memory"
 
 
@@ -69,7 +69,7 @@ def _replace(draft: Draft, off: ast.expr, on: ast.expr) -> None:
     match off, on:
         case ast.Attribute(), _ if source.names.meaning(off) in FLOATS and source.names.meaning(on) in HALVES:
             draft.edits.append(source.replace_attribute(off, "float16", WHY))
-        case ast.Constant(value=str(word)), ast.Constant(value=other) if word in TWINS and other in HALF_WORDS:
-            literal = rewritten_literal(source, off, TWINS[word])
+        case ast.Constant(value=str(word)), ast.Constant(value=other) if word in COUNTERPARTS and other in HALF_WORDS:
+            literal = rewritten_literal(source, off, COUNTERPARTS[word])
             if literal is not None:
                 draft.replace(off, literal, WHY)

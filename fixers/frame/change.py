@@ -34,7 +34,7 @@ class HostChange:
 
 
 @dataclass(frozen=True)
-class Left:
+class SkippedPlace:
     """A place that a fixer would change, and the reason why it stays as it is."""
 
     where: str
@@ -47,7 +47,7 @@ class Plan:
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[SkippedPlace, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -49,10 +49,10 @@ def _paired(keys: set[bytes], lines: bytes) -> set[bytes]:
     for pattern in (READ, READ_BY_GETATTR):
         for owner, name in pattern.findall(lines):
             owners.setdefault(name, set()).add(owner)
-    return {key for key in keys if owners.get(key) and owners[key] <= owners.get(_twin(key), set())}
+    return {key for key in keys if owners.get(key) and owners[key] <= owners.get(_counterpart(key), set())}
 
 
-def _twin(key: bytes) -> bytes:
+def _counterpart(key: bytes) -> bytes:
     return key.replace(b"pure_bf16", FP16).replace(BF16, FP16)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from fixers.frame.change import Left
+from fixers.frame.change import SkippedPlace
 from fixers.frame.target import Target
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
@@ -20,7 +20,7 @@ class Rewrite:
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[SkippedPlace, ...] = ()
 
 
 NOTHING = Rewrite()

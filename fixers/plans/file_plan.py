@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fixers.frame.change import FileChange, Left
+from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
 from fixers.frame.source_fixer import Rewrite, SourceFixer
@@ -30,7 +30,7 @@ class FileOutcome:
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[SkippedPlace, ...] = ()
 
 
 class Refused(Exception):
@@ -49,7 +49,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome()
     if outside := judge_scope(path, data, target):
         asks = holds_any(data, PRECISION_WORDS)
-        return FileOutcome(left=(Left(path, outside),) if asks else ())
+        return FileOutcome(left=(SkippedPlace(path, outside),) if asks else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
@@ -72,10 +72,10 @@ def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
 
 def _compose(
     source: Source, fixers: Sequence[SourceFixer], target: Target
-) -> tuple[Source, FileChange | None, tuple[Finding, ...], tuple[Left, ...]]:
+) -> tuple[Source, FileChange | None, tuple[Finding, ...], tuple[SkippedPlace, ...]]:
     before = source.data
     findings: list[Finding] = []
-    left: dict[Left, None] = {}
+    left: dict[SkippedPlace, None] = {}
     acted: dict[str, int] = {}
     why: list[str] = []
     for fixer in fixers:

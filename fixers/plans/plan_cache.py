@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from fixers.frame.change import FileChange, Left
+from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
@@ -45,7 +45,7 @@ class StoredOutcome:
     fixers: dict[str, int] = field(default_factory=dict)
     why: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[SkippedPlace, ...] = ()
 
 
 @dataclass

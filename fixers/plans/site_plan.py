@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fixers.frame.change import FileChange, HostChange, Left, Plan
+from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Fixer, Site
@@ -103,7 +103,7 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
 def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Plan:
     changes: list[FileChange] = []
     findings: list[Finding] = []
-    left: list[Left] = []
+    left: list[SkippedPlace] = []
     for outcome in _outcomes(site, fixers, target):
         findings += outcome.findings
         left += outcome.left

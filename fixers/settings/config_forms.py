@@ -10,6 +10,7 @@ from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.precision_words import (
     ATTENTION,
+    COUNTERPARTS,
     FLASH_SWITCH,
     FLASH_VALUE,
     FULL,
@@ -18,22 +19,21 @@ from fixers.settings.precision_words import (
     LIKE_BF16,
     MEANS_PRECISION,
     NEEDS_FLASH,
+    NO_COUNTERPART,
+    NO_COUNTERPART_WORDS,
     NO_FLASH_SWITCH,
-    NO_TWIN,
-    NO_TWIN_WORDS,
-    TWINS,
     WHY_FLASH,
     WHY_PACKING,
     WHY_RANGE,
     WHY_TF32,
     as_false,
     as_true,
+    counterpart_of,
     fp16_name,
     is_false,
     is_true,
     option,
     renamed,
-    twin_of,
 )
 from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
@@ -126,21 +126,21 @@ class Settings:
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
         """Replace `precision: bf16` and `precision: {training: bf16}`, but not tables that map dtypes to dtypes."""
         parent = within.rpartition(".")[2]
-        if MEANS_PRECISION.fullmatch(parent) and name not in TWINS and not MEANS_PRECISION.fullmatch(name):
+        if MEANS_PRECISION.fullmatch(parent) and name not in COUNTERPARTS and not MEANS_PRECISION.fullmatch(name):
             name = parent
         name = f"trainer.{name}" if ".trainer" in within else name
-        if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
-            self.found.refuse(value.place.start, NO_TWIN_WORDS, "precision: 16-mixed")
+        if value.text in NO_COUNTERPART and MEANS_PRECISION.fullmatch(name):
+            self.found.refuse(value.place.start, NO_COUNTERPART_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
             self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
-        twin = twin_of(name, value.text)
-        if twin is None:
+        counterpart = counterpart_of(name, value.text)
+        if counterpart is None:
             return
-        wide = twin in FULL.values()
+        wide = counterpart in FULL.values()
         selected = BF16Value(option_name(name), value.text, self.found.path, wide=wide, plain=not value.style)
-        spelling = self.own.consumers.resolve(selected, twin)
+        spelling = self.own.consumers.resolve(selected, counterpart)
         if spelling.refused is not None:
-            self.warn(value, *refusal_of(value.text, spelling.refused, twin))
+            self.warn(value, *refusal_of(value.text, spelling.refused, counterpart))
         else:
             self.replace(value, spelling.word, WHY_RANGE if wide else NO_BFLOAT16)
 
@@ -148,12 +148,12 @@ class Settings:
         if not is_true(value.text) and value.text not in ("auto", "full"):
             return
         wanted = fp16_name(key.text)
-        twin = siblings.get(wanted)
-        if isinstance(twin, Scalar):
+        counterpart = siblings.get(wanted)
+        if isinstance(counterpart, Scalar):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
-            if not is_true(twin.text):
-                self.replace(twin, as_true(twin.text), NO_BFLOAT16)
-        elif twin is not None:
+            if not is_true(counterpart.text):
+                self.replace(counterpart, as_true(counterpart.text), NO_BFLOAT16)
+        elif counterpart is not None:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         elif key.text in self.own.keys:
             return
@@ -209,11 +209,15 @@ class Settings:
         if other is None:
             self._insert_block(siblings, enabled.text == "auto")
         elif isinstance(other, Mapping):
-            twin = other.get("enabled")
-            if enabled.text == "auto" and isinstance(twin, Scalar) and (twin.text == "auto" or is_true(twin.text)):
+            counterpart = other.get("enabled")
+            if (
+                enabled.text == "auto"
+                and isinstance(counterpart, Scalar)
+                and (counterpart.text == "auto" or is_true(counterpart.text))
+            ):
                 return
-            if isinstance(twin, Scalar) and not is_true(twin.text):
-                self._set(twin, "true")
+            if isinstance(counterpart, Scalar) and not is_true(counterpart.text):
+                self._set(counterpart, "true")
         self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
-from fixers.settings.launch_options import Given, Piece, assignments_of, options_of
+from fixers.settings.launch_options import CommandOption, TextRange, assignments_of, options_of
 from fixers.settings.precision_words import (
     ATTENTION,
+    COUNTERPARTS,
     FLASH_SWITCH,
     FLASH_VALUE,
     FULL,
@@ -20,21 +21,20 @@ from fixers.settings.precision_words import (
     LIKE_BF16,
     MEANS_PRECISION,
     NEEDS_FLASH,
+    NO_COUNTERPART,
+    NO_COUNTERPART_WORDS,
     NO_FLASH_SWITCH,
-    NO_TWIN,
-    NO_TWIN_WORDS,
-    TWINS,
     WHY_FLASH,
     WHY_PACKING,
     WHY_RANGE,
     WHY_TF32,
     as_false,
     as_true,
+    counterpart_of,
     fp16_name,
     is_false,
     is_true,
     renamed,
-    twin_of,
 )
 from fixers.settings.refusals import refusal_of
 from fixers.settings.text_arguments import holds_arguments, text_of
@@ -74,7 +74,7 @@ class Launch:
     def data(self) -> bytes:
         return self.found.data
 
-    def replace(self, piece: Piece, text: str, why: str) -> None:
+    def replace(self, piece: TextRange, text: str, why: str) -> None:
         if self.data[piece.start : piece.end] != text.encode():
             self.found.put(piece.start, piece.end, text.encode(), why)
 
@@ -113,7 +113,7 @@ class Launch:
         match [word.text for word in words[:3]]:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
-                    if word.text in TWINS:
+                    if word.text in COUNTERPARTS:
                         self.found.warn(word.start, f"the loop sets {name} to {word.text}; {NO_BFLOAT16}")
 
     def judge_inner(self, inside: tuple[int, int]) -> None:
@@ -135,7 +135,7 @@ class Launch:
             if any(flash_goes) and each.value and NEEDS_FLASH.fullmatch(each.name) and is_true(each.value.text or ""):
                 self.replace(each.value, as_false(each.value.text or ""), WHY_PACKING)
 
-    def judge_option(self, each: Given, given: Sequence[Given]) -> bool:
+    def judge_option(self, each: CommandOption, given: Sequence[CommandOption]) -> bool:
         """Add the edits for the option. Returns True if the edit removes FlashAttention."""
         value = each.value.text if each.value else None
         if LIKE_BF16.fullmatch(each.name):
@@ -152,41 +152,41 @@ class Launch:
             self.follow(each.name, each.value)
         return False
 
-    def judge_value(self, each: Given, piece: Piece, value: str) -> None:
-        if value in NO_TWIN and MEANS_PRECISION.fullmatch(each.name):
-            self.found.refuse(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
-        twin = twin_of(each.name, value)
-        if twin is not None:
-            wide = twin in FULL.values()
-            word = self.spelled(each.name, piece, value, twin, wide=wide)
+    def judge_value(self, each: CommandOption, piece: TextRange, value: str) -> None:
+        if value in NO_COUNTERPART and MEANS_PRECISION.fullmatch(each.name):
+            self.found.refuse(piece.start, NO_COUNTERPART_WORDS, f"{each.name}=16-mixed")
+        counterpart = counterpart_of(each.name, value)
+        if counterpart is not None:
+            wide = counterpart in FULL.values()
+            word = self.spelled(each.name, piece, value, counterpart, wide=wide)
             if word is not None:
                 self.replace(piece, word, WHY_RANGE if wide else NO_BFLOAT16)
 
-    def spelled(self, name: str, piece: Piece, value: str, twin: str, *, wide: bool = False) -> str | None:
+    def spelled(self, name: str, piece: TextRange, value: str, counterpart: str, *, wide: bool = False) -> str | None:
         """Return the word that the project's readers of the option accept; None, with a warning, if one refuses it."""
         if piece.start < self.launcher_end:
-            return twin
+            return counterpart
         selected = BF16Value(option_name(name), value, self.found.path, self.program, wide)
-        spelling = self.own.consumers.resolve(selected, twin)
+        spelling = self.own.consumers.resolve(selected, counterpart)
         if spelling.refused is None:
             return spelling.word
-        self.found.warn(piece.start, *refusal_of(value, spelling.refused, twin))
+        self.found.warn(piece.start, *refusal_of(value, spelling.refused, counterpart))
         return None
 
     # complex: each launcher spells the option in its own way
-    def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
+    def judge_bf16(self, each: CommandOption, given: Sequence[CommandOption]) -> None:
         value = each.value.text if each.value else "True"
         if value is not None and not is_true(value) and value not in ("auto", "full"):
             return
-        twin = next((other for other in given if other.name == fp16_name(each.name)), None)
-        if twin is None and each.name in self.own.keys and not each.flag.raw.startswith("-"):
+        counterpart = next((other for other in given if other.name == fp16_name(each.name)), None)
+        if counterpart is None and each.name in self.own.keys and not each.flag.raw.startswith("-"):
             return
-        if twin is None:
+        if counterpart is None:
             self.rename_bf16(each)
-        elif each.value and twin.value and value is not None and twin.value.text is not None:
+        elif each.value and counterpart.value and value is not None and counterpart.value.text is not None:
             self.replace(each.value, as_false(value), NO_BFLOAT16)
-            if not is_true(twin.value.text):
-                self.replace(twin.value, as_true(twin.value.text), NO_BFLOAT16)
+            if not is_true(counterpart.value.text):
+                self.replace(counterpart.value, as_true(counterpart.value.text), NO_BFLOAT16)
         else:
             self.found.warn(
                 each.flag.start,
@@ -194,7 +194,7 @@ class Launch:
                 "keep --fp16",
             )
 
-    def rename_bf16(self, each: Given) -> None:
+    def rename_bf16(self, each: CommandOption) -> None:
         spelling = self.own.resolve_switch(option_name(each.name), option_name(fp16_name(each.name)))
         if spelling.refused is not None:
             self.found.warn(each.flag.start, *refusal_of(each.flag.raw, spelling.refused, spelling.word))
@@ -207,21 +207,21 @@ class Launch:
         if each.value and each.value.text in ("auto", "full"):
             self.replace(each.value, "true", NO_BFLOAT16)
 
-    def judge_tf32(self, each: Given) -> None:
+    def judge_tf32(self, each: CommandOption) -> None:
         if each.value is None:
             message = "--tf32 needs a card of compute capability 8.0; Trainer rejects it on this card"
             self.found.warn(each.flag.start, message, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
 
-    def judge_no_flash(self, each: Given) -> bool:
+    def judge_no_flash(self, each: CommandOption) -> bool:
         """Set `--disable_flash_attn2 False` to True."""
         if each.value is None or not is_false(each.value.text or ""):
             return False
         self.replace(each.value, as_true(each.value.text or ""), WHY_FLASH)
         return True
 
-    def judge_attention(self, each: Given) -> bool:
+    def judge_attention(self, each: CommandOption) -> bool:
         value = each.value.text if each.value else None
         if each.value and value and FLASH_VALUE.fullmatch(value):
             self.replace(each.value, "sdpa", WHY_FLASH)
@@ -236,7 +236,7 @@ class Launch:
             self.found.warn(each.flag.start, f"{each.flag.raw} selects FlashAttention, which does not run on this card")
         return False
 
-    def follow(self, option: str, piece: Piece) -> None:
+    def follow(self, option: str, piece: TextRange) -> None:
         """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
         found = VARIABLE.fullmatch(piece.raw)
         if found is None:
@@ -244,17 +244,17 @@ class Launch:
         self.linked[found[1] or found[3] or found[4]] = option
         self.judge_default(option, piece, found)
 
-    def judge_default(self, option: str, piece: Piece, found: re.Match[str]) -> None:
-        if found[2] in TWINS:
+    def judge_default(self, option: str, piece: TextRange, found: re.Match[str]) -> None:
+        if found[2] in COUNTERPARTS:
             self.judge_word(option, _default(piece, found), found[2])
 
-    def judge_word(self, option: str, piece: Piece, word: str) -> None:
+    def judge_word(self, option: str, piece: TextRange, word: str) -> None:
         """Replace a word that a variable holds for the option."""
-        spelled = self.spelled(option, piece, word, TWINS[word])
+        spelled = self.spelled(option, piece, word, COUNTERPARTS[word])
         if spelled is not None:
             self.replace(piece, spelled, NO_BFLOAT16)
 
-    def follow_attention(self, piece: Piece | None) -> None:
+    def follow_attention(self, piece: TextRange | None) -> None:
         """If the value of an attention option is a variable, edit its default and record its name."""
         found = VARIABLE.fullmatch(piece.raw) if piece else None
         if piece is None or found is None:
@@ -263,7 +263,7 @@ class Launch:
         if found[2] and FLASH_VALUE.fullmatch(found[2]):
             self.replace(_default(piece, found), "sdpa", WHY_FLASH)
 
-    def judge_attention_variable(self, name: str, value: Piece) -> None:
+    def judge_attention_variable(self, name: str, value: TextRange) -> None:
         """Edit `ATTN_IMPLEMENTATION=flash_attention_2`, `USE_FLASH_ATTN=1`, and variables of attention options."""
         called, text = name.lower(), value.text or ""
         if BUILDS.match(called):
@@ -279,21 +279,21 @@ class Launch:
         elif NO_FLASH_SWITCH.fullmatch(called) and is_false(text):
             self.replace(value, as_true(text), WHY_FLASH)
 
-    def judge_variable(self, name: str, value: Piece) -> None:
+    def judge_variable(self, name: str, value: TextRange) -> None:
         self.judge_attention_variable(name, value)
         known = name in PRECISION_VARIABLES or name in self.linked
         found = VARIABLE.fullmatch(value.raw)
         if known and found:
             self.judge_default(self.linked.get(name, name), value, found)
-        elif value.text in NO_TWIN and known:
-            self.found.refuse(value.start, NO_TWIN_WORDS)
-        elif value.text in TWINS and known:
+        elif value.text in NO_COUNTERPART and known:
+            self.found.refuse(value.start, NO_COUNTERPART_WORDS)
+        elif value.text in COUNTERPARTS and known:
             self.judge_word(self.linked.get(name, name), value, value.text or "")
-        elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
+        elif value.text in COUNTERPARTS and MEANS_PRECISION.fullmatch(name):
             self.found.warn(value.start, f"{name} is {value.text}, and its purpose is unknown", f"{name}=fp16")
 
 
-def _default(piece: Piece, found: re.Match[str]) -> Piece:
+def _default(piece: TextRange, found: re.Match[str]) -> TextRange:
     """Return the default in `${NAME:-default}`."""
     start = piece.start + found.start(2)
-    return Piece(start, start + len(found[2]), found[2], found[2])
+    return TextRange(start, start + len(found[2]), found[2], found[2])

@@ -23,7 +23,7 @@ FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextRange:
     """The range and text of a value in an argument; `text` is None if the shell expands part of it."""
 
     start: int
@@ -33,15 +33,15 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Given:
+class CommandOption:
     """One option of a command: its name as spelled in configs, the flag's range, and its value if it has one."""
 
     name: str
-    flag: Piece
-    value: Piece | None
+    flag: TextRange
+    value: TextRange | None
 
 
-def options_of(words: Sequence[Word]) -> Iterator[Given]:
+def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
     """Yield flags with the following word if it is their value, `--name=value`, and Hydra's `name=value`."""
     for at, word in enumerate(words):
         body = word.body or word.inside
@@ -53,9 +53,9 @@ def options_of(words: Sequence[Word]) -> Iterator[Given]:
         if found and (found[1] or not found[2].isupper()):
             yield _override(start, end, raw, word.text, found)
         elif FLAG.fullmatch(raw):
-            flag = Piece(start, end, raw, raw)
+            flag = TextRange(start, end, raw, raw)
             value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
-            yield Given(option(raw), flag, piece_of(value) if value and _takes(raw, value) else None)
+            yield CommandOption(option(raw), flag, piece_of(value) if value and _takes(raw, value) else None)
 
 
 def _takes(flag: str, value: Word) -> bool:
@@ -68,11 +68,11 @@ def _takes(flag: str, value: Word) -> bool:
     return value.text is None or text in truths or bool(FLASH_VALUE.fullmatch(text))
 
 
-def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> Given:
+def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> CommandOption:
     quote, inner = unquoted(found[3])
     exact = inner if text is not None and text.endswith(f"={inner}") else None
-    flag = Piece(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
-    return Given(option(found[2]), flag, Piece(start + found.start(3) + quote, end - quote, exact, inner))
+    flag = TextRange(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
+    return CommandOption(option(found[2]), flag, TextRange(start + found.start(3) + quote, end - quote, exact, inner))
 
 
 def unquoted(value: str) -> tuple[int, str]:
@@ -81,13 +81,13 @@ def unquoted(value: str) -> tuple[int, str]:
     return (1, value[1:-1]) if quoted else (0, value)
 
 
-def piece_of(word: Word) -> Piece:
+def piece_of(word: Word) -> TextRange:
     """Return the word as a value, without quotes around the whole word."""
     start, end = word.body or word.inside or (word.start, word.end)
-    return Piece(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
+    return TextRange(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
 
 
-def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
+def assignments_of(command: Command) -> Iterator[tuple[str, TextRange]]:
     """Yield the variables that a command sets: assignments, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
     for assignment in command.assignments:
         if not assignment.items or assignment.value.text is not None:
@@ -99,4 +99,4 @@ def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
             quote, inner = unquoted(found[2])
             start = body[0] + found.start(2) + quote
             exact = inner if not set(inner) & set("$`\\") else None
-            yield found[1], Piece(start, start + len(inner), exact, inner)
+            yield found[1], TextRange(start, start + len(inner), exact, inner)

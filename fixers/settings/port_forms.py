@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from fixers.frame.source_fixer import Rewrite
-from fixers.settings.launch_options import Given, options_of
+from fixers.settings.launch_options import CommandOption, options_of
 from fixers.settings.precision_words import is_false
 from fixers.sources.nodes import Mapping, Node, Scalar, walk
 from fixers.sources.splice import Edit
@@ -91,13 +91,13 @@ def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
     return Edit(launch.end, b"", text.encode("latin-1"), WHY)
 
 
-def _starts_several(each: Given) -> bool:
+def _starts_several(each: CommandOption) -> bool:
     value = each.value.text if each.value else None
     if each.name in SEVERAL:
         return value is None or not is_false(value)
     return each.name == "num_processes" and value is not None and value.isdigit() and int(value) > 1
 
 
-def _says_several_machines(each: Given) -> bool:
+def _says_several_machines(each: CommandOption) -> bool:
     value = each.value.text if each.value else None
     return each.name in MACHINES and not (each.name in ("num_machines", "nnodes") and value == "1")

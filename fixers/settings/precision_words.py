@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-TWINS = {
+COUNTERPARTS = {
     "bfloat16": "float16",
     "torch.bfloat16": "torch.float16",
     "bf16": "fp16",
@@ -15,8 +15,8 @@ TWINS = {
 }
 """Lightning's bf16-true trains half weights; its 16-true cannot, because float16 needs float32 weights and a scale."""
 FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
-NO_TWIN = ("bf16_true",)
-NO_TWIN_WORDS = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
+NO_COUNTERPART = ("bf16_true",)
+NO_COUNTERPART_WORDS = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
@@ -58,7 +58,7 @@ def option(word: str) -> str:
     return word.lstrip("-+").replace("-", "_")
 
 
-def twin_of(name: str, value: str) -> str | None:
+def counterpart_of(name: str, value: str) -> str | None:
     """Return the replacement for `value` if `name` selects a precision; None if the value stays."""
     if NEEDS_RANGE.fullmatch(name):
         return FULL.get(value)
@@ -68,7 +68,7 @@ def twin_of(name: str, value: str) -> str | None:
         return "float16"
     if value == "bf16" and "trainer" in re.split(r"[./]", name):
         return "16"
-    return TWINS.get(value)
+    return COUNTERPARTS.get(value)
 
 
 NO_TO_YES = {"false": "true", "no": "yes", "off": "on", "0": "1"}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from fixers.frame.change import FileChange, Left, Plan
+from fixers.frame.change import FileChange, Plan, SkippedPlace
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import count
 
@@ -28,7 +28,7 @@ def summarise(plan: Plan, *, done: bool) -> Rows:
     return tuple((label, text) for label, text in rows if text)
 
 
-def list_left(left: Sequence[Left]) -> Rows:
+def list_left(left: Sequence[SkippedPlace]) -> Rows:
     """Return one row for each place that is left alone, in the order of the reasons."""
     return tuple((each.reason, each.where) for each in sorted(left, key=lambda one: (one.reason, one.where)))
 
@@ -71,7 +71,7 @@ def _changes(plan: Plan) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def _left(left: Sequence[Left]) -> str:
+def _left(left: Sequence[SkippedPlace]) -> str:
     return _ranked(Counter(each.reason for each in left), "; ")
 
 

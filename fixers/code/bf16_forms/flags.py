@@ -19,8 +19,8 @@ from fixers.sources.readers.consumers import Consumers
 from fixers.sources.readers.reader import Fields
 from remote.protocol.findings import Severity
 
-TWINS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
-ASKED = frozenset({*TWINS, "tf32"})
+COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
+ASKED = frozenset({*COUNTERPARTS, "tf32"})
 TAKES_FLAGS = re.compile(r".*(?:Arguments|Args|Config|Trainer|Settings|Plugin)$|dict$|update$|replace$")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
@@ -68,16 +68,16 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
         draft.warn(call, *refusal_of("bf16=True", refused, "fp16"))
         return
     if not _takes_flags(draft, call, flags):
-        if any(constant_of(flags[name].value) is True for name in TWINS if name in flags):
+        if any(constant_of(flags[name].value) is True for name in COUNTERPARTS if name in flags):
             draft.warn(call, "bf16=True is passed to a class or function of the project; this card needs float16")
         return
-    for flag, twin in TWINS.items():
-        _flip(draft, flags, flag, twin, variables=True)
+    for flag, counterpart in COUNTERPARTS.items():
+        _flip(draft, flags, flag, counterpart, variables=True)
     _turn_off_tf32(draft, flags)
-    _add_twin(draft, call, flags)
+    _add_counterpart(draft, call, flags)
 
 
-def _add_twin(draft: Draft, call: ast.Call, flags: Flags) -> None:
+def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
     """Add an `fp16=` to a lone `bf16=<test of the card>`, which would leave this card without mixed precision."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
@@ -110,8 +110,8 @@ def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: F
     fields = consumers.class_named(tail_of(call))
     if fields is None:
         return None
-    enabled = [flag for flag in TWINS if flag in flags and constant_of(flags[flag].value) not in OFF]
-    return fields if any(not consumers.declares(fields, TWINS[flag]) for flag in enabled) else None
+    enabled = [flag for flag in COUNTERPARTS if flag in flags and constant_of(flags[flag].value) not in OFF]
+    return fields if any(not consumers.declares(fields, COUNTERPARTS[flag]) for flag in enabled) else None
 
 
 def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
@@ -124,7 +124,7 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
     accepted = _parameters_of(draft.source, tail)
     if accepted is None:
         return TAKES_FLAGS.match(tail) is not None
-    return all(twin in accepted for flag, twin in TWINS.items() if flag in flags)
+    return all(counterpart in accepted for flag, counterpart in COUNTERPARTS.items() if flag in flags)
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
@@ -138,7 +138,7 @@ def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
     return {source.segment(each.target) for each in own.body if isinstance(each, ast.AnnAssign)}
 
 
-def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) -> None:
+def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables: bool) -> None:
     given = flags.get(flag)
     if given is None or constant_of(given.value) in OFF or tests_card(draft.source, given.value):
         return
@@ -147,13 +147,13 @@ def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) 
         return
     if is_gated(draft.source, given.value):
         return
-    other = flags.get(twin)
+    other = flags.get(counterpart)
     if isinstance(given.value, ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
         if other is None:
-            draft.warn(given.value, f"{flag} depends on a dtype, and {twin} is not set if that dtype is float16")
+            draft.warn(given.value, f"{flag} depends on a dtype, and {counterpart} is not set if that dtype is float16")
         return
     if other is None:
-        given.rename(twin)
+        given.rename(counterpart)
     elif constant_of(other.value) in OFF:
         _set(draft, other.value, draft.source.segment(given.value))
         _set(draft, given.value, "False")
@@ -199,8 +199,8 @@ def _judge_dict(draft: Draft, node: ast.Dict) -> None:
     if isinstance(block := flags.get("bf16"), Flag) and isinstance(block.value, ast.Dict):
         _flip_deepspeed(draft, flags, block.value)
         return
-    for flag, twin in TWINS.items():
-        _flip(draft, flags, flag, twin, variables=False)
+    for flag, counterpart in COUNTERPARTS.items():
+        _flip(draft, flags, flag, counterpart, variables=False)
     _turn_off_tf32(draft, flags)
 
 
@@ -267,16 +267,16 @@ def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
     if constant_of(node.value) is not True or len(node.targets) != 1:
         return
     target = node.targets[0]
-    if isinstance(target, ast.Attribute) and target.attr in TWINS:
+    if isinstance(target, ast.Attribute) and target.attr in COUNTERPARTS:
         _flip_attribute(draft, node, target)
     elif (
         isinstance(target, ast.Subscript)
-        and constant_of(target.slice) in TWINS
+        and constant_of(target.slice) in COUNTERPARTS
         and not is_gated(draft.source, node.value)
     ):
         key = target.slice
         assert isinstance(key, ast.Constant)
-        _key_renamer(draft, key)(TWINS[str(key.value)])
+        _key_renamer(draft, key)(COUNTERPARTS[str(key.value)])
     elif isinstance(target, ast.Attribute) and target.attr == "allow_tf32":
         message = "this card has no TF32; the switch has no effect"
         draft.warn(node, message, severity=Severity.INFO)
@@ -285,13 +285,15 @@ def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
 def _flip_attribute(draft: Draft, node: ast.Assign, target: ast.Attribute) -> None:
     if is_gated(draft.source, node.value):
         return
-    twin = TWINS[target.attr]
+    counterpart = COUNTERPARTS[target.attr]
     owner = draft.source.segment(target.value)
     for other in draft.source.names.of_type(ast.Assign):
         match other.targets:
-            case [ast.Attribute() as beside] if beside.attr == twin and draft.source.segment(beside.value) == owner:
+            case [ast.Attribute() as beside] if (
+                beside.attr == counterpart and draft.source.segment(beside.value) == owner
+            ):
                 if constant_of(other.value) is False:
                     _set(draft, other.value, "True")
                 _set(draft, node.value, "False")
                 return
-    draft.edits.append(draft.source.replace_attribute(target, twin, NO_BFLOAT16))
+    draft.edits.append(draft.source.replace_attribute(target, counterpart, NO_BFLOAT16))

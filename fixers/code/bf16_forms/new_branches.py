@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from fixers.settings.precision_words import TWINS
+from fixers.settings.precision_words import COUNTERPARTS
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.python import PythonSource
 from fixers.sources.splice import newline_of
@@ -21,13 +21,13 @@ class Insertion:
 
 def new_branch(source: PythonSource, branch: ast.If) -> Insertion | None:
     """Return `elif x == "fp16": ...` after the branch."""
-    return _after(source, branch.body[0], f"elif {_twin_text(source, branch.test)}:", branch.col_offset)
+    return _after(source, branch.body[0], f"elif {_counterpart_text(source, branch.test)}:", branch.col_offset)
 
 
 def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
     """Return `case "fp16": ...` after the case."""
     guard = f" if {source.segment(case.guard)}" if case.guard is not None else ""
-    pattern = _twin_text(source, case.pattern)
+    pattern = _counterpart_text(source, case.pattern)
     start = source.span(case.pattern)[0]
     line = source.text[source.text.rfind(b"\n", 0, start) + 1 : start]
     return _after(source, case.body[0], f"case {pattern}{guard}:", len(line) - len(line.lstrip()))
@@ -35,7 +35,7 @@ def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
 
 def new_choice(source: PythonSource, choice: ast.IfExp) -> Insertion:
     """Return `torch.float16 if x == "fp16" else` before the alternative."""
-    text = f"{_twin_text(source, choice.body)} if {_twin_text(source, choice.test)} else "
+    text = f"{_counterpart_text(source, choice.body)} if {_counterpart_text(source, choice.test)} else "
     return Insertion(source.span(choice.orelse)[0], text)
 
 
@@ -55,15 +55,15 @@ def _after(source: PythonSource, statement: ast.stmt, head: str, column: int) ->
     gap = " " if before.strip() else newline + before.decode()
     if margin.strip():
         return None
-    return Insertion(stop, f"{newline}{margin}{head}{gap}{_twin_text(source, statement)}")
+    return Insertion(stop, f"{newline}{margin}{head}{gap}{_counterpart_text(source, statement)}")
 
 
-def _twin_text(source: PythonSource, node: ast.expr | ast.stmt | ast.pattern) -> str:
+def _counterpart_text(source: PythonSource, node: ast.expr | ast.stmt | ast.pattern) -> str:
     """Return the node's text with float16 for bfloat16."""
     start = source.span(node)[0]
     text = source.text[start : source.span(node)[1]]
     for each in sorted(ast.walk(node), key=_position, reverse=True):
-        replacement = _twin_of(source, each)
+        replacement = _counterpart_of(source, each)
         if replacement is not None:
             assert isinstance(each, ast.expr)
             first, last = source.span(each)
@@ -75,10 +75,10 @@ def _position(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
-def _twin_of(source: PythonSource, node: ast.AST) -> str | None:
+def _counterpart_of(source: PythonSource, node: ast.AST) -> str | None:
     match node:
-        case ast.Constant(value=str(word)) if word in TWINS:
-            return rewritten_literal(source, node, TWINS[word])
+        case ast.Constant(value=str(word)) if word in COUNTERPARTS:
+            return rewritten_literal(source, node, COUNTERPARTS[word])
         case ast.Attribute(attr="bfloat16", value=owner):
             return f"{source.segment(owner)}.float16"
         case ast.Name(id="bfloat16"):

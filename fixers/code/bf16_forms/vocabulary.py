@@ -8,7 +8,7 @@ import re
 from fixers.code.bf16_forms.lightning import TRUE_WORD
 from fixers.code.bf16_forms.new_branches import Insertion, new_branch, new_case, new_choice
 from fixers.code.draft import Draft
-from fixers.settings.precision_words import IS_BF16, TWINS, fp16_name, option
+from fixers.settings.precision_words import COUNTERPARTS, IS_BF16, fp16_name, option
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
@@ -36,9 +36,9 @@ def find_vocabulary(draft: Draft, consumers: Consumers) -> None:
         for word in _missing(found.reader, consumers):
             if found.spot is None or is_gated(draft.source, found.spot):
                 break
-            twin = TWINS[word] if isinstance(found.spot, (ast.Constant, ast.Dict)) else ""
-            if (id(found.spot), twin) not in extended:
-                extended.add((id(found.spot), twin))
+            counterpart = COUNTERPARTS[word] if isinstance(found.spot, (ast.Constant, ast.Dict)) else ""
+            if (id(found.spot), counterpart) not in extended:
+                extended.add((id(found.spot), counterpart))
                 _add_spelling(draft, found.spot, word)
 
 
@@ -56,9 +56,9 @@ def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> Non
     for word in call.args:
         flag = constant_of(word)
         if isinstance(flag, str) and flag.startswith("--") and IS_BF16.fullmatch(option(flag)):
-            twin = fp16_name(flag)
-            written = isinstance(word, ast.Constant) and rewritten_literal(draft.source, word, twin)
-            if twin not in known and written:
+            counterpart = fp16_name(flag)
+            written = isinstance(word, ast.Constant) and rewritten_literal(draft.source, word, counterpart)
+            if counterpart not in known and written:
                 draft.edits.append(draft.source.insert(draft.source.span(word)[1], f", {written}", WHY_FLAG))
 
 
@@ -66,7 +66,7 @@ def _missing(reader: Reader, consumers: Consumers) -> list[str]:
     """Return the bfloat16 words of the reader whose float16 word it has to accept, but does not."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
-    words = [word for word in reader.words if word in TWINS and (reader.display or word != TRUE_WORD)]
+    words = [word for word in reader.words if word in COUNTERPARTS and (reader.display or word != TRUE_WORD)]
     return [word for word in words if _is_missing(reader, word, consumers)]
 
 
@@ -74,7 +74,7 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
     for value in _selections_of(reader, word, consumers):
         if reader not in consumers.of(value):
             continue
-        spelling = consumers.resolve(value, TWINS[word])
+        spelling = consumers.resolve(value, COUNTERPARTS[word])
         if spelling.refused == reader or (spelling.refused is None and not reader.accepts(spelling.word)):
             return True
     return False
@@ -108,7 +108,7 @@ def _insertion(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str
         case ast.Dict():
             return _new_row(draft, spot, word)
         case ast.Constant():
-            written = rewritten_literal(source, spot, TWINS[word])
+            written = rewritten_literal(source, spot, COUNTERPARTS[word])
             return Insertion(source.span(spot)[1], f", {written}") if written else None
     return None
 
@@ -117,16 +117,16 @@ def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
     """Return a row for float16 before the row for bfloat16."""
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == word:
-            written, dtype = rewritten_literal(draft.source, key, TWINS[word]), _twin_value(draft, value)
+            written, dtype = rewritten_literal(draft.source, key, COUNTERPARTS[word]), _counterpart_value(draft, value)
             if written and dtype:
                 return Insertion(draft.source.span(key)[0], f"{written}: {dtype}, ")
     return None
 
 
-def _twin_value(draft: Draft, value: ast.expr) -> str | None:
+def _counterpart_value(draft: Draft, value: ast.expr) -> str | None:
     if isinstance(value, ast.Constant):
-        twin = TWINS.get(str(value.value))
-        return rewritten_literal(draft.source, value, twin) if twin else draft.source.segment(value)
+        counterpart = COUNTERPARTS.get(str(value.value))
+        return rewritten_literal(draft.source, value, counterpart) if counterpart else draft.source.segment(value)
     if isinstance(value, ast.Attribute) and draft.source.names.meaning(value) == "torch.bfloat16":
         return f"{draft.source.segment(value.value)}.float16"
     return None

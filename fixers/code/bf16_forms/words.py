@@ -11,7 +11,7 @@ from fixers.code.bf16_forms.spellings import is_of_library, spelled
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
-from fixers.settings.precision_words import FULL, WHY_RANGE, option, twin_of
+from fixers.settings.precision_words import FULL, WHY_RANGE, counterpart_of, option
 from fixers.sources.chosen_words import callee_of, chosen_name, constant_of, rewritten_literal
 from fixers.sources.readers.consumers import Consumers
 
@@ -58,7 +58,7 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant) -> None:
         draft.refuse(node, *broken)
     elif judged.verdict is Verdict.ACT:
         wide = _needs_range(draft, node)
-        default = FULL[str(node.value)] if wide else _twin(draft, node)
+        default = FULL[str(node.value)] if wide else _counterpart(draft, node)
         read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
         word = spelled(draft, consumers, node, read_as, default, wide=wide)
         if word is not None:
@@ -84,7 +84,7 @@ def _option_given_on(draft: Draft, node: ast.Constant) -> str | None:
     return None
 
 
-def _twin(draft: Draft, node: ast.Constant) -> str:
+def _counterpart(draft: Draft, node: ast.Constant) -> str:
     """Return the float16 word; Lightning uses "16-mixed" where others use "fp16"."""
     above = draft.source.names.parent(node)
     call = draft.source.names.parent(above) if isinstance(above, ast.keyword) else None
@@ -114,7 +114,7 @@ def _judge_override(draft: Draft, node: ast.Constant) -> None:
     above = draft.source.names.parent(node)
     match = OVERRIDE.fullmatch(str(node.value))
     if match and match[2] in WORDS and isinstance(above, ast.List):
-        _replace(draft, node, match[1] + (twin_of(option(match[1]).rstrip("="), match[2]) or WORDS[match[2]]))
+        _replace(draft, node, match[1] + (counterpart_of(option(match[1]).rstrip("="), match[2]) or WORDS[match[2]]))
 
 
 def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16) -> None:

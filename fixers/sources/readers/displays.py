@@ -127,9 +127,9 @@ def find_table(source: PythonSource, table: ast.Dict) -> Iterator[Found]:
     if not names_bfloat16(words) or SAFETENSORS.intersection(words) or not _is_table_of_precisions(table):
         return
     at = next(at for at, key in enumerate(table.keys) if BF16_WORD.fullmatch(str(constant_of(key))))
-    if len(words) == 1 and (constant_of(table.values[at]) in SIZES or not _has_twin_value(table.values[at])):
+    if len(words) == 1 and (constant_of(table.values[at]) in SIZES or not _has_counterpart_value(table.values[at])):
         return
-    spot = table if _has_twin_value(table.values[at]) else None
+    spot = table if _has_counterpart_value(table.values[at]) else None
     options = list(dict.fromkeys(_lookups(source, table)))
     for option, folds in options or [(ANY, False)]:
         yield _found(source, table.keys[at] or table, option, words, spot, folds=folds)
@@ -141,7 +141,7 @@ def _is_table_of_precisions(table: ast.Dict) -> bool:
     return not any(isinstance(value, ast.Dict) for value in table.values) and not any(bools)
 
 
-def _has_twin_value(value: ast.expr) -> bool:
+def _has_counterpart_value(value: ast.expr) -> bool:
     if isinstance(value, ast.Constant):
         return value.value in SIZES or bool(BF16_WORD.fullmatch(str(value.value)))
     return isinstance(value, ast.Attribute) and value.attr == "bfloat16"

@@ -87,7 +87,7 @@ def test_each_launch_is_rewritten_as_listed(before, after):
     assert outcome(before) == (after, [])
 
 
-NO_TWIN = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
+NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ NO_TWIN = "bf16_true has no safe float16 equivalent, and which word selects 16-m
             "--tf32 False",
         ),
         ("\nt --use_flash_attn\n", "--use_flash_attn selects FlashAttention, which does not run on this card", ""),
-        ("\nt --precision bf16_true\n", NO_TWIN, "precision=16-mixed"),
-        ("t --precision $P\nP=bf16_true\n", NO_TWIN, ""),
+        ("\nt --precision bf16_true\n", NO_COUNTERPART, "precision=16-mixed"),
+        ("t --precision $P\nP=bf16_true\n", NO_COUNTERPART, ""),
         ("\nDTYPE=bf16\n", "DTYPE is bf16, and its purpose is unknown", "DTYPE=fp16"),
     ],
 )
@@ -131,7 +131,7 @@ HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as
         ("cat > c.txt <<E\n\nbf16: true\nE\n",) * 2 + ([("3", HEREDOC, "")],),
         ("cat > c.yaml <<E\nbf16: [\nE\n",) * 2 + ([("2", HEREDOC, "")],),
         ("cat > c.txt <<E\nx\nE\necho bf16\n",) * 2 + ([],),
-        ("cat > c.yaml <<E\nx: 1\nprecision: bf16_true\nE\n",) * 2 + ([("3", NO_TWIN, "precision: 16-mixed")],),
+        ("cat > c.yaml <<E\nx: 1\nprecision: bf16_true\nE\n",) * 2 + ([("3", NO_COUNTERPART, "precision: 16-mixed")],),
     ],
 )
 def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, findings):

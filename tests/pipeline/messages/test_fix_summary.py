@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fixers.frame.change import FileChange, HostChange, Left, Plan
+from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from pipeline.messages.fix_summary import GROUPS_SHOWN, group_findings, list_left, summarise
 from remote.protocol.findings import Finding
 
@@ -11,7 +11,11 @@ CHANGES = (
     FileChange("a.py", b"1", b"2", {"bf16-to-fp16": 1}, WHY),
     FileChange("b.sh", b"1", b"2", {"port": 1}, ("line 2: a free port (port)",)),
 )
-LEFT = (Left("tests/a.py", "tests"), Left("b.py:3", "weights that are saved"), Left("tests/c.py", "tests"))
+LEFT = (
+    SkippedPlace("tests/a.py", "tests"),
+    SkippedPlace("b.py:3", "weights that are saved"),
+    SkippedPlace("tests/c.py", "tests"),
+)
 WARNINGS = tuple(Finding.warning("x", "the same", f"a.py:{line}", "do it") for line in (1, 2, 3, 4))
 
 
