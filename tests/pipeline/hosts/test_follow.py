@@ -8,9 +8,11 @@ from math import inf
 
 import pytest
 
-from pipeline.hosts.follow import announcing_retries
+from pipeline.hosts.follow import announcing_retries, follow_to_end
 from remote.errors import CannotConnect, ConnectionLost
 from remote.host import Json
+from remote.protocol.jobs import JobNews, JobResult, JobState, Progress
+from remote.protocol.values import encode
 from remote.pull.reconnect import follow_on
 from tests.pipeline.listeners import NoListener
 
@@ -46,3 +48,35 @@ def test_each_lost_connection_is_shown_with_its_wait() -> None:
         "the line to titan went away; retrying in 0.5 s",
         "titan timed out; retrying in 1.0 s",
     ]
+
+
+class LosesOnce:
+    """A host whose connection is lost after the first news of a job and works again afterwards."""
+
+    def __init__(self) -> None:
+        self.followed = 0
+
+    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+        self.followed += 1
+        if self.followed == 1:
+            yield encode(JobNews(1, JobState.RUNNING, Progress(7, 60)))
+            raise ConnectionLost("the line to titan went away")
+        yield encode(JobNews(1, JobState.SUCCEEDED, Progress(60, 60), JobResult(0)))
+
+
+class Watches(Hears):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+
+    def training(self, news: JobNews) -> None:
+        assert news.progress is not None
+        self.steps.append(news.progress.step)
+
+
+def test_a_job_is_followed_to_its_end_over_a_lost_connection() -> None:
+    listener = Watches()
+    last = follow_to_end(LosesOnce(), "project", "run", listener)
+    assert last is not None and last.state is JobState.SUCCEEDED
+    assert listener.steps == [7, 60]
+    assert listener.texts == ["the line to titan went away; retrying in 0.5 s"]
