@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.lab.json_output import read_answer
 from tests.lab.sshd import Sshd
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +35,7 @@ class CommandResult:
     @property
     def json(self) -> dict[str, Any]:
         """The JSON object on stdout."""
-        answer: dict[str, Any] = json.loads(self.out)
-        return answer
+        return read_answer(self.out)
 
     @property
     def states(self) -> dict[str, str]:

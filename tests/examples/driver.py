@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.load import LoadedConfig, load_config
+from tests.lab.json_output import read_answer
 from tests.lab.threads import TELLS_LEFT_THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,8 +38,7 @@ class CommandResult:
     @property
     def json(self) -> dict[str, Any]:
         """The JSON object on stdout."""
-        answer: dict[str, Any] = json.loads(self.stdout)
-        return answer
+        return read_answer(self.stdout)
 
     @property
     def losses(self) -> list[float]:
