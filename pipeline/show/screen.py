@@ -73,7 +73,9 @@ class Screen:
     def columns(self, words: Iterable[str]) -> None:
         """Print many short words, as many on a line as fit; no word is broken."""
         room = max(40, min(110, self.out.width) - 2)
-        for line in wrap("  ".join(safe_text(word) for word in words), room, break_on_hyphens=False):
+        for line in wrap(
+            "  ".join(safe_text(word) for word in words), room, break_on_hyphens=False, break_long_words=False
+        ):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
@@ -119,7 +121,8 @@ class Screen:
         """Print one indented line, above what is shown live."""
         # Only the console of the live view moves the view down; another one would print into it.
         same = self._live is not None and self.out.is_terminal
-        (self.err if same else self.out).print(Text(f"  {safe_text(text)}"))
+        for line in self._wrapped(safe_text(text), 2):
+            (self.err if same else self.out).print(Text(f"  {line}"))
 
     def stage_ended(self, stage: StageOutcome) -> None:
         """Print the stage's line: its name, state, reason and duration."""
@@ -216,7 +219,9 @@ class Screen:
         """Print labelled paragraphs, wrapped to the width of the terminal."""
         width = max(40, min(110, self.out.width) - label_width - 4)
         for label, words in parts:
-            for number, line in enumerate(wrap(safe_text(words), width, break_on_hyphens=False) or [""]):
+            for number, line in enumerate(
+                wrap(safe_text(words), width, break_on_hyphens=False, break_long_words=False) or [""]
+            ):
                 self.out.print(Text(f"    {label if number == 0 else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
@@ -232,7 +237,9 @@ class Screen:
         room = max(20, self.out.width - indent) if self.out.is_terminal else None
         for row, style in ((headings, "bold"), *((row, "") for row in cells)):
             start = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row, widths, strict=False))
-            first, *rest = (wrap(row[-1], room, break_on_hyphens=False) if room else [row[-1]]) or [""]
+            first, *rest = (
+                wrap(row[-1], room, break_on_hyphens=False, break_long_words=False) if room else [row[-1]]
+            ) or [""]
             self.out.print(Text(f"{start[:indent]}{first}".rstrip(), style=style))
             for line in rest:
                 self.out.print(Text(f"{'':<{indent}}{line}"))

@@ -43,7 +43,10 @@ def verify(
             screen.note(f"not checked: {check}: {reason}")
     screen.closing(outcome)
     if not as_json:
-        screen.line(verdict(outcome, len(verified.passed), len(verified.not_checked)))
+        line = verdict(outcome, len(verified.passed), len(verified.not_checked))
+        fits = not screen.out.is_terminal or len(line) <= screen.out.width
+        for part in (line,) if fits else line.split(" -> "):
+            screen.line(part)
     return outcome.exit_code
 
 
