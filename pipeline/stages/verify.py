@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
+from pipeline.judgements.compute_node import judge_node_card
 from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_errors
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
 from pipeline.records.inputs import Inputs
 from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.stage import Context, StageResult
+from pipeline.work.backend import backend_of
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
@@ -88,19 +90,31 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         secrets=secret_values(view.host.config, view.config),
         run_steps=steps_of(view),
         data=data_at(view, place),
+        slurm=_srun_options(view),
     )
+
+
+def _srun_options(view: View) -> tuple[str, ...] | None:
+    """Return the options for a compute node of Slurm; None if commands run on the host itself."""
+    backend = backend_of(view.host.config, view.config)
+    return backend.slurm if backend.name == "slurm" else None
 
 
 def try_card(context: Context) -> Report:
     """Train a small LoRA model on the card; without a card, report that this was not checked."""
     view = context.view
     gpu = view.survey.gpu
-    if gpu is None or gpu.assumed:
+    slurm = _srun_options(view)
+    if slurm is None and (gpu is None or gpu.assumed):
         return Report(facts=(("not checked: card-step", "the host's driver lists no card"),))
-    context.listener.progress("training a small LoRA model on the card for twenty steps")
+    where = "a compute node" if slurm is not None else "the card"
+    context.listener.progress(f"training a small LoRA model on {where} for twenty steps")
     gpus = view.host.config.gpus
-    request = CardRequest(view.layout.key, interpreter_of(view), view.precision, gpus, environment_of(view))
-    return Report(step_card(context.host, request).findings)
+    request = CardRequest(
+        view.layout.key, interpreter_of(view), view.precision, gpus, environment_of(view), slurm=slurm
+    )
+    made = step_card(context.host, request)
+    return Report((*made.findings, *(judge_node_card(made.facts, gpu) if slurm is not None else ())))
 
 
 def prove(context: Context, source: str = "") -> ProofReport:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from remote.errors import ConnectionLost
 from remote.host import Host, read_answer
-from remote.protocol.card import CardReport, CardRequest
+from remote.protocol.card import QUEUE_S, CardReport, CardRequest
 from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
@@ -30,4 +30,7 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
 
 def step_card(host: Host, request: CardRequest) -> CardReport:
     """Run twenty steps of a small LoRA model on the host's device, without writing anything there."""
-    return read_answer(CardReport, host, host.ask("card.step", encode(request), timeout_s=request.deadline_s + 15.0))
+    queue_s = QUEUE_S if request.slurm is not None else 0.0
+    return read_answer(
+        CardReport, host, host.ask("card.step", encode(request), timeout_s=queue_s + request.deadline_s + 15.0)
+    )

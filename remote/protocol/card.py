@@ -8,10 +8,16 @@ from typing import Dict, Optional, Tuple
 from remote.protocol.findings import Finding
 from remote.protocol.precision import PrecisionPlan
 
+QUEUE_S = 1800.0
+"""The longest wait in Slurm's queue for a compute node."""
+
 
 @dataclass(frozen=True)
 class CardRequest:
-    """The interpreter and the settings to try. `python` is from the host file; `gpus` None: all."""
+    """The interpreter and the settings to try. `python` is from the host file; `gpus` None: all.
+
+    `slurm`: options with which srun takes the step on a compute node; None: on the host.
+    """
 
     project: str
     python: str
@@ -19,6 +25,7 @@ class CardRequest:
     gpus: Optional[Tuple[int, ...]] = None
     environment: Dict[str, str] = field(default_factory=dict)
     deadline_s: float = 180.0
+    slurm: Optional[Tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)

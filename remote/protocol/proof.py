@@ -17,7 +17,7 @@ class ProofRequest:
     `argv` may hold the placeholders of a job's. `adapters` are the names of the adapters to train, () if
     unspecified; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
     `card_seen`: the host's driver lists the card, so training on the CPU is an error.
-    `data` is as in a job's spec.
+    `data` is as in a job's spec. `slurm`: options with which srun runs the proof on a compute node; None: on the host.
     """
 
     project: str
@@ -34,6 +34,7 @@ class ProofRequest:
     deadline_s: float = 900.0
     run_steps: Optional[int] = None
     data: Dict[str, str] = field(default_factory=dict)
+    slurm: Optional[Tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.lab.wait import PATIENCE_S, until
 
@@ -100,6 +104,20 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+
+
+@contextlib.contextmanager
+def slurm_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    """A running cluster, to which the commands of this process talk; its jobs are cancelled at the end."""
+    if reason := why_no_slurm():
+        pytest.skip(reason)
+    lab = Slurm(folder)
+    monkeypatch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
+    try:
+        yield lab.start()
+    finally:
+        lab.ask("scancel", "--me")
+        lab.close()
 
 
 MUNGE_FILES = ("key-file", "socket", "pid-file", "log-file", "seed-file")

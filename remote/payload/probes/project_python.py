@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Sequence
 
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -19,12 +19,22 @@ def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
 
 
 def ask_python(
-    python: str, payload: str, verb: str, request: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
+    python: str,
+    payload: str,
+    verb: str,
+    request: Mapping[str, Any],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    *,
+    launcher: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Run `python payload.pyz VERB` with the request on stdin; return its answer. Raises Refusal if it cannot run."""
+    """Run `python payload.pyz VERB` with the request on stdin; return its answer. Raises Refusal if it cannot run.
+
+    `launcher` are words before the command, such as those of srun.
+    """
     try:
         done = subprocess.run(
-            [python, payload, verb],
+            [*launcher, python, payload, verb],
             input=json.dumps(dict(request)).encode(),
             capture_output=True,
             env=job_environment(environment),

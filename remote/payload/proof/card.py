@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List
 
 from remote.payload.probes.project_python import ask_python
 from remote.payload.probes.python import find_python
+from remote.payload.processes.compute_node import srun_argv
 from remote.payload.proof.evidence import error, passed, warning
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
-from remote.protocol.card import CardFacts, CardReport, CardRequest
+from remote.protocol.card import QUEUE_S, CardFacts, CardReport, CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.layout import ProjectLayout
@@ -26,11 +27,15 @@ def step_card(call: Call) -> Dict[str, Any]:
     request = decode(CardRequest, call.args)
     tree = call.path(ProjectLayout(checked_name(request.project)).tree)
     environment = dict(request.environment)
-    if request.gpus is not None:
+    launcher: List[str] = []
+    if request.slurm is not None:  # Slurm chooses the card
+        launcher = srun_argv(request.slurm, request.deadline_s)
+    elif request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     python = find_python(request.python, tree)
     arguments = {"plan": encode(request.plan)}
-    answer = ask_python(python, call.payload, "card-step", arguments, environment, request.deadline_s)
+    deadline_s = request.deadline_s if request.slurm is None else QUEUE_S + request.deadline_s
+    answer = ask_python(python, call.payload, "card-step", arguments, environment, deadline_s, launcher=launcher)
     facts = decode(CardFacts, answer)
     report: Dict[str, Any] = encode(CardReport(facts, tuple(judge_card(facts, request.plan))))
     return report

@@ -8,8 +8,10 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from typing import IO, Any, Dict, Iterator
 
+from remote.payload.processes.compute_node import srun_argv
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -25,8 +27,27 @@ def run_proof(call: Call) -> Dict[str, Any]:
     If the laptop disconnects, the worker's stdin ends: it ends the command, removes its scratch folder and exits.
     """
     request = decode(ProofRequest, call.args)
+    with tempfile.TemporaryFile() as errors:
+        worker = _start(call, request, errors)
+        return _follow(call, request, worker, errors)
+
+
+def _start(call: Call, request: ProofRequest, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the worker; srun's messages, which are mixed with the worker's, go to `errors`."""
     argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
-    worker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    if request.slurm is None:
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    argv = [*srun_argv(request.slurm, request.deadline_s), *argv]
+    try:
+        return subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+        )
+    except FileNotFoundError:
+        words = "srun is not installed on this host"
+        raise Refusal("slurm", words, where="scheduler", exit_code=ExitCode.ENVIRONMENT)
+
+
+def _follow(call: Call, request: ProofRequest, worker: subprocess.Popen[bytes], errors: IO[bytes]) -> Dict[str, Any]:
     assert worker.stdin is not None and worker.stdout is not None
     try:
         worker.stdin.write(dumps(request) + b"\n")
@@ -44,6 +65,8 @@ def run_proof(call: Call) -> Dict[str, Any]:
             call.push(event)
             if "report" in event:
                 return {"ended": True}
+        if request.slurm is not None and not call.connection.closed():
+            raise Refusal("slurm", _message(errors), where="slurm", exit_code=ExitCode.ENVIRONMENT)
         return {"ended": False}
     finally:
         with contextlib.suppress(BrokenPipeError):
@@ -54,6 +77,13 @@ def run_proof(call: Call) -> Dict[str, Any]:
             worker.kill()
             worker.wait()
         worker.stdout.close()
+
+
+def _message(errors: IO[bytes]) -> str:
+    """Return the last lines of srun's messages."""
+    errors.seek(0)
+    lines = errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+    return "; ".join(lines[-3:]) or "srun ended without a message"
 
 
 def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:

@@ -16,7 +16,7 @@ from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 from tests.lab.processes import alive
-from tests.lab.slurm import Slurm, why_no_slurm
+from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
@@ -25,15 +25,8 @@ SLURM = {"backend": "slurm"}
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
-    if reason := why_no_slurm():
-        pytest.skip(reason)
-    lab = Slurm(tmp_path / "slurm")
-    monkeypatch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
-    try:
-        yield lab.start()
-    finally:
-        lab.ask("scancel", "--me")
-        lab.close()
+    with slurm_cluster(tmp_path / "slurm", monkeypatch) as running:
+        yield running
 
 
 @pytest.mark.root

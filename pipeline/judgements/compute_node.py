@@ -1,0 +1,24 @@
+"""Judge the card of Slurm's compute node against the one that the plan assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from remote.protocol.card import CardFacts
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Gpu
+
+
+def judge_node_card(facts: CardFacts, planned: Gpu | None) -> Iterator[Finding]:
+    """Yield an error if the node's card has another compute capability than the card that was planned for.
+
+    The login node, where plans are made, cannot see the card of a compute node: the host's file names it.
+    """
+    if facts.capability is None or (planned is not None and planned.capability == facts.capability):
+        return
+    actual = ".".join(map(str, facts.capability))
+    wrong = f"the plan is for {planned.name}" if planned is not None else "the plan is for a host without a card"
+    words = f"the compute node has a {facts.device} (compute capability {actual}), but {wrong}"
+    hint = f"write `card: {actual}` into the host's file"
+    yield Finding("node-card", Severity.ERROR, words, "card", hint, ExitCode.GPU)
