@@ -20,7 +20,8 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
     `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
     proof ends by itself.
     """
-    for event in host.follow("proof.run", encode(request), within_s=request.deadline_s + COPY_LIMIT_S):
+    queue_s = QUEUE_S if request.slurm is not None else 0.0
+    for event in host.follow("proof.run", encode(request), within_s=queue_s + request.deadline_s + COPY_LIMIT_S):
         if "report" in event:
             return read_answer(ProofReport, host, event["report"])
         if "step" in event and on_step is not None:

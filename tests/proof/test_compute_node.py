@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from remote.errors import HalfstepError, RemoteFault
+from remote.errors import RemoteFault
 from remote.host import Host
 from remote.link.local import local_host
 from remote.operations.proof import run_proof, step_card
@@ -19,6 +18,7 @@ from remote.policy.precision import judge_precision
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
+from remote.protocol.values import encode
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 
@@ -84,18 +84,12 @@ def test_a_failing_command_is_reported_from_the_node(cluster: Slurm, host: Host,
 
 @pytest.mark.root
 def test_a_client_that_leaves_ends_the_allocation(cluster: Slurm, host: Host, tmp_path: Path) -> None:
-    slow = SCRIPT.replace("model = ", "import time; time.sleep(600)\nmodel = ")
-    wanted = request(tmp_path, slow, OPTIONS)
-
-    def follow() -> None:
-        with contextlib.suppress(HalfstepError):
-            run_proof(host, wanted)
-
-    client = threading.Thread(target=follow, daemon=True)
-    client.start()
-    until(lambda: "R" in cluster.ask("squeue", "--noheader", "--format=%t"), "a running proof")
-    host.close()
-    client.join()
+    slow = SCRIPT.replace("range(4)", "range(1000)").replace("optimizer.step()", "time.sleep(0.5); optimizer.step()")
+    wanted = replace(request(tmp_path, f"import time\n{slow}", OPTIONS), steps=1000, attempts=1000)
+    events = host.follow("proof.run", encode(wanted), within_s=wanted.deadline_s)
+    next(event for event in events if "step" in event)
+    assert cluster.ask("squeue", "--noheader", "--format=%t").strip() == "R"
+    events.close()
     until(lambda: not cluster.ask("squeue", "--noheader"), "an empty queue")
 
 
