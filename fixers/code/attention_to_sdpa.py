@@ -4,10 +4,12 @@ What it does
     On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default, flag or
     environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too; sets
     `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and branches
-    that test the card are left alone. Sequence packing without FlashAttention lets samples attend to each other and is
-    reported. A dtype that is float32 only where FlashAttention is off (`bfloat16 if use_flash_attention else float32`)
-    becomes float16, if the file trains in mixed precision. Scripts, Dockerfiles and settings files belong to
-    `launch-flags` and `mixed-precision-config`.
+    that test the card are left alone. A call of `flash_attn_func` and the like is reported. Sequence packing without
+    FlashAttention lets samples attend to each other and is reported. A dtype that is float32 only where FlashAttention
+    is off (`bfloat16 if use_flash_attention else float32`) becomes float16, if the file trains in mixed precision. A
+    switch such as `flash_attn=True` stays where the project neither imports nor selects FlashAttention and calls
+    PyTorch's own attention: that runs on every card. Scripts, Dockerfiles and settings files belong to `launch-flags`
+    and `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -39,14 +41,16 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
+from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
+from fixers.sources.names import Rebound
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -60,6 +64,7 @@ FLASH_CHOICE = re.compile(
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
     rb"""|["'](?:USE_)?FLASH_ATT(?:ENTIO)?N(?:_2)?["']|["']--use[_-]flash[_-]att\w+["']""",
 )
+KERNEL = re.compile(rb"\bflash_attn_\w*\(")
 IN_COMMAND = re.compile(rb"[ =]flash_att\w+|--[\w-]*flash[_-]att")
 CHOOSES_ATTENTION = re.compile(
     r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
@@ -75,9 +80,11 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     lines = lines_with(source.data, WORDS)
     chosen = FLASH_CHOICE.search(lines) is not None and source.python.mentions(FLASH_CHOICE)
     in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.data)
-    if not (chosen or in_command or may_fall_back(source.data)):
+    calls_kernel = KERNEL.search(lines) is not None
+    if not (chosen or in_command or calls_kernel or may_fall_back(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
+    _name_kernel(draft)
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:
@@ -86,17 +93,34 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
                 _judge_word(draft, node)
-            case ast.Constant(value=str(word)) if is_true(word):
+            case ast.Constant(value=str(word)) if is_true(word) and not target.own.traits.flash_is_sdpa:
                 _judge_switch_word(draft, node)
             case ast.Constant(value=str(word)) if word.startswith("--"):
                 _judge_option(draft, node)
             case ast.Constant(value=True) if is_chosen(draft.source, node, SWITCHES):
-                _turn_off(draft, node)
+                if not target.own.traits.flash_is_sdpa:
+                    _turn_off(draft, node)
             case ast.keyword(arg="packing", value=ast.Constant(value=True)):
                 draft.warn(
                     node, "packing without FlashAttention lets samples attend to each other", hint="packing=False"
                 )
     return draft.rewrite
+
+
+def _name_kernel(draft: Draft) -> None:
+    """Report the first call of a kernel of FlashAttention that no test of the card guards."""
+    calls = draft.source.names.of_type(ast.Call)
+    kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
+    call = next((each for each in kernels if not is_gated(draft.source, each)), None)
+    if call is not None:
+        hint = "torch.nn.functional.scaled_dot_product_attention"
+        draft.warn(call, f"{tail_of(call)} is called, which does not run on this card", hint=hint)
+
+
+def _is_of_kernel(source: PythonSource, call: ast.Call) -> bool:
+    found = source.names.look_up(call.func)
+    meaning = found.qualified if isinstance(found, Rebound) else found
+    return (meaning or "").startswith("flash_attn")
 
 
 def _judge_word(draft: Draft, node: ast.Constant) -> None:

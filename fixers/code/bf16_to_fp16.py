@@ -13,8 +13,11 @@ What it does
     replaced by the float16 spelling that the project's own code accepts for it, in any file: choices, if/elif chains,
     tables, asserts, `Literal`, enumerations, validators and fields. If that code accepts no float16, a choice, row or
     branch is added where one line suffices; otherwise the value stays, and a warning names the line that rejects
-    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). Always runs
-    together with `trainable-fp32` and `scaler-gate`.
+    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). A switch stays
+    where a line of the project overwrites its float16 counterpart, or where its class of settings declares none.
+    Branches of `pure_bf16` stay, and so do key-value caches and rotary tables whose results get the dtype of the model.
+    Nothing is changed in a project whose own loop keeps float32 master weights and never scales the loss: its gradients
+    would underflow. Always runs together with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and
@@ -41,6 +44,7 @@ from __future__ import annotations
 
 import re
 
+from fixers.code.bf16_forms.assignments import find_assignments
 from fixers.code.bf16_forms.flags import find_flags
 from fixers.code.bf16_forms.loads import find_loads
 from fixers.code.bf16_forms.spellings import consumers_beside
@@ -49,6 +53,7 @@ from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
+from fixers.frame.change import SkippedPlace
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.lines import holds_any, lines_with
@@ -57,13 +62,14 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 7
+version = 8
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM
 requires = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
+PURE = "its commands select pure_bf16, which the project cannot replace by float16"
 WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
 PRECISION_WORDS = re.compile(b"|".join(WORDS))
 LOADERS = (b"transformers", b"trl")
@@ -76,12 +82,15 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     asks = loads or holds_any(source.data, WORDS)
     if not asks or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
         return NOTHING
+    if target.own.stays_pure(source.path):
+        return Rewrite(left=(SkippedPlace(source.path, PURE),))
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.own.consumers)
     find_values(draft)
     find_words(draft, consumers)
     edit_command_strings(draft)
     find_flags(draft, consumers)
+    find_assignments(draft, consumers)
     find_loads(draft, target)
     find_vocabulary(draft, consumers)
     return draft.rewrite

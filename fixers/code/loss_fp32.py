@@ -1,11 +1,15 @@
 """loss-fp32: losses are computed in float32.
 
 What it does
-    On a card below compute capability 8.0, in a file that uses half precision, casts the inputs of losses of
-    `torch.nn.functional` (and of loss modules created in the same file) to float32: predictions always, and targets if
-    they have the same kind of value. Inputs of an inner softmax are cast before it, and class weights are cast too,
-    since they must have the same dtype. Losses under autocast, which does this itself, and float32 inputs are left
-    alone. A loss module with weights that is part of a model is reported, because its weights follow the model's dtype.
+    On a card below compute capability 8.0, casts the inputs of losses of `torch.nn.functional` (and of loss modules
+    created in the same file) to float32 if the file computes the prediction in half precision outside autocast: it
+    comes from a model or tensor that the file casts to half precision, loads in it or shards with such a policy, or it
+    is the result of an autocast block that the loss is not part of. Arguments of functions are followed to the calls in
+    the file. Targets are cast with predictions if they have the same kind of value, inputs of an inner softmax before
+    it, and class weights too, since they must have the same dtype. All other losses are left alone: those under
+    autocast, which computes them in float32 itself, those of evaluations, and those of modules whose callers in other
+    files choose the precision. A loss module with weights that is part of a model is reported, because its weights
+    follow the model's dtype.
 
 Why
     Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
@@ -32,15 +36,17 @@ import re
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.autocast_blocks import is_evaluated, is_under_autocast
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.half_values import is_half
 from fixers.sources.lines import holds_any
-from fixers.sources.losses import losses_of
+from fixers.sources.losses import Loss, losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "loss-fp32"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BF16_FROM
@@ -66,7 +72,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     widened: dict[ast.expr, None] = {}
     for call, loss in losses_of(draft.source):
-        if _under_autocast(draft.source, call) and not _is_huber(call):
+        if not _is_needed(draft.source, call, loss):
             continue
         if loss.kept:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
@@ -82,6 +88,18 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for weight in widened:
         _widen(draft, weight)
     return draft.rewrite
+
+
+def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
+    """Return True if the prediction is half at the call: autocast itself computes all losses but Huber's in float32.
+
+    torch widens a half target to the dtype of the prediction, but rejects a float32 target of a half prediction.
+    """
+    if is_under_autocast(source, call):
+        return _is_huber(call)
+    if is_evaluated(source, call):
+        return False
+    return any(is_half(source, each) for each in (*loss.operands[:1], *([call.func] if loss.kept else [])))
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:
@@ -108,25 +126,6 @@ def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
 
 def _is_huber(call: ast.Call) -> bool:
     return tail_of(call) in NOT_PROMOTED
-
-
-def _under_autocast(source: PythonSource, call: ast.Call) -> bool:
-    for above in source.names.ancestors(call):
-        if isinstance(above, (ast.With, ast.AsyncWith)):
-            contexts = (item.context_expr for item in above.items)
-            if any(
-                isinstance(each, ast.Call) and tail_of(each) in ("autocast", "autocast_context") for each in contexts
-            ):
-                return True
-        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return any(_tail(each) == "autocast" for each in above.decorator_list)
-    return False
-
-
-def _tail(decorator: ast.expr) -> str:
-    if isinstance(decorator, ast.Call):
-        return tail_of(decorator)
-    return decorator.attr if isinstance(decorator, ast.Attribute) else ""
 
 
 def _make_float32(draft: Draft, operand: ast.expr) -> None:

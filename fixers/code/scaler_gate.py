@@ -1,10 +1,10 @@
 """scaler-gate: a loss scaler is enabled exactly if autocast runs in float16.
 
 What it does
-    A `GradScaler` without `enabled=`, in a file whose autocast takes its dtype from a variable, gets
-    `enabled=<that variable> == torch.float16`. A plain loop under float16 autocast without a scaler (one optimizer,
-    `loss.backward()`, clipping, `optimizer.step()`) gets one. Any other loop is reported, and so is a loss that is
-    scaled by hand. Scalers with a fixed dtype or an `enabled=` are left alone.
+    A `GradScaler` without `enabled=`, in a file whose autocast takes its dtype from a variable, gets `enabled=<that
+    variable> == torch.float16`. A plain loop under float16 autocast without a scaler (one optimizer, `loss.backward()`,
+    clipping, `optimizer.step()`) gets one. Any other loop is reported, and so is a loss that is scaled by hand, and
+    clipping of gradients that are still scaled. Scalers with a fixed dtype or an `enabled=` are left alone.
 
 Why
     One script often supports several precisions. With bfloat16 a scaler fails or is useless; with float32 it costs
@@ -46,20 +46,22 @@ from fixers.code.autocasts import (
     values_are_half,
 )
 from fixers.code.draft import Draft
+from fixers.code.scaled_clipping import report_clipping
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.imports import name_of
+from fixers.sources.lines import holds_any
 from fixers.sources.plain_loop import PlainLoop, plain_loop, scaled_by_hand
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "scaler-gate"
-version = 4
+version = 5
 safety = "safe"
-needles = (b"autocast",)
+needles = (b"autocast", b"clip_grad_")
 below = None
 requires: tuple[str, ...] = ()
 matches = reads_python
@@ -77,12 +79,13 @@ WHY = "only float16 needs the scaler"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Enable scalers by the dtype of autocast; add one to a plain float16 loop, report other loops without one."""
-    if b".backward(" not in source.data and b"GradScaler" not in source.data:
+    if not holds_any(source.data, (b"backward(", b"GradScaler")):
         return NOTHING
     draft = Draft(source.python, name)
     for call in draft.source.names.of_type(ast.Call):
         if tail_of(call) in SCALERS and is_torch(draft.source, call):
             _gate(draft, call)
+    report_clipping(draft)
     if not _scales_already(draft.source):
         _scale(draft, target)
     return draft.rewrite

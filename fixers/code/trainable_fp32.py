@@ -7,8 +7,10 @@ What it does
     frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it, also where
     `TrainingArguments(fsdp=...)` selects it; with `mixed_precision: fp16` it still computes in float16. If a trainer
     attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
-    follows that cast. An existing cast in the right place is recognised. A model that is created in float32 and never
-    cast is left alone. Other frozen weights stay float16.
+    follows that cast. An existing cast in the right place is recognised. A model is cast only if its weights may be
+    half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
+    function of the project that does so creates it. Models that are created in float32 and never cast are left alone,
+    in other files too. Other frozen weights stay float16.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
@@ -38,7 +40,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
@@ -46,6 +48,7 @@ from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
+from fixers.sources.half_models import may_be_half
 from fixers.sources.later_casts import is_called_later, is_cast_again
 from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
@@ -64,7 +67,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM
@@ -109,9 +112,25 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     draft = Draft(source.python, name)
     for group in _groups(draft.source):
-        if not is_float32(draft.source, group[0].owner, group[0].call, target.own.half_models):
+        if _is_needed(draft.source, group[0], target.own.half_models):
             _cast(draft, group)
     return Rewrite(_joined(draft.edits), tuple(draft.findings))
+
+
+def _is_needed(source: PythonSource, consumer: Consumer, half_makers: Collection[str]) -> bool:
+    """Return True if the model may have half weights; the trainers of transformers and TRL load most models in half."""
+    owner, call = consumer.owner, consumer.call
+    if is_float32(source, owner, call, half_makers):
+        return False
+    return not owner or _is_of_library(source, consumer) or may_be_half(source, owner, call, half_makers)
+
+
+def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:
+    """Return True for a trainer of transformers or TRL, or of a class of this file that is derived from one."""
+    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(consumer.call)]
+    bases = [source.names.meaning(base) or "" for each in own for base in each.bases]
+    derived = any(base.startswith(("transformers.", "trl.")) for base in bases)
+    return consumer.trainer and (derived or is_library_trainer(source, consumer.call))
 
 
 def _may_make_optimizer(data: bytes) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from fixers.frame.own_keys import ENTRY, keys_of
+from fixers.frame.own_traits import Traits, merge_traits, traits_of, traits_of_text
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
@@ -35,7 +36,8 @@ class OwnSettings:
     `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
     `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
     that use JAX. `scripts`: paths of scripts that never train. `half_models`: classes that load or cast a model to half
-    precision, or choose its dtype, themselves. `consumers`: what the code accepts as a precision.
+    precision, or choose its dtype, themselves. `consumers`: what the code accepts as a precision. `traits`: how the
+    code attends and scales its loss.
     """
 
     keys: tuple[str, ...] = ()
@@ -46,11 +48,27 @@ class OwnSettings:
     scripts: tuple[str, ...] = ()
     half_models: tuple[str, ...] = ()
     consumers: Consumers = field(default_factory=Consumers)
+    traits: Traits = field(default_factory=Traits)
 
-    def resolve_switch(self, name: str, default: str) -> Spelling:
-        """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare."""
+    def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
+        """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare.
+
+        `path` is the dotted name of the switch, whose object the code may overwrite.
+        """
         answer = self.consumers.resolve_switch(name, default, self.into_trainer)
+        owner = path.rpartition(".")[0].rpartition(".")[2].lstrip("+-")
+        for copied in self.traits.overwritten if answer.refused is None else ():
+            if copied.name == answer.word and copied.owner == owner:
+                return replace(answer, refused=copied)
         return replace(answer, declared=True) if name in self.paired else answer
+
+    def stays_pure(self, path: str) -> bool:
+        """Return True if commands beside the file select `pure_bf16`, and the code overwrites its float16 switch."""
+        for owner, folder in self.traits.pure if self.traits.overwritten else ():
+            inside = path.startswith(f"{folder}/") if folder else True
+            if inside and self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused is not None:
+                return True
+        return False
 
 
 def reads_settings(path: str) -> bool:
@@ -61,14 +79,16 @@ def reads_settings(path: str) -> bool:
 def judge_source(path: str, source: bytes) -> OwnSettings:
     """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values."""
     if not path.endswith(".py"):
-        return OwnSettings(consumers=Consumers(selected=bf16_values_in_text(path, source) or None))
+        consumers = Consumers(selected=bf16_values_in_text(path, source) or None)
+        return OwnSettings(consumers=consumers, traits=traits_of_text(path, source))
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
     options = _names(OF_OPTIONS, lines_with(source, RENAMED))
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
     consumers, halves = _consumers(path, source), tuple(half_models_in(source))
-    return OwnSettings(keys.alone, keys.paired, _texts(options), into_trainer, jax, scripts, halves, consumers)
+    named = (keys.alone, keys.paired, _texts(options))
+    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers, traits_of(path, source))
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -101,7 +121,8 @@ def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
     halves = tuple(sorted({name for each in held for name in each.half_models}))
     consumers = merge_consumers(each.consumers for each in held)
     named = (tuple(sorted(keys)), tuple(sorted(paired)), tuple(sorted(options)))
-    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers)
+    traits = merge_traits(each.traits for each in held)
+    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers, traits)
 
 
 def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:

@@ -12,6 +12,7 @@ from fixers.frame.own_settings import OwnSettings, judge_source, merge_own, read
 from fixers.frame.site import Tree
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
+from fixers.sources.readers.find import is_test
 
 IMPORTS = "*"
 """The row of the cache that holds the scripts that no file imports; its digest covers all files."""
@@ -71,6 +72,8 @@ def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set
         by_name.setdefault(splitext(basename(script))[0].encode(), []).append(script)
     found: set[str] = set()
     for path in paths:
+        if is_test(path):
+            continue
         with suppress(OSError):
             words = {*imported_names(tree.read(path))}
             for name in words & by_name.keys():

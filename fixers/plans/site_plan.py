@@ -24,6 +24,9 @@ from remote.errors import BadUsage
 from remote.protocol.findings import Finding
 
 OFF_IN_PURE_FP16 = {"trainable-fp32"}
+NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
+"""Fixers that select float16, or follow from it: without a loss scale float16 gradients underflow."""
+UNSCALED = "bfloat16 stays: this loop keeps float32 master weights of its own and does not scale the loss"
 OFF = ("off", False, "never")
 """`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
@@ -41,8 +44,16 @@ def _plan(site: Site, chosen: set[str]) -> Plan:
     target = full_target(site)
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
-    rewrites = _plan_sources(site, sources, target)
+    loops = target.own.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
+    if loops:
+        sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
+    rewrites = _plan_sources(site, sources, target).plus(Plan(tuple(map(_unscaled, loops))))
     return one_change_each(rewrites.plus(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+
+
+def _unscaled(path: str) -> Finding:
+    hint = "scale the loss with torch.amp.GradScaler, then run the fixers again"
+    return warning("bf16-to-fp16", UNSCALED, path, hint)
 
 
 def full_target(site: Site) -> Target:

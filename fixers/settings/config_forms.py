@@ -19,6 +19,7 @@ from fixers.settings.precision_words import (
     LIKE_BF16,
     MEANS_PRECISION,
     NEEDS_FLASH,
+    NEEDS_RANGE,
     NO_COUNTERPART,
     NO_COUNTERPART_WORDS,
     NO_FLASH_SWITCH,
@@ -50,6 +51,8 @@ FP16_BLOCK = (
 )
 """DeepSpeed's settings for a dynamic loss scale: a scale of 0 means dynamic, a power of 16 starts it at 65536."""
 INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
+TAGGED = re.compile(r"\bname:torch\.bfloat16$")
+BFLOAT16 = b"torch.bfloat16"
 BLOCKS = ("bf16", "bfloat16")
 """DeepSpeed accepts both names of the block."""
 WHY_BLOCK = "float16 needs a loss scale"
@@ -109,9 +112,11 @@ class Settings:
         if isinstance(value, Mapping):
             if name in BLOCKS:
                 self.judge_block(siblings, value)
+        elif isinstance(value, Scalar) and TAGGED.search(value.tag):
+            self.judge_tag(name, value)
         elif isinstance(value, Scalar):
             if LIKE_BF16.fullmatch(name):
-                self.judge_switch(siblings, key, value)
+                self.judge_switch(siblings, key, value, within)
             elif IS_TF32.fullmatch(name):
                 if is_true(value.text):
                     self.replace(value, as_false(value.text), WHY_TF32)
@@ -122,6 +127,14 @@ class Settings:
             elif not (ours and name == "precision"):
                 self.judge_word(within, name, value)
         return False
+
+    def judge_tag(self, name: str, value: Scalar) -> None:
+        """Replace the dtype in a tag that names it: `!name:torch.bfloat16`, `!!python/name:torch.bfloat16`."""
+        wide = NEEDS_RANGE.fullmatch(name) is not None
+        at = self.data.rfind(BFLOAT16, 0, value.place.start)
+        if at >= 0 and not self.data[at + len(BFLOAT16) : value.place.start].strip():
+            wanted = b"torch.float32" if wide else b"torch.float16"
+            self.found.put(at, at + len(BFLOAT16), wanted, WHY_RANGE if wide else NO_BFLOAT16)
 
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
         """Replace `precision: bf16` and `precision: {training: bf16}`, but not tables that map dtypes to dtypes."""
@@ -144,7 +157,7 @@ class Settings:
         else:
             self.replace(value, spelling.word, WHY_RANGE if wide else NO_BFLOAT16)
 
-    def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
+    def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar, within: str) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):
             return
         wanted = fp16_name(key.text)
@@ -158,11 +171,12 @@ class Settings:
         elif key.text in self.own.keys:
             return
         else:
-            self.rename_switch(siblings, key, value)
+            self.rename_switch(siblings, key, value, within)
 
-    def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
+    def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, within: str) -> None:
         """Give the key the float16 name that the project's classes declare."""
-        spelling = self.own.resolve_switch(option_name(key.text), option_name(fp16_name(key.text)))
+        name, default = option_name(key.text), option_name(fp16_name(key.text))
+        spelling = self.own.resolve_switch(name, default, f"{within}.{key.text}")
         wanted = renamed(key.text, spelling.word)
         if spelling.refused is not None:
             self.warn(key, *refusal_of(key.text, spelling.refused, spelling.word))
@@ -186,7 +200,7 @@ class Settings:
         if FLASH_VALUE.fullmatch(value.text):
             self.replace(value, "sdpa", WHY_FLASH)
             return True
-        if FLASH_SWITCH.fullmatch(name) and is_true(value.text):
+        if FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.own.traits.flash_is_sdpa:
             self.replace(value, as_false(value.text), WHY_FLASH)
             return True
         return False

@@ -188,14 +188,12 @@ class Launch:
             if not is_true(counterpart.value.text):
                 self.replace(counterpart.value, as_true(counterpart.value.text), NO_BFLOAT16)
         else:
-            self.found.warn(
-                each.flag.start,
-                "both --bf16 and --fp16 are given; which one takes precedence is unknown",
-                "keep --fp16",
-            )
+            message = "both --bf16 and --fp16 are given; which one takes precedence is unknown"
+            self.found.warn(each.flag.start, message, "keep --fp16")
 
     def rename_bf16(self, each: CommandOption) -> None:
-        spelling = self.own.resolve_switch(option_name(each.name), option_name(fp16_name(each.name)))
+        name, default = option_name(each.name), option_name(fp16_name(each.name))
+        spelling = self.own.resolve_switch(name, default, each.flag.raw)
         if spelling.refused is not None:
             self.found.warn(each.flag.start, *refusal_of(each.flag.raw, spelling.refused, spelling.word))
             return
@@ -228,6 +226,8 @@ class Launch:
             return True
         if not FLASH_SWITCH.fullmatch(each.name):
             self.follow_attention(each.value)
+            return False
+        if self.own.traits.flash_is_sdpa:
             return False
         if each.value and value and is_true(value):
             self.replace(each.value, as_false(value), WHY_FLASH)
@@ -274,7 +274,7 @@ class Launch:
             self.replace(_default(value, found), "sdpa", WHY_FLASH)
         elif (chooses or FLASH_SWITCH.fullmatch(called)) and FLASH_VALUE.fullmatch(text):
             self.replace(value, "sdpa", WHY_FLASH)
-        elif FLASH_SWITCH.fullmatch(called) and is_true(text):
+        elif FLASH_SWITCH.fullmatch(called) and is_true(text) and not self.own.traits.flash_is_sdpa:
             self.replace(value, as_false(text), WHY_FLASH)
         elif NO_FLASH_SWITCH.fullmatch(called) and is_false(text):
             self.replace(value, as_true(text), WHY_FLASH)

@@ -7,8 +7,9 @@ What it does
     both present, only their values change; if only `bf16` is, the key is renamed to one that the project's classes
     declare, unless the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects float16 itself. A value is
     spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`); if that code accepts no float16, the value
-    stays and a warning names the line. A DeepSpeed file without an fp16 block gets one, with a
-    dynamic loss scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
+    stays and a warning names the line, and so does a switch whose counterpart another line overwrites. Tags that name a
+    dtype (`!name:torch.bfloat16`) are changed too. A DeepSpeed file without an fp16 block gets one, with a dynamic loss
+    scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
     `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half precision are
     reported: float32 adapters cannot share its flat tensors with float16 weights.
 
@@ -53,7 +54,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 7
+version = 8
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

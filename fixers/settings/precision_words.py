@@ -44,7 +44,7 @@ NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packi
 AUTO_DTYPE = re.compile(r"(?:.*[._-])?torch_dtype")
 """The option of transformers; "auto" is the dtype of the checkpoint, which is bfloat16 for most of today's models."""
 
-NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn", b"FLASH_ATT")
 """A file without any of these contains none of the names and values above."""
 
 WHY_RANGE = "the range of float16 is too small for sums and moments"

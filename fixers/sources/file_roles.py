@@ -22,24 +22,31 @@ ACCELERATOR_IMPORT = re.compile(
     re.MULTILINE,
 )
 ACCELERATORS = (b"torch_xla", b"torch_n", b"habana", b"intel_extension")
+DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
+CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
 CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
 DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
 DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^)]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
 INFERS = re.compile(
     r"(?:^|[-_])(?:convert\w*|export\w*|merge\w*|infer\w*|demo\w*|generate\w*|sample\w*|serve\w*|server\w*|app|\w*gradio"
-    r"|\w*webui|bench\w*|quantize\w*|eval\w*|predict\w*|synthesi[sz]e\w*|transcribe\w*|extract\w*|chat\w*)"
+    r"|\w*webui|bench\w*|quantize\w*|eval\w*|predict\w*|synthesi[sz]e\w*|transcribe\w*|extract\w*|chat\w*"
+    r"|decode\w*)"
     r"(?=$|[-_])|[a-z]2(?:hf|dcp|pt)"
 )
 """Names of scripts that use a trained model."""
 TRAINS = re.compile(
     rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
     rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
-    rb"|^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)|\bsubprocess\b"
-    rb"|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
+    rb"|\bsubprocess\b|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
     rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
     re.MULTILINE,
 )
+
+
+IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
+DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
+"""Names of scripts that take the model and its options from the training script."""
 
 
 def is_foreign(source: bytes) -> bool:
@@ -69,20 +76,42 @@ def never_trains(path: str, source: bytes) -> bool:
     guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])
     if not (named or guarded) or "train" in stem or "tune" in stem:
         return False
+    if TRAINS.search(source) or (IMPORTS_TRAINING.search(source) and not DECODES.fullmatch(stem)):
+        return False
     if not DEFINES.search(source):
-        return named and not TRAINS.search(source)
-    return (
-        guarded and GUARD.search(source) is not None and not DEFINES_MODULE.search(source) and not TRAINS.search(source)
-    )
+        return named
+    builds = DEFINES_MODULE.search(source) is not None and not stem.startswith(("quantize", "quantise"))
+    return guarded and GUARD.search(source) is not None and not builds
 
 
 def half_models_in(source: bytes) -> Iterator[str]:
-    """Yield the classes that load or cast a model in a dtype other than float32, judged by their text."""
+    """Yield the classes and functions that load or cast a model in a dtype other than float32, judged by their text.
+
+    A cast in a branch does not count: an option selects it.
+    """
     if not any(word in source for word in CHOOSES_DTYPE):
         return
-    for body in source.split(b"\nclass ")[1:] if b"nn.Module" in source or b"from_pretrained(" in source else ():
-        if any(word in body for word in CHOOSES_DTYPE):
+    if b"nn.Module" not in source and b"from_pretrained(" not in source and b".half()" not in source:
+        return
+    for body in DEFINITION.split(source)[1:]:
+        if any(word in body for word in CHOOSES_DTYPE) and any(_selects(line) for line in _lines_of_words(body)):
             yield re.match(rb"\w*", body)[0].decode("ascii", "ignore")  # type: ignore[index]
+
+
+def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each line with a word for a dtype, and the line that its block belongs to."""
+    lines = body.split(b"\n")
+    for at, line in enumerate(lines):
+        if any(word in line for word in CHOOSES_DTYPE):
+            indent = len(line) - len(line.lstrip())
+            above = (each for each in reversed(lines[:at]) if each.strip() and len(each) - len(each.lstrip()) < indent)
+            yield line, next(above, b"").strip()
+
+
+def _selects(found: tuple[bytes, bytes]) -> bool:
+    """Return True unless the line is a cast in a branch, as of `if options.get("fp16"): model.to(torch.float16)`."""
+    line, above = found
+    return not (above.startswith((b"if ", b"elif ")) and CASTS.search(line))
 
 
 def imported_names(source: bytes) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from fixers.sources.expressions import tail_of, values_of, written
+from fixers.sources.later_casts import is_not_trained
 from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
@@ -33,9 +34,9 @@ def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Colle
 
     False if the file may cast the model to half precision. `half_models` are classes that do so themselves.
     """
-    if not owner or MAY_BE_HALF.search(source.data) or _casts(source, owner):
+    if not owner or MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return False
-    search = FloatSearch(_scope_of(source, owner, at), half_models)
+    search = FloatSearch(scope_of(source, owner, at), half_models)
     return _is_checked(source, owner) or _is_created_so(source, owner, search)
 
 
@@ -48,7 +49,7 @@ class FloatSearch:
     visited: frozenset[str] = frozenset()
 
 
-def _scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
+def scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
     """Return the function that binds the name, or the module; None for attributes of `self`."""
     root = owner.partition(".")[0]
     if root == "self":
@@ -64,7 +65,7 @@ def _is_created_so(source: PythonSource, owner: str, search: FloatSearch) -> boo
         return False
     search = replace(search, visited=search.visited | {owner})
     given = list(_given(source, owner, search.scope))
-    made = [value for value in given if not _keeps(source, value, owner)]
+    made = [value for value in given if not keeps(source, value, owner)]
     return bool(made) and all(_is_created_float32(source, value, search) for value in made)
 
 
@@ -81,15 +82,16 @@ def _is_checked(source: PythonSource, owner: str) -> bool:
     return False
 
 
-def _casts(source: PythonSource, owner: str) -> bool:
+def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
     """Return True for a cast of the model, of an object that contains it, or of a name that may refer to it."""
     for call in source.names.of_type(ast.Call):
         tail = tail_of(call)
         if not isinstance(call.func, ast.Attribute) or (tail != "to" and tail not in CASTS):
             continue
-        if tail == "to" and not any(_may_be_dtype(source, each) for each in (*call.args, *values_of(call))):
+        keywords = (each.value for each in call.keywords if each.arg in ("dtype", None))
+        if tail == "to" and not any(may_be_dtype(source, each) for each in (*call.args, *keywords)):
             continue
-        if _may_be(source, call.func.value, owner):
+        if _may_be(source, call.func.value, owner) and not is_not_trained(source, call):
             return True
     return False
 
@@ -120,9 +122,10 @@ def _is_passed(source: PythonSource, node: ast.expr, name: str) -> bool:
     return False
 
 
-def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
+def may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
-        return source.names.meaning(value.func) != "torch.device"
+        text = source.segment(value)
+        return source.names.meaning(value.func) != "torch.device" and ("device" not in text or "dtype" in text)
     if source.names.meaning(value) in WIDE:
         return False
     return not isinstance(value, (ast.Constant, ast.JoinedStr)) and DEVICE.search(written(source, value)) is None
@@ -130,7 +133,7 @@ def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 def _given(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
     """Yield every value assigned to the name in the scope; None for other bindings."""
-    if _is_argument(scope, owner.partition(".")[0]):
+    if is_argument(scope, owner.partition(".")[0]):
         yield None
     assigned = 0
     for node in source.names.of_type(ast.Assign):
@@ -146,7 +149,7 @@ def _given(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[
         yield None
 
 
-def _is_argument(scope: ast.AST | None, name: str) -> bool:
+def is_argument(scope: ast.AST | None, name: str) -> bool:
     """Return True if the scope is a function with an argument of this name."""
     if not isinstance(scope, FUNCTIONS):
         return False
@@ -166,7 +169,7 @@ def _is_stored(source: PythonSource, node: ast.expr, owner: str) -> bool:
     return isinstance(getattr(node, "ctx", None), ast.Store) and written(source, node) == owner
 
 
-def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
+def keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
     """Return True if the value is the same model: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
     if value is None or not isinstance(value, ast.Call):
         return value is not None and written(source, value) == owner
@@ -174,7 +177,7 @@ def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
         return False
     inner = value.args[:1] if value.args else []
     above = [value.func.value] if isinstance(value.func, ast.Attribute) else []
-    return any(_keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
+    return any(keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
 
 
 def _is_created_float32(source: PythonSource, value: ast.expr | None, search: FloatSearch) -> bool:
@@ -209,7 +212,7 @@ def _is_model_returned(source: PythonSource, value: ast.expr | None, search: Flo
     name = written(source, value) if value is not None else ""
     if name:
         made = replace(search, visited=search.visited - {name})
-        return not _casts(source, name) and _is_created_so(source, name, made)
+        return not is_cast_anywhere(source, name) and _is_created_so(source, name, made)
     return _is_created_float32(source, value, search)
 
 
@@ -237,7 +240,7 @@ def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) 
 
 def _is_base_float32(source: PythonSource, name: str, search: FloatSearch) -> bool:
     """Return True if a model that the new one is made of is float32."""
-    return not _casts(source, name) and _is_created_so(source, name, search)
+    return not is_cast_anywhere(source, name) and _is_created_so(source, name, search)
 
 
 def _is_model(source: PythonSource, name: str, search: FloatSearch) -> bool:

@@ -9,7 +9,7 @@ from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import Consumer, casts_to_half, changes_dtype, function_of, is_same_model
 
-NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b")
+NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b|.*\bpure_bf16\b", re.DOTALL)
 TRAINS = re.compile(r"(?:\w*_)?(?:backward|train|step|fit)(?:_\w*)?")
 
 
@@ -29,7 +29,7 @@ def is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) ->
 
 def is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
     """Return True if the call casts the model, by its name or by an alias that is trained later."""
-    if _is_at_the_end(python, call) or _is_not_trained(python, call):
+    if _is_at_the_end(python, call) or is_not_trained(python, call):
         return False
     if changes_dtype(python, call, owner):
         return True
@@ -48,8 +48,11 @@ def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
     return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
 
 
-def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
-    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model."""
+def is_not_trained(python: PythonSource, call: ast.Call) -> bool:
+    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model.
+
+    Also with `pure_bf16`, whose trained weights are bfloat16 on purpose.
+    """
     branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
     return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
 

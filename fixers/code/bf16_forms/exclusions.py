@@ -42,6 +42,7 @@ class Judged:
 
 ACT = Judged(Verdict.ACT)
 NEVER = Judged(Verdict.NEVER)
+PURE = "only reached with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
 FALLS_BACK_TO_FP32 = Judged(
     Verdict.WARN, "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"
 )
@@ -90,6 +91,8 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
     if child not in parent.body:
         return None
+    if "pure_bf16" in source.segment(parent.test):
+        return Judged(Verdict.NEVER, PURE)
     if selects_other_device(parent.test) or names_bf16(source, parent.test):
         return NEVER
     return NEVER if is_selected_branch(source, parent, child) else None
@@ -97,6 +100,11 @@ def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judge
 
 def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) -> Judged | None:
     return NEVER if child in parent.body and names_bf16_in_pattern(parent) else None
+
+
+def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
+    """Never change the index of a table of dtypes, or a table that is used at once; `(load(dtype))[0]` selects."""
+    return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
 def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST) -> Judged | None:
@@ -225,7 +233,7 @@ def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
 
 
-NEVER_INSIDE = (ast.Compare, ast.Assert, ast.pattern, ast.Subscript, ast.arg, ast.ExceptHandler)
+NEVER_INSIDE = (ast.Compare, ast.Assert, ast.pattern, ast.arg, ast.ExceptHandler)
 PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | None]] = {
     ast.Dict: _judge_dict,
     ast.List: _judge_display,
@@ -235,6 +243,7 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.If: _judge_branch,
     ast.match_case: _judge_case,
     ast.AnnAssign: _judge_annotated,
+    ast.Subscript: _judge_subscript,
     ast.Call: _judge_call,
     ast.FunctionDef: _judge_function,
     ast.AsyncFunctionDef: _judge_function,

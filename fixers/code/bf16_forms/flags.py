@@ -17,7 +17,6 @@ from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.consumers import Consumers
 from fixers.sources.readers.reader import Fields
-from remote.protocol.findings import Severity
 
 COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
 ASKED = frozenset({*COUNTERPARTS, "tf32"})
@@ -53,8 +52,6 @@ def find_flags(draft: Draft, consumers: Consumers) -> None:
         _judge_dict(draft, display)
     for definition in names.of_type(ast.ClassDef):
         _judge_class(draft, definition)
-    for assignment in names.of_type(ast.Assign):
-        _judge_assignment(draft, assignment)
 
 
 def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
@@ -155,16 +152,16 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     if other is None:
         given.rename(counterpart)
     elif constant_of(other.value) in OFF:
-        _set(draft, other.value, draft.source.segment(given.value))
-        _set(draft, given.value, "False")
+        set_value(draft, other.value, draft.source.segment(given.value))
+        set_value(draft, given.value, "False")
     elif constant_of(other.value) is True:
-        _set(draft, given.value, "False")
+        set_value(draft, given.value, "False")
     elif constant is True:
-        _set(draft, other.value, "True")
-        _set(draft, given.value, "False")
+        set_value(draft, other.value, "True")
+        set_value(draft, given.value, "False")
     elif not tests_card(draft.source, other.value):
-        _set(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
-        _set(draft, given.value, "False")
+        set_value(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
+        set_value(draft, given.value, "False")
 
 
 def _operand(draft: Draft, value: ast.expr) -> str:
@@ -172,7 +169,8 @@ def _operand(draft: Draft, value: ast.expr) -> str:
     return written if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({written})"
 
 
-def _set(draft: Draft, value: ast.expr, written: str) -> None:
+def set_value(draft: Draft, value: ast.expr, written: str) -> None:
+    """Replace the value of a flag."""
     draft.edits.append(draft.source.replace_node(value, written, NO_BFLOAT16))
 
 
@@ -195,7 +193,7 @@ def _judge_dict(draft: Draft, node: ast.Dict) -> None:
     flags: Flags = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            flags[key.value] = Flag(value, _key_renamer(draft, key))
+            flags[key.value] = Flag(value, key_renamer(draft, key))
     if isinstance(block := flags.get("bf16"), Flag) and isinstance(block.value, ast.Dict):
         _flip_deepspeed(draft, flags, block.value)
         return
@@ -204,7 +202,8 @@ def _judge_dict(draft: Draft, node: ast.Dict) -> None:
     _turn_off_tf32(draft, flags)
 
 
-def _key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
+def key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
+    """Return a function that renames the key, in the same quotes."""
     written = draft.source.segment(key)
     return lambda name: draft.edits.append(
         draft.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
@@ -219,16 +218,16 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
     other = flags.get("fp16")
     if other is None:
         flags["bf16"].rename("fp16")
-        _set(draft, block, DEEPSPEED_FP16.format(enabled=draft.source.segment(enabled)))
+        set_value(draft, block, DEEPSPEED_FP16.format(enabled=draft.source.segment(enabled)))
         return
     on = _item(other.value, "enabled") if isinstance(other.value, ast.Dict) else None
     if on is None:
         draft.warn(block, "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one")
         return
     if constant_of(on) in OFF:
-        _set(draft, on, draft.source.segment(enabled))
+        set_value(draft, on, draft.source.segment(enabled))
     if constant_of(enabled) != "auto" or constant_of(on) != "auto":
-        _set(draft, enabled, "False")
+        set_value(draft, enabled, "False")
 
 
 def _item(node: ast.Dict, name: str) -> ast.expr | None:
@@ -260,40 +259,3 @@ def _default(value: ast.expr) -> ast.expr:
 
 def _name_renamer(draft: Draft, name: ast.Name) -> Callable[[str], None]:
     return lambda new: draft.edits.append(draft.source.replace_node(name, new, NO_BFLOAT16))
-
-
-def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
-    """Change `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
-    if constant_of(node.value) is not True or len(node.targets) != 1:
-        return
-    target = node.targets[0]
-    if isinstance(target, ast.Attribute) and target.attr in COUNTERPARTS:
-        _flip_attribute(draft, node, target)
-    elif (
-        isinstance(target, ast.Subscript)
-        and constant_of(target.slice) in COUNTERPARTS
-        and not is_gated(draft.source, node.value)
-    ):
-        key = target.slice
-        assert isinstance(key, ast.Constant)
-        _key_renamer(draft, key)(COUNTERPARTS[str(key.value)])
-    elif isinstance(target, ast.Attribute) and target.attr == "allow_tf32":
-        message = "this card has no TF32; the switch has no effect"
-        draft.warn(node, message, severity=Severity.INFO)
-
-
-def _flip_attribute(draft: Draft, node: ast.Assign, target: ast.Attribute) -> None:
-    if is_gated(draft.source, node.value):
-        return
-    counterpart = COUNTERPARTS[target.attr]
-    owner = draft.source.segment(target.value)
-    for other in draft.source.names.of_type(ast.Assign):
-        match other.targets:
-            case [ast.Attribute() as beside] if (
-                beside.attr == counterpart and draft.source.segment(beside.value) == owner
-            ):
-                if constant_of(other.value) is False:
-                    _set(draft, other.value, "True")
-                _set(draft, node.value, "False")
-                return
-    draft.edits.append(draft.source.replace_attribute(target, counterpart, NO_BFLOAT16))

@@ -12,7 +12,9 @@ from fixers.sources.training_setup import block_of
 
 SAVED = "weights that are saved"
 ON_CPU = "models on the CPU"
-CAPABLE_ONLY = "kernels of cards with FP8 or FP4"
+TABLE = "caches of generation, and rotary tables whose results get the dtype of the model"
+STATE = "state of an optimizer, whose users choose its dtype; it runs on every card"
+CAPABLE_ONLY = "kernels of cards with FP8, FP4 or packed int4"
 STATED_REASON = "the code says why this is not float16; use float32 if the range is needed"
 
 SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
@@ -26,7 +28,11 @@ RANGE = re.compile(
 )
 """Reasons against float16, in a comment or a message."""
 NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat16", re.IGNORECASE)
+CACHE = re.compile(r"\w*(?:KV|[Kk]v_?)[Cc]ache\w*|(?:setup|init|make|create|allocate|build)_\w*caches?|StaticCache")
+ROTARY = re.compile(r"\w*(?:freqs_cis|rotary|rope_cache|rope_table|Rotary|Rope)\w*")
 LOW_BIT = re.compile(r"float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
+QUANTISES = re.compile(r"(?:^|/)quanti[sz]e\.py$")
+INTEGERS = re.compile(rb"[iI]nt[48](?:pack|[A-Z_])")
 LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
 
 
@@ -37,7 +43,35 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
         return ON_CPU
     if _is_saved(source, node, statement):
         return SAVED
+    if _is_of_table(source, node):
+        return TABLE
+    if _is_default_of_optimizer(source, node):
+        return STATE
     return CAPABLE_ONLY if _is_low_bit(source, node) else ""
+
+
+def _is_of_table(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for the dtype of a key-value cache, and of rotary tables whose results get the type of their input.
+
+    It is the default of an argument, or the dtype of the table that a function returns.
+    """
+    for above in source.names.ancestors(node):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            within = source.names.parent(above)
+            called = within.name if above.name == "__init__" and isinstance(within, ast.ClassDef) else above.name
+            if CACHE.fullmatch(called):
+                return True
+            return ROTARY.fullmatch(called) is not None and b".type_as(" in source.text
+    return False
+
+
+def _is_default_of_optimizer(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for the default of an argument of an optimizer's constructor."""
+    above = source.names.parent(node)
+    function = source.names.parent(above) if isinstance(above, ast.arguments) else None
+    within = source.names.parent(function) if isinstance(function, ast.FunctionDef) else None
+    bases = [source.segment(base) for base in within.bases] if isinstance(within, ast.ClassDef) else []
+    return any(base.rpartition(".")[2] == "Optimizer" for base in bases)
 
 
 def is_explained(source: PythonSource, node: ast.expr) -> bool:
@@ -145,6 +179,8 @@ def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> st
 
 def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
     """Return True inside a function, or a file by its name, for number formats that only capable cards have."""
+    if QUANTISES.search(source.path) and INTEGERS.search(source.text):
+        return True
     if LOW_BIT_PATH.search(f"/{source.path}"):
         return True
     function = source.names.function(node)

@@ -6,7 +6,16 @@ import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fixers.sources.readers.reader import ANY, FULL_SPELLINGS, HALF_SPELLINGS, NUMBER, Fields, Reader, same_option
+from fixers.sources.readers.reader import (
+    ANY,
+    FULL_SPELLINGS,
+    HALF_SPELLINGS,
+    NUMBER,
+    Fields,
+    Overwritten,
+    Reader,
+    same_option,
+)
 
 PLAIN_BASES = frozenset(
     {"object", "BaseModel", "BaseSettings", "TypedDict", "NamedTuple", "Protocol", "ABC", "Generic"}
@@ -39,7 +48,7 @@ class Spelling:
     """
 
     word: str
-    refused: Reader | Fields | None = None
+    refused: Reader | Fields | Overwritten | None = None
     declared: bool = False
 
 
@@ -103,6 +112,12 @@ class Consumers:
             if inner is None and base not in PLAIN_BASES and not fields.declares_both:
                 return True
         return False
+
+    def refusing(self, name: str, twin: str) -> Fields | None:
+        """Return a class that declares the switch and not its float16 twin, if no class declares both."""
+        declaring = [each for each in self.fields if name in each.names]
+        missing = [each for each in declaring if not self.declares(each, twin)]
+        return missing[0] if missing and len(missing) == len(declaring) else None
 
     def class_named(self, name: str) -> Fields | None:
         """Return the project's class of this name; None if there is none or there are several."""

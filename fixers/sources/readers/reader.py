@@ -70,6 +70,15 @@ class Fields:
         return f"{self.path}:{self.line}"
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """A switch of a settings object that a line of the project overwrites: setting it has no effect."""
+
+    owner: str
+    name: str
+    where: str
+
+
 def shown(word: str) -> str:
     """Return the word as code writes it."""
     return word.removeprefix(DTYPE).removeprefix(NUMBER)

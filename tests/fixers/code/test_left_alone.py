@@ -76,6 +76,29 @@ PACKED_FIELD = "class Arguments:\n    padding_free: bool = True\n"
 COMMENT = TORCH + "# bfloat16: the logits overflow in fp16\nx = x.to(torch.bfloat16)\n"
 TRAILING = TORCH + "x = x.to(torch.bfloat16)  # float16 gives NaN here\n"
 WARNED = TORCH + 'logger.warning("this kernel requires bfloat16")\nx = x.to(torch.bfloat16)\n'
+CACHE = """import torch
+
+
+class KVCache(torch.nn.Module):
+    def __init__(self, size, dtype=torch.bfloat16):
+        self.keys = torch.zeros(size, dtype=dtype)
+
+
+class Decoder:
+    def setup_caches(self, size, dtype: torch.dtype = torch.bfloat16):
+        self.cache = KVCache(size, dtype)
+"""
+ROTARY = """import torch
+
+
+def compute_freqs_cis(length, dtype=torch.bfloat16):
+    return torch.polar(torch.ones(length), torch.arange(length)).to(dtype)
+
+
+def rotate(x, table):
+    return (x.float() * table).type_as(x)
+"""
+ROTARY_CAST = ROTARY.replace(", dtype=torch.bfloat16", "").replace(".to(dtype)", ".to(dtype=torch.bfloat16)")
 LEFT = {
     name: text
     for name, text in globals().items()
@@ -99,7 +122,10 @@ def test_a_use_that_does_not_select_bfloat16_stays(text: str) -> None:
         (AUTO_ON_CPU, "models on the CPU"),
         (SAVED, "weights that are saved"),
         (MERGED, "weights that are saved"),
-        (LOW_BIT, "kernels of cards with FP8 or FP4"),
+        (LOW_BIT, "kernels of cards with FP8, FP4 or packed int4"),
+        (CACHE, "caches of generation, and rotary tables whose results get the dtype of the model"),
+        (ROTARY, "caches of generation, and rotary tables whose results get the dtype of the model"),
+        (ROTARY_CAST, "caches of generation, and rotary tables whose results get the dtype of the model"),
     ],
 )
 def test_a_place_that_stays_is_recorded_with_its_reason(text: str, reason: str) -> None:
@@ -110,6 +136,9 @@ def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:
     text = TORCH + "out = torch.empty(4, dtype=torch.bfloat16)\n"
     assert planned(text, "kernels/cutlass_fp4/mm.py").change is None
     assert planned(text, "kernels/mm.py").change is not None
+    packed = text + "out = torch.ops.aten._weight_int4pack_mm(out, w, 32, s)\n"
+    assert planned(packed, "tools/quantize.py").change is None
+    assert planned(text, "tools/quantize.py").change is not None
 
 
 @pytest.mark.parametrize("text", [COMMENT, TRAILING, WARNED])
@@ -120,6 +149,8 @@ def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> No
 
 
 CHANGED = {
+    "a rotary table that is used in its own dtype": ROTARY.replace(".type_as(x)", ""),
+    "a dtype of a layer": CACHE.replace("KVCache", "Layer").replace("setup_caches", "setup"),
     "a branch for cards": BRANCH_OF_TYPE.replace('("cpu", "mps")', '("cuda", "cpu")'),
     "a branch for anything but the CPU": BRANCH_OF_TYPE.replace('in ("cpu", "mps")', '!= "cpu"'),
     "a list of devices and dtypes": TORCH + 'jobs = [["cuda:0", torch.bfloat16]]\n',

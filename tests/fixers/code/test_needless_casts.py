@@ -20,7 +20,7 @@ from accelerate import Accelerator
 from diffusers import UNet2DConditionModel, ControlNetModel
 from peft import cast_training_params, get_peft_model, prepare_model_for_kbit_training
 from speech.models import Vits, GAN
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForCausalLM
 
 accelerator = Accelerator(mixed_precision="fp16")
 """
@@ -30,7 +30,19 @@ STAYS = {
     "built by its class": "model = Vits(config, tokenizer)\n" + TAKES,
     "built by a class in capitals": "model = GAN(config)\n" + TAKES,
     "built by a method of its class": "model = Vits.init_from_config(config)\n" + TAKES,
+    "an encoder that is loaded without a dtype": 'model = AutoModel.from_pretrained("a/b")\n' + TAKES,
+    "an argument of a function": "def train(model):\n    " + TAKES,
+    "an argument that is a float32 model": "def train(model):\n    " + TAKES + "\n\ntrain(Vits(config))\n",
+    "built by a function of another file": "from speech.build import get_model\n\nmodel = get_model(config)\n" + TAKES,
+    "one of several results": "from speech.build import load\n\nmodel, tokenizer = load(config)\n" + TAKES,
+    "built of numbers": "model = Vits(len(symbols), int(size), **hps.model)\n" + TAKES,
+    "a part of a float32 model": "net = Vits(config)\nmodel = net.encoder\n" + TAKES,
+    "kept by an object of another file": "class Run(Base):\n    def make(self):\n"
+    "        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)\n",
     "loaded by diffusers": 'model = UNet2DConditionModel.from_pretrained("a/b", subfolder="unet")\n' + TAKES,
+    "cast only where it is not trained": "model = Vits(config)\nif not args.train_model:\n    model.half()\n" + TAKES,
+    "moved by a keyword": "model = Vits(config)\nmodel = model.to(device=options.get('device', 'cuda'))\n" + TAKES,
+    "moved to the result of a call": "model = Vits(config).to(get_device(0))\n" + TAKES,
     "one of two float32 models": "model = Vits(a) if args.a else GAN(b)\n" + TAKES,
     "derived from one": 'unet = UNet2DConditionModel.from_pretrained("a/b")\nmodel = ControlNetModel.from_unet(unet)\n'
     + TAKES,
@@ -62,12 +74,21 @@ STAYS = {
     + TAKES,
 }
 CAST = {
+    "an argument that is a half model": HALF.replace("model =", "net =")
+    + "def train(model):\n    "
+    + TAKES
+    + "\n\ntrain(net)\n",
+    "a part of a half model": HALF.replace("model =", "net =") + "model = net.encoder\n" + TAKES,
+    "built with a dtype as an argument": "from speech.build import load\n\nmodel = load(name, torch.float16)\n" + TAKES,
+    "built with a chosen dtype": "from speech.build import load\n\nmodel = load(name, dtype)\n" + TAKES,
+    "one of several half results": "def load():\n    net = Vits()\n    net.half()\n    return net, 1\n\n\n"
+    "model, size = load()\n" + TAKES,
     "loaded in half": HALF + TAKES,
     "adapters on a half model": HALF + "model = get_peft_model(model, lora)\n" + TAKES,
     "half again after it was prepared": HALF
     + "model = prepare_model_for_kbit_training(model)\nmodel.half()\nmodel = get_peft_model(model, lora)\n"
     + TAKES,
-    "loaded without a dtype by transformers": 'model = AutoModel.from_pretrained("a/b")\n' + TAKES,
+    "a language model that is loaded without a dtype": 'model = AutoModelForCausalLM.from_pretrained("a/b")\n' + TAKES,
     "built and cast": "model = Vits(config)\nmodel.half()\n" + TAKES,
     "built with a dtype": "model = Vits(config, dtype=torch.float16)\n" + TAKES,
     "built of a half model": HALF.replace("model =", "base_model =") + "model = Vits(base_model)\n" + TAKES,
@@ -111,6 +132,21 @@ def test_a_class_of_another_file_that_makes_half_weights_is_cast(tmp_path: Path,
     assert "train.py" in changed(tmp_path, model, HEAD + "model = Vits(config)\n" + TAKES)
     plain = model.replace(body, "self.llm = nn.Linear(2, 2)")
     assert changed(tmp_path, plain, HEAD + "model = Vits(config)\n" + TAKES) == set()
+
+
+@pytest.mark.parametrize(
+    ("body", "casts"),
+    [
+        ("    return AutoModel.from_pretrained(name, torch_dtype=torch.float16)", True),
+        ("    return nn.Linear(2, 2).half()", True),
+        ("    return nn.Linear(2, 2)", False),
+        ("    model = nn.Linear(2, 2)\n    if name.fp16:\n        model.half()\n    return model", False),
+    ],
+)
+def test_a_function_of_another_file_that_makes_half_weights_is_followed(tmp_path: Path, body: str, casts: bool) -> None:
+    model = f"import torch\nimport torch.nn as nn\n\n\ndef build(name):\n{body}\n"
+    train = HEAD + "from model import build\n\nmodel = build(config)\n" + TAKES
+    assert ("train.py" in changed(tmp_path, model, train)) is casts
 
 
 SAVES = """if args.save_dtype == "fp16":

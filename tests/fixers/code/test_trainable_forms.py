@@ -124,7 +124,11 @@ COUNT = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\
         ("w = DDP(m)\no = AdamW(w.parameters())\n", cast("m") + "w = DDP(m)\no = AdamW(w.parameters())\n"),
         ("fully_shard(m)\n" + MADE, cast("m") + "fully_shard(m)\n" + MADE),
         ("w = other(m)\no = AdamW(w.parameters())\n", "w = other(m)\n" + cast("w") + "o = AdamW(w.parameters())\n"),
-        ("def f(m):\n    " + MADE, "def f(m):\n" + cast("m", "    ") + "    " + MADE),
+        ("def f(m):\n    " + MADE, STAYS),
+        (
+            "def f(m):\n    " + MADE + "\n\nf(load().half())\n",
+            "def f(m):\n" + cast("m", "    ") + "    " + MADE + "\n\nf(load().half())\n",
+        ),
         ("parameter = 1\n" + MADE, "parameter = 1\n" + cast("m", each="trainable_parameter") + MADE),
         (MADE + "m.half()\n", BEFORE_MADE + "m.half()\n" + cast("m")),
         (MADE + "m.to('cuda')\n", BEFORE_MADE + "m.to('cuda')\n"),

@@ -28,6 +28,7 @@ if __name__ == "__main__":
     main()
 """
 TALKS = 'from asr import Model\n\nmodel = Model(dtype="bfloat16")\nprint(model.generate("a.wav"))\n'
+DECODES = "from train import add_options, get_model\n" + CONVERTS
 TRAINS = CONVERTS.replace("model.save_pretrained", "optimizer = torch.optim.AdamW(model.parameters())\n    model.save")
 
 
@@ -60,6 +61,9 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
         ("tools/to_hub.py", f'{CONVERTS}\nDTYPES = {{"bf16": torch.bfloat16, "fp16": torch.float16}}\n', INFERENCE),
         ("tools/convert_model.py", CONVERTS + "\n" + "    # a long block\n" * 300, INFERENCE),
         ("demo.py", TALKS, INFERENCE),
+        ("decode.py", DECODES, INFERENCE),
+        ("quantize.py", f"import torch.nn as nn\n\n\nclass Int4(nn.Module):\n    pass\n\n\n{CONVERTS}", INFERENCE),
+        ("local/decode_stream.py", DECODES, INFERENCE),
     ],
 )
 def test_a_file_that_no_training_on_the_card_runs_is_left_with_its_reason(
@@ -80,6 +84,8 @@ def test_a_file_that_no_training_on_the_card_runs_is_left_with_its_reason(
         ("run.sh", f"export CUDA_VISIBLE_DEVICES=0  # else ASCEND_RT_VISIBLE_DEVICES\n{LAUNCH}"),
         ("input.sh", LAUNCH),
         ("finetune.py", TRAINS),
+        ("decode.py", TRAINS),
+        ("evaluate_later.py", DECODES),
         ("demo_train.py", TALKS),
         ("tools/to_hub.py", f'{CONVERTS}\nSETTINGS = {{"bf16": True}}\n'),
         ("model.py", f"import torch.nn as nn\n\n\nclass Net(nn.Module):\n    pass\n\n\n{CONVERTS}"),
@@ -120,3 +126,9 @@ def test_a_script_that_the_command_names_is_changed(tmp_path: Path, command: lis
 def test_the_reason_is_the_same_from_the_cache(tmp_path: Path) -> None:
     first = plan_of(tmp_path, {"tools/to_hub.py": CONVERTS, "train.py": HALF})
     assert plan_of(tmp_path, {}) == first
+
+
+def test_a_script_that_only_tests_import_is_left(tmp_path: Path) -> None:
+    imports = "from tools.to_hub import main\n"
+    assert plan_of(tmp_path / "a", {"tools/to_hub.py": CONVERTS, "tests/test_hub.py": imports})[0] == set()
+    assert plan_of(tmp_path / "b", {"tools/to_hub.py": CONVERTS, "train.py": imports})[0] == {"tools/to_hub.py"}

@@ -1,10 +1,11 @@
+import functools
+
 import torch
 import torch.nn.functional as F
 
 
 @decorated
-@torch.no_grad()
-@torch.inference_mode
+@functools.cache
 def loss(x, y):
     x = x.half()
     return F.mse_loss(x.float(), y.float())
@@ -21,5 +22,6 @@ async def third(x, y):
 
 
 def fourth(x, y):
+    x = x.half()
     with open("x"), lock:
         return F.kl_div(F.log_softmax(*x), y.float()), F.mse_loss(x.float().sigmoid(), target=y.float()), F.mse_loss(x.float())

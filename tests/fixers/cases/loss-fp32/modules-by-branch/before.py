@@ -1,5 +1,5 @@
 import torch
-from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
+from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, Module, MSELoss
 
 
 def forward(self, logits, labels, kind):
@@ -14,12 +14,14 @@ def forward(self, logits, labels, kind):
     return loss_fct(logits, labels)
 
 
-class Two:
+class Two(Module):
     def __init__(self, kind):
         if kind:
             self.loss = MSELoss()
         else:
             self.loss = CrossEntropyLoss()
+        self.half()
 
     def forward(self, x, y):
+        x = self.layers(x)
         return self.loss(x, y)

@@ -10,4 +10,5 @@ class Head(nn.Module):
         self.half()
 
     def forward(self, x, y, z):
+        x = self.layers(x)
         return self.criterion(x.float(), y.float()) + self.classify(x.float(), z)

@@ -4,7 +4,7 @@ import torch
 class Distiller:
     def __init__(self, student, router):
         self.student = student.half()
-        self.router = router
+        self.router = router.half()
         for parameter in self.student.parameters():  # a loss scaler refuses float16 gradients
             if parameter.requires_grad:
                 parameter.data = parameter.data.float()

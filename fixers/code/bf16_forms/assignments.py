@@ -1,0 +1,66 @@
+"""`args.bf16 = True` and `config["bf16"] = True`, and switches that enable tf32."""
+
+from __future__ import annotations
+
+import ast
+
+from fixers.code.bf16_forms.flags import COUNTERPARTS, key_renamer, set_value
+from fixers.code.draft import Draft
+from fixers.frame.source_fixer import NO_BFLOAT16
+from fixers.settings.refusals import refusal_of
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.gates import is_gated
+from fixers.sources.readers.consumers import Consumers
+from remote.protocol.findings import Severity
+
+
+def find_assignments(draft: Draft, consumers: Consumers) -> None:
+    """Turn bfloat16 off and float16 on wherever a flag is assigned."""
+    for assignment in draft.source.names.of_type(ast.Assign):
+        _judge_assignment(draft, consumers, assignment)
+
+
+def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> None:
+    """Change `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
+    if constant_of(node.value) is not True or len(node.targets) != 1:
+        return
+    target = node.targets[0]
+    if isinstance(target, ast.Attribute) and target.attr in COUNTERPARTS:
+        _flip_attribute(draft, node, target)
+    elif (
+        isinstance(target, ast.Subscript)
+        and constant_of(target.slice) in COUNTERPARTS
+        and not is_gated(draft.source, node.value)
+    ):
+        key = target.slice
+        assert isinstance(key, ast.Constant)
+        _rename_key(draft, consumers, key)
+    elif isinstance(target, ast.Attribute) and target.attr == "allow_tf32":
+        message = "this card has no TF32; the switch has no effect"
+        draft.warn(node, message, severity=Severity.INFO)
+
+
+def _rename_key(draft: Draft, consumers: Consumers, key: ast.Constant) -> None:
+    """Rename the key of `config["bf16"] = True`, unless the project's class of settings declares no float16 key."""
+    name, counterpart = str(key.value), COUNTERPARTS[str(key.value)]
+    if refused := consumers.refusing(name, counterpart):
+        draft.warn(key, *refusal_of(name, refused, counterpart))
+    else:
+        key_renamer(draft, key)(counterpart)
+
+
+def _flip_attribute(draft: Draft, node: ast.Assign, target: ast.Attribute) -> None:
+    if is_gated(draft.source, node.value):
+        return
+    counterpart = COUNTERPARTS[target.attr]
+    owner = draft.source.segment(target.value)
+    for other in draft.source.names.of_type(ast.Assign):
+        match other.targets:
+            case [ast.Attribute() as beside] if (
+                beside.attr == counterpart and draft.source.segment(beside.value) == owner
+            ):
+                if constant_of(other.value) is False:
+                    set_value(draft, other.value, "True")
+                set_value(draft, node.value, "False")
+                return
+    draft.edits.append(draft.source.replace_attribute(target, counterpart, NO_BFLOAT16))

@@ -1,0 +1,203 @@
+"""Models that the project loads or casts in half precision, as far as this file and the names of its callees show."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Collection, Iterator
+
+from fixers.sources.expressions import is_path, tail_of, written
+from fixers.sources.float_models import (
+    CASTS,
+    FULL,
+    KEEPS,
+    KEEPS_TOO,
+    MAY_BE_HALF,
+    NAMES_MODULE,
+    is_argument,
+    is_cast_anywhere,
+    keeps,
+    may_be_dtype,
+    scope_of,
+)
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import HALVES
+
+SELECTS_HALF = re.compile(r"torch_dtype|\.half\(\)|float16|load_in_[48]bit")
+LOADS = frozenset({"from_pretrained", "from_config"})
+QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
+COPIES = frozenset({"deepcopy", "copy"})
+BUILTINS = frozenset(dir(builtins))
+LANGUAGE_MODEL = re.compile(r"\w*CausalLM|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Phi|DeepSeek|Glm)\w*")
+"""Classes of models whose checkpoints are bfloat16 or float16; those of encoders and of Whisper mostly are float32."""
+
+
+def may_be_half(source: PythonSource, owner: str, at: ast.AST, half_makers: Collection[str] = ()) -> bool:
+    """Return True if the model of this name may have half weights: the file, or a callee that it names, selects them.
+
+    `half_makers` are classes and functions of the project that load a model in half precision or cast one. A name that
+    the file does not bind may be anything.
+    """
+    if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
+        return True
+    return Search(source, half_makers).of_name(owner, at)
+
+
+class Search:
+    """The search for half weights from a name to the calls that create the model."""
+
+    def __init__(self, source: PythonSource, half_makers: Collection[str]) -> None:
+        self.source = source
+        self.half_makers = half_makers
+        self.asked: set[tuple[str, ast.AST | None]] = set()
+
+    def of_name(self, name: str, at: ast.AST) -> bool:
+        """Return True if one of the values of the name, or of an object that holds it, may be half."""
+        scope = scope_of(self.source, name, at)
+        if (name, scope) in self.asked:
+            return False
+        self.asked.add((name, scope))
+        root = name.partition(".")[0]
+        if not _is_bound(self.source, root, at):
+            return True
+        values = list(_values(self.source, name, scope))
+        made = [value for value in values if not keeps(self.source, value, name)]
+        if any(self.of_value(value) for value in made):
+            return True
+        if made:
+            return False
+        if values and not is_argument(scope, root) and root != "self":
+            return True
+        holder = name.rpartition(".")[0]
+        if holder and holder != "self":
+            return self.of_name(holder, at)
+        return any(self.of_value(value) for value in _passed(self.source, root, scope))
+
+    def of_value(self, value: ast.expr) -> bool:
+        match value:
+            case ast.IfExp(body=one, orelse=other):
+                return self.of_value(one) or self.of_value(other)
+            case ast.BoolOp(values=values):
+                return any(self.of_value(each) for each in values)
+            case ast.Name() | ast.Attribute() if is_path(value):
+                return self.of_name(written(self.source, value), value)
+            case ast.Await(value=inner) | ast.Subscript(value=inner):
+                return self.of_value(inner)
+            case ast.Call():
+                return self.of_call(value)
+        return False
+
+    def of_call(self, call: ast.Call) -> bool:
+        tail = tail_of(call)
+        given = [*call.args, *(each.value for each in call.keywords if each.arg)]
+        if tail in LOADS:
+            return self.of_load(call)
+        if tail in CASTS and isinstance(call.func, ast.Attribute):
+            return True
+        named = [each.value for each in call.keywords if each.arg == "dtype"]
+        if tail == "to" and any(may_be_dtype(self.source, each) for each in (*call.args, *named)):
+            return True
+        if isinstance(call.func, ast.Attribute) and tail in KEEPS and self.of_value(call.func.value):
+            return True
+        if tail in KEEPS | KEEPS_TOO | COPIES:
+            return any(self.of_value(each) for each in call.args[:1])
+        if tail in self.half_makers or self.is_given_half(call):
+            return True
+        return self.of_callee(call) or any(self.of_value(each) for each in given if self.is_model(each))
+
+    def of_load(self, call: ast.Call) -> bool:
+        """Return True for a load in another dtype than float32; without a dtype, for a class of language models."""
+        if any(each.arg in QUANTISES for each in call.keywords):
+            return True
+        dtypes = [each.value for each in call.keywords if each.arg in ("dtype", "torch_dtype")]
+        if dtypes:
+            return any(self.source.names.meaning(each) not in FULL for each in dtypes)
+        loader = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        name = (written(self.source, loader) or tail_of(call)).rpartition(".")[2]
+        meaning = self.source.names.meaning(loader) or name
+        language = LANGUAGE_MODEL.fullmatch(meaning.rpartition(".")[2]) is not None
+        unknown = isinstance(loader, ast.Name) and not _is_bound(self.source, loader.id, call)
+        return language or meaning.startswith("peft.") or name in self.half_makers or unknown
+
+    def is_given_half(self, call: ast.Call) -> bool:
+        """Return True for `build(dtype=torch.float16)`, `load(torch.float16)` and `load(dtype)`."""
+        dtypes = [each.value for each in call.keywords if "dtype" in (each.arg or "")]
+        if any(self.source.names.meaning(each) not in FULL for each in dtypes):
+            return True
+        named = (written(self.source, each).rpartition(".")[2] for each in call.args)
+        if any(name.endswith("dtype") for name in named):
+            return True
+        return any(self.source.names.meaning(each) in HALVES for each in call.args)
+
+    def of_callee(self, call: ast.Call) -> bool:
+        """Return True if the callee is a class or function of this file that selects half precision, or is unbound."""
+        source, name = self.source, tail_of(call)
+        own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
+        if own:
+            return any(SELECTS_HALF.search(source.segment(each)) for each in own)
+        functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
+        if functions:
+            return any(self.of_returned(each) for each in functions)
+        return isinstance(call.func, ast.Name) and name not in BUILTINS and not _is_bound(source, name, call)
+
+    def of_returned(self, function: ast.FunctionDef) -> bool:
+        """Return True if the function returns a model that may be half."""
+        returned = (each for each in self.source.names.of_type(ast.Return) if each.value is not None)
+        inside = (each.value for each in returned if self.source.names.function(each) is function)
+        parts = (part for value in inside for part in (value.elts if isinstance(value, ast.Tuple) else [value]))
+        return any(self.of_cast_name(each) or self.of_value(each) for each in parts if each is not None)
+
+    def of_cast_name(self, value: ast.expr) -> bool:
+        name = written(self.source, value)
+        return bool(name) and is_cast_anywhere(self.source, name)
+
+    def is_model(self, value: ast.expr) -> bool:
+        """Return True for an argument that is called like a module."""
+        name = written(self.source, value).rpartition(".")[2]
+        return NAMES_MODULE.fullmatch(name) is not None or isinstance(value, ast.Call)
+
+
+def _is_bound(source: PythonSource, name: str, at: ast.AST) -> bool:
+    scope = source.names.scopes[at]
+    while name not in scope.bindings and scope.parent is not None:
+        scope = scope.parent
+    return name in scope.bindings
+
+
+def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[ast.expr]:
+    """Yield what is assigned to the name in the scope, None for all; of a tuple, the value that is unpacked."""
+    for node in source.names.of_type(ast.Assign):
+        if scope is None or source.names.function(node) is scope:
+            for target in node.targets:
+                parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+                yield from (_part(node.value, parts, each) for each in parts if written(source, each) == name)
+    for each in source.names.of_type(ast.AnnAssign):
+        if (scope is None or source.names.function(each) is scope) and written(source, each.target) == name:
+            yield from [each.value] if each.value is not None else []
+
+
+def _part(value: ast.expr, targets: list[ast.expr], target: ast.expr) -> ast.expr:
+    """Return the item that the target gets of a display or of `prepare`; else the whole value."""
+    at = targets.index(target)
+    if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets):
+        return value.elts[at]
+    if isinstance(value, ast.Call) and tail_of(value) == "prepare" and len(value.args) == len(targets):
+        return value.args[at]
+    return value
+
+
+def _passed(source: PythonSource, name: str, function: ast.AST | None) -> Iterator[ast.expr]:
+    """Yield what calls of this file pass as the argument of the function, or of the class whose __init__ it is."""
+    if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
+        return
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    called, above = function.name, source.names.parent(function)
+    if function.name == "__init__" and isinstance(above, ast.ClassDef):
+        called = above.name
+    for call in source.names.of_type(ast.Call):
+        if tail_of(call) == called:
+            own = names[1:] if names[:1] == ["self"] else names
+            yield from (value for given, value in zip(own, call.args, strict=False) if given == name)
+            yield from (each.value for each in call.keywords if each.arg == name)

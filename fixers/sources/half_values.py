@@ -1,0 +1,243 @@
+"""Values that a file computes in half precision outside autocast: followed from casts, loads and autocast blocks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.autocast_blocks import autocast_around, is_off, is_under_autocast
+from fixers.sources.expressions import tail_of, values_of, written
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.optimized_models import makes_float32
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import HALVES
+
+WIDENS = frozenset({"float", "double", "long", "int", "bool", "item", "argmax", "tolist"})
+LOADS = frozenset({"from_pretrained", "from_config", "load_model", "pipeline"})
+SHARDS = frozenset({"FSDP", "FullyShardedDataParallel", "fully_shard"})
+POLICIES = frozenset({"MixedPrecision", "MixedPrecisionPolicy"})
+KEEP_DTYPE = ("torch.", "einops.")
+"""Functions of these libraries have results of the dtype of their arguments; a module casts to its own."""
+SETTINGS = re.compile(
+    r"(?:self|\w*arg(?:s|uments)|\w*cfg|\w*conf(?:ig)?|hparams|params|opts?)(?:\.\w+)*\.\w*dtype|\w*dtype"
+)
+"""Names of a dtype that is chosen, unlike the dtype of another tensor."""
+DTYPES = ("dtype", "torch_dtype", "param_dtype")
+DEPTH = 12
+
+
+def is_half(source: PythonSource, node: ast.expr) -> bool:
+    """Return True if this file casts or loads the value in half precision, or computes it from such a value.
+
+    So are the results of an autocast block that are used outside it.
+    """
+    return _is_half(source, node, frozenset())
+
+
+def _is_half(source: PythonSource, node: ast.expr, asked: frozenset[ast.AST]) -> bool:
+    if node in asked or len(asked) > DEPTH:
+        return False
+    asked |= {node}
+    match node:
+        case ast.Name():
+            return _is_half_name(source, node, asked)
+        case ast.Attribute(value=inner):
+            return _is_half_path(source, node, asked) or _is_half(source, inner, asked)
+        case ast.Subscript(value=inner) | ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
+            return _is_half(source, inner, asked)
+        case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
+            return _is_half(source, one, asked) or _is_half(source, other, asked)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return any(_is_half(source, each, asked) for each in items)
+        case ast.Call():
+            return _is_half_call(source, node, asked)
+    return False
+
+
+def _is_half_name(source: PythonSource, name: ast.Name, asked: frozenset[ast.AST]) -> bool:
+    if _is_cast_in_place(source, name):
+        return True
+    if any(
+        _leaves_autocast(source, each, name) or _is_half(source, each.value, asked) for each in _assigned(source, name)
+    ):
+        return True
+    return any(_is_half(source, given, asked) for given in _passed(source, name))
+
+
+def _is_half_path(source: PythonSource, path: ast.Attribute, asked: frozenset[ast.AST]) -> bool:
+    """Return True for `self.model`, if the file casts it or assigns a half model to it."""
+    if _is_cast_in_place(source, path):
+        return True
+    name = written(source, path)
+    if not name.startswith("self."):
+        return False
+    same = (each for each in source.names.of_type(ast.Assign) if name in map(source.segment, each.targets))
+    return any(_is_half(source, each.value, asked) for each in same if _owner(source, each) is _owner(source, path))
+
+
+def _is_half_call(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST]) -> bool:
+    tail = tail_of(call)
+    if makes_float32(source, call) or (isinstance(call.func, ast.Attribute) and tail in WIDENS):
+        return False
+    if isinstance(call.func, ast.Attribute) and _casts_to_half(source, call):
+        return True
+    if tail == "to" and any(_is_dtype_of_half(source, each, asked) for each in call.args):
+        return True
+    if any(each.arg in DTYPES and _is_half_dtype(source, each.value) for each in call.keywords):
+        return True
+    if tail in LOADS:
+        return False
+    if tail in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
+        return _has_half_policy(source)
+    if _is_half(source, call.func, asked):
+        return True
+    own = _function_named(source, call)
+    if own is not None:
+        return any(_is_half(source, value, asked) for value in _returned(source, own))
+    keeps = (source.names.meaning(call.func) or "").startswith(KEEP_DTYPE)
+    return keeps and any(_is_half(source, each, asked) for each in (*call.args, *values_of(call)))
+
+
+def _is_dtype_of_half(source: PythonSource, value: ast.expr, asked: frozenset[ast.AST]) -> bool:
+    return isinstance(value, ast.Attribute) and value.attr == "dtype" and _is_half(source, value.value, asked)
+
+
+def _is_half_dtype(source: PythonSource, value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return value.value in ("float16", "bfloat16", "fp16", "bf16")
+    if source.names.meaning(value) in HALVES:
+        return True
+    return SETTINGS.fullmatch(written(source, value)) is not None and _names_half(source)
+
+
+def _names_half(source: PythonSource) -> bool:
+    return source.remember(
+        "names-half", lambda: any(source.names.meaning(each) in HALVES for each in source.names.of_type(ast.Attribute))
+    )
+
+
+def _has_half_policy(source: PythonSource) -> bool:
+    """Return True if a mixed-precision policy of FSDP in this file has half parameters, or is of another file."""
+    made = [call for call in source.names.of_type(ast.Call) if tail_of(call) in POLICIES]
+    given = [each.value for call in made for each in call.keywords if each.arg == "param_dtype"]
+    return not made or any(_is_half_dtype(source, each) for each in given)
+
+
+def _is_cast_in_place(source: PythonSource, path: ast.expr) -> bool:
+    """Return True for a name that a statement casts: `model.half()`, `model.to(torch.float16)`.
+
+    `self` is half in a class of which the file casts an instance: `Net(config).half()`.
+    """
+    name = written(source, path)
+    if name == "self":
+        within = _owner(source, path)
+        if isinstance(within, ast.ClassDef) and within.name in _cast_classes(source):
+            return True
+    return any(each == name and scope is _owner(source, path, name) for each, scope in _casts(source))
+
+
+def _owner(source: PythonSource, node: ast.AST, name: str = "self") -> ast.AST | None:
+    """Return the class around the node for a name that begins with `self`, else the scope that binds the name."""
+    root = name.partition(".")[0]
+    if root == "self":
+        return next((above for above in source.names.ancestors(node) if isinstance(above, ast.ClassDef)), None)
+    scope = source.names.scopes[node]
+    while root not in scope.bindings and scope.parent is not None:
+        scope = scope.parent
+    return scope.node
+
+
+def _casts(source: PythonSource) -> tuple[tuple[str, ast.AST | None], ...]:
+    """Return every name that a statement of its own casts to half precision, with its class or scope."""
+    return source.remember("casts-in-place", lambda: tuple(_find_casts(source)))
+
+
+def _find_casts(source: PythonSource) -> Iterator[tuple[str, ast.AST | None]]:
+    for statement in source.names.of_type(ast.Expr):
+        call = statement.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and _casts_to_half(source, call):
+            name = written(source, call.func.value)
+            if name:
+                yield name, _owner(source, call, name)
+
+
+def _cast_classes(source: PythonSource) -> frozenset[str]:
+    return source.remember("cast-classes", lambda: frozenset(_find_cast_classes(source)))
+
+
+def _find_cast_classes(source: PythonSource) -> Iterator[str]:
+    for call in source.names.of_type(ast.Call):
+        if isinstance(call.func, ast.Attribute) and _casts_to_half(source, call):
+            yield from (tail_of(each) for each in ast.walk(call.func.value) if isinstance(each, ast.Call))
+
+
+def _casts_to_half(source: PythonSource, call: ast.Call) -> bool:
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "dtype")]
+    return tail_of(call) == "half" or (
+        tail_of(call) in ("to", "type") and any(_is_half_dtype(source, each) for each in given)
+    )
+
+
+def _assigned(source: PythonSource, name: ast.Name) -> Iterator[ast.Assign]:
+    """Yield the assignments to the name in its function, up to its line; those of the module for a global name."""
+    function = source.names.function(name)
+    same = [each for each in source.names.of_type(ast.Assign) if _targets(each, name.id)]
+    within = [each for each in same if source.names.function(each) is function and each.lineno <= name.lineno]
+    if within or isinstance(function, ast.Module) or _is_argument(function, name.id):
+        yield from within
+    else:
+        yield from (each for each in same if isinstance(source.names.function(each), ast.Module))
+
+
+def _targets(assignment: ast.Assign, name: str) -> bool:
+    parts = (part for target in assignment.targets for part in _parts(target))
+    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+
+
+def _parts(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for each in target.elts:
+            yield from _parts(each)
+    else:
+        yield target
+
+
+def _leaves_autocast(source: PythonSource, assignment: ast.Assign, use: ast.Name) -> bool:
+    """Return True if an autocast block computes the value by a call, and the name is used outside the block."""
+    if not isinstance(assignment.value, ast.Call) or makes_float32(source, assignment.value):
+        return False
+    block = autocast_around(source, assignment)
+    return block is not None and block not in source.names.ancestors(use) and not is_off(block)
+
+
+def _passed(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
+    """Yield what calls of this file pass as the argument; calls under autocast pass it on to code under autocast."""
+    function = source.names.function(name)
+    if not isinstance(function, ast.FunctionDef) or not _is_argument(function, name.id):
+        return
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    for call in source.names.of_type(ast.Call):
+        if tail_of(call) != function.name or is_under_autocast(source, call):
+            continue
+        bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
+        pairs = zip(names[1:] if bound else names, call.args, strict=False)
+        yield from (value for given, value in pairs if given == name.id)
+        yield from (each.value for each in call.keywords if each.arg == name.id)
+
+
+def _is_argument(function: ast.AST, name: str) -> bool:
+    if not isinstance(function, FUNCTIONS):
+        return False
+    return any(each.arg == name for each in ast.walk(function.args) if isinstance(each, ast.arg))
+
+
+def _function_named(source: PythonSource, call: ast.Call) -> ast.FunctionDef | None:
+    named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
+    return named[0] if len(named) == 1 else None
+
+
+def _returned(source: PythonSource, function: ast.FunctionDef) -> Iterator[ast.expr]:
+    for each in source.names.of_type(ast.Return):
+        if each.value is not None and source.names.function(each) is function:
+            yield each.value

@@ -1,0 +1,134 @@
+"""What stays because of how the project's own code attends, scales its loss or copies its settings."""
+
+from pathlib import Path
+
+import pytest
+
+from fixers.frame.change import FileChange, Plan
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
+from tests.fixers.casebook import TITAN_RTX
+
+SWITCH = "class Block:\n    def __init__(self, flash_attn=True):\n        self.flash = flash_attn\n"
+OWN_ATTENTION = (
+    "import torch.nn.functional as F\n\n\ndef attend(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)\n"
+)
+KERNEL = "from flash_attn import flash_attn_func\n"
+MASTER = """def before_step(params, dtype):
+    for p in params:
+        p.data = p.master
+        p.grad = p.grad.to(dtype)
+"""
+FIELDS = """from dataclasses import dataclass
+
+
+@dataclass
+class ShardConfig:
+    use_fp16: bool = False
+    pure_bf16: bool = False
+"""
+COPIES = "def main(shard_config, train_config):\n    shard_config.use_fp16 = train_config.use_fp16\n"
+COMMAND = "python train.py ++shard_config.pure_bf16=true\n"
+CASTS = "import torch\n\n\ndef read(x):\n    return x.to(torch.bfloat16)\n"
+DATA = "@dataclass\nclass DataConfig:\n    bf16: bool = True\n"
+
+
+def planned(root: Path, files: dict[str, str]) -> Plan:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "utf-8")
+    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+
+
+def changed(plan: Plan) -> dict[str, str]:
+    return {each.path: each.after.decode() for each in plan.changes if isinstance(each, FileChange)}
+
+
+def warned(plan: Plan) -> str:
+    return "\n".join(f"{each.where} {each.message}" for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("model.py", SWITCH),
+        ("conf/model.yaml", "flash_attn: true\n"),
+        ("run.sh", "python train.py --use_flash_attn True\n"),
+        ("run.sh", "USE_FLASH_ATTN=1 python train.py\n"),
+    ],
+)
+def test_a_switch_that_selects_pytorchs_own_attention_stays(tmp_path, path, text):
+    assert changed(planned(tmp_path / "own", {path: text, "attend.py": OWN_ATTENTION})) == {}
+    assert path in changed(planned(tmp_path / "kernel", {path: text, "attend.py": OWN_ATTENTION + KERNEL}))
+    assert path in changed(planned(tmp_path / "unknown", {path: text}))
+
+
+def test_a_named_implementation_is_replaced_in_any_project(tmp_path):
+    files = {"conf/model.yaml": "attn_implementation: flash_attention_2\n", "attend.py": OWN_ATTENTION}
+    assert changed(planned(tmp_path, files)) == {"conf/model.yaml": "attn_implementation: sdpa\n"}
+
+
+def test_master_weights_without_a_loss_scale_keep_bfloat16_and_are_named(tmp_path):
+    files = {"loop.py": MASTER, "args.py": 'param_dtype: str = "bfloat16"\n', "run.sh": "train --dtype bfloat16\n"}
+    plan = planned(tmp_path, files)
+    assert changed(plan) == {}
+    assert "loop.py bfloat16 stays: this loop keeps float32 master weights" in warned(plan)
+
+
+@pytest.mark.parametrize("line", ["scaler = torch.amp.GradScaler()", "accelerator = Accelerator()"])
+def test_master_weights_with_a_loss_scale_get_float16(tmp_path, line):
+    files = {"loop.py": MASTER, "train.py": line + "\n", "args.py": 'param_dtype: str = "bfloat16"\n'}
+    plan = planned(tmp_path, files)
+    assert changed(plan) == {"args.py": 'param_dtype: str = "float16"\n'}
+    assert "master" not in warned(plan)
+
+
+def test_a_switch_stays_if_a_line_overwrites_its_counterpart(tmp_path):
+    plan = planned(tmp_path, {"settings.py": FIELDS, "main.py": COPIES, "run.sh": COMMAND})
+    assert changed(plan) == {}
+    assert "run.sh:1 ++shard_config.pure_bf16 stays: main.py:2 overwrites use_fp16" in warned(plan)
+
+
+def test_a_switch_of_another_object_is_replaced(tmp_path):
+    command = COMMAND.replace("shard_config", "train_config")
+    plan = planned(tmp_path, {"settings.py": FIELDS, "main.py": COPIES, "run.sh": command})
+    assert changed(plan) == {"run.sh": "python train.py ++train_config.use_fp16=true\n"}
+
+
+def test_a_key_of_a_config_stays_if_a_line_overwrites_its_counterpart(tmp_path):
+    text = "shard_config:\n  pure_bf16: true\n"
+    files = {"settings.py": FIELDS, "main.py": COPIES, "conf/a.yaml": text}
+    assert changed(planned(tmp_path / "a", files)) == {}
+    del files["main.py"]
+    assert changed(planned(tmp_path / "b", files)) == {"conf/a.yaml": text.replace("pure_bf16", "use_fp16")}
+
+
+def test_code_beside_commands_that_stay_pure_bfloat16_keeps_it(tmp_path):
+    files = {
+        "settings.py": FIELDS,
+        "main.py": COPIES,
+        "a/scripts/run.sh": COMMAND,
+        "a/data.py": CASTS,
+        "b/data.py": CASTS,
+    }
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == {"b/data.py"}
+    assert any(each.where == "a/data.py" and "pure_bf16" in each.reason for each in plan.left)
+
+
+def test_a_branch_of_pure_bfloat16_stays(tmp_path):
+    code = "import torch\n\nif args.shard and cfg.pure_bf16:\n    model.to(torch.bfloat16)\n"
+    other = code.replace("pure_bf16", "low_memory")
+    assert changed(planned(tmp_path, {"pure.py": code, "other.py": other})) == {
+        "other.py": other.replace("bfloat16", "float16")
+    }
+
+
+def test_a_key_that_the_class_of_settings_does_not_declare_is_not_written(tmp_path):
+    code = 'config["bf16"] = True\n'
+    plan = planned(tmp_path / "a", {"settings.py": FIELDS + "\n\n" + DATA, "run.py": code})
+    assert "run.py" not in changed(plan)
+    assert "DataConfig" in warned(plan)
+    both = DATA + "    fp16: bool = False\n"
+    assert "run.py" in changed(planned(tmp_path / "b", {"settings.py": FIELDS + "\n\n" + both, "run.py": code}))
