@@ -88,23 +88,24 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:
-        if not isinstance(node, (ast.Constant, ast.keyword)):
-            continue
-        match node:
-            case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
-                _judge_word(draft, node)
-            case ast.Constant(value=str(word)) if is_true(word) and not target.own.traits.flash_is_sdpa:
-                _judge_switch_word(draft, node)
-            case ast.Constant(value=str(word)) if word.startswith("--"):
-                _judge_option(draft, node)
-            case ast.Constant(value=True) if is_chosen(draft.source, node, SWITCHES):
-                if not target.own.traits.flash_is_sdpa:
-                    _turn_off(draft, node)
-            case ast.keyword(arg="packing", value=ast.Constant(value=True)):
-                draft.warn(
-                    node, "packing without FlashAttention lets samples attend to each other", hint="packing=False"
-                )
+        if isinstance(node, (ast.Constant, ast.keyword)):
+            _judge(draft, node, switches=not target.own.traits.flash_is_sdpa)
     return draft.rewrite
+
+
+def _judge(draft: Draft, node: ast.Constant | ast.keyword, *, switches: bool) -> None:
+    """Judge one literal or keyword; `switches` are left alone where they select PyTorch's own attention."""
+    match node:
+        case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
+            _judge_word(draft, node)
+        case ast.Constant(value=str(word)) if is_true(word) and switches:
+            _judge_switch_word(draft, node)
+        case ast.Constant(value=str(word)) if word.startswith("--"):
+            _judge_option(draft, node)
+        case ast.Constant(value=True) if switches and is_chosen(draft.source, node, SWITCHES):
+            _turn_off(draft, node)
+        case ast.keyword(arg="packing", value=ast.Constant(value=True)):
+            draft.warn(node, "packing without FlashAttention lets samples attend to each other", hint="packing=False")
 
 
 def _name_kernel(draft: Draft) -> None:

@@ -112,17 +112,22 @@ def is_started(data: bytes) -> bool:
 def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
     """Return the union of the settings of several files."""
     held = list(parts)
-    keys = {name for each in held for name in each.keys}
-    paired = {name for each in held for name in each.paired} - keys
-    options = {name for each in held for name in each.options}
-    into_trainer = any(each.into_trainer for each in held)
-    jax = tuple(sorted(path for each in held for path in each.jax))
-    scripts = tuple(sorted(path for each in held for path in each.scripts))
-    halves = tuple(sorted({name for each in held for name in each.half_models}))
-    consumers = merge_consumers(each.consumers for each in held)
-    named = (tuple(sorted(keys)), tuple(sorted(paired)), tuple(sorted(options)))
-    traits = merge_traits(each.traits for each in held)
-    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers, traits)
+    keys = _union(each.keys for each in held)
+    return OwnSettings(
+        keys,
+        tuple(name for name in _union(each.paired for each in held) if name not in keys),
+        _union(each.options for each in held),
+        any(each.into_trainer for each in held),
+        _union(each.jax for each in held),
+        _union(each.scripts for each in held),
+        _union(each.half_models for each in held),
+        merge_consumers(each.consumers for each in held),
+        merge_traits(each.traits for each in held),
+    )
+
+
+def _union(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(sorted({name for each in parts for name in each}))
 
 
 def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:

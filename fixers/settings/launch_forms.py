@@ -263,6 +263,7 @@ class Launch:
         if found[2] and FLASH_VALUE.fullmatch(found[2]):
             self.replace(_default(piece, found), "sdpa", WHY_FLASH)
 
+    # complex: one case for each way to select attention
     def judge_attention_variable(self, name: str, value: TextRange) -> None:
         """Edit `ATTN_IMPLEMENTATION=flash_attention_2`, `USE_FLASH_ATTN=1`, and variables of attention options."""
         called, text = name.lower(), value.text or ""

@@ -94,10 +94,7 @@ class Search:
         given = [*call.args, *(each.value for each in call.keywords if each.arg)]
         if tail in LOADS:
             return self.of_load(call)
-        if tail in CASTS and isinstance(call.func, ast.Attribute):
-            return True
-        named = [each.value for each in call.keywords if each.arg == "dtype"]
-        if tail == "to" and any(may_be_dtype(self.source, each) for each in (*call.args, *named)):
+        if self.is_cast(call):
             return True
         if isinstance(call.func, ast.Attribute) and tail in KEEPS and self.of_value(call.func.value):
             return True
@@ -106,6 +103,13 @@ class Search:
         if tail in self.half_makers or self.is_given_half(call):
             return True
         return self.of_callee(call) or any(self.of_value(each) for each in given if self.is_model(each))
+
+    def is_cast(self, call: ast.Call) -> bool:
+        """Return True for `.half()` and for `.to(...)` with anything that may be a dtype."""
+        if tail_of(call) in CASTS and isinstance(call.func, ast.Attribute):
+            return True
+        named = [each.value for each in call.keywords if each.arg == "dtype"]
+        return tail_of(call) == "to" and any(may_be_dtype(self.source, each) for each in (*call.args, *named))
 
     def of_load(self, call: ast.Call) -> bool:
         """Return True for a load in another dtype than float32; without a dtype, for a class of language models."""

@@ -86,9 +86,12 @@ def _is_half_call(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST
         return True
     if any(each.arg in DTYPES and _is_half_dtype(source, each.value) for each in call.keywords):
         return True
-    if tail in LOADS:
-        return False
-    if tail in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
+    return tail not in LOADS and _is_half_result(source, call, asked)
+
+
+def _is_half_result(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST]) -> bool:
+    """Return True if the callee is a half model, or a function of this file or of torch that keeps a half dtype."""
+    if tail_of(call) in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
         return _has_half_policy(source)
     if _is_half(source, call.func, asked):
         return True
