@@ -37,10 +37,20 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
     if micro_batch != "auto" and step % micro_batch:
         words = f"{micro_batch} does not divide the {step} samples of an optimizer step"
         found.append(document.problem(("train", "micro_batch"), words))
+    found += _validation_problems(config, document)
     collator = (config.fixers.model_extra or {}).get("data-collator")
     if isinstance(collator, dict) and isinstance(collator.get("path"), str):
         found += _file_problems(document, ("fixers", "data-collator", "path"), collator["path"], root)
     return tuple(found)
+
+
+def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
+    """Return what `train.eval_steps` and `train.early_stop` lack."""
+    if config.train.early_stop is not None and config.train.eval_steps is None:
+        return [document.problem(("train", "early_stop"), "needs train.eval_steps: how often the loss is measured")]
+    if config.train.eval_steps is not None and config.data.validation_split is None:
+        return [document.problem(("train", "eval_steps"), "needs data.validation_split: which recordings are held out")]
+    return []
 
 
 def _command_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:

@@ -176,6 +176,8 @@ class DataConfig(Frozen):
     min_seconds: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 0.1
     max_seconds: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 30.0
     max_skipped: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
+    validation_split: Text | None = None
+    validation_samples: Positive | None = None
 
 
 Scheduler = Literal[
@@ -207,6 +209,8 @@ class TrainConfig(Frozen):
     memory_share: Annotated[FiniteFloat, Field(gt=0, le=1)] = 0.9
     keep_checkpoints: Positive = 2
     evaluate: StrictBool = True
+    eval_steps: Positive | None = None
+    early_stop: Positive | None = None
 
 
 class EvaluationConfig(Frozen):

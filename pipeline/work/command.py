@@ -117,6 +117,8 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
             min_seconds=data.min_seconds,
             max_seconds=data.max_seconds,
             max_skipped=data.max_skipped,
+            validation_split=data.validation_split,
+            validation_samples=data.validation_samples,
             templates={name: Template(one.prompt, one.target) for name, one in data.templates.items()},
         ),
         precision=view.precision,

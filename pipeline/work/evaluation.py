@@ -71,7 +71,9 @@ def evaluation_work(
     name = data.dataset or PurePath(data.path or "").name
     argument = dumps(EvaluationSpec(spec, adapter.folder, adapter.sha256, name)).decode()
     argv = (*job.argv[:at], TRAIN[0], "evaluate", argument)
-    kept = JobSpec(run, 1, fingerprint, argv, environment=job.environment, secrets=job.secrets, grace_s=job.grace_s)
+    kept = replace(
+        job, run=run, number=1, fingerprint=fingerprint, argv=argv, cwd="", steps=None, resume_from="", data={}
+    )
     return EvaluationWork(run, project, config, kept)
 
 

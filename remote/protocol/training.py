@@ -69,6 +69,8 @@ class DataSpec:
     min_seconds: float = 0.1
     max_seconds: float = 30.0
     max_skipped: int = 0
+    validation_split: Optional[str] = None
+    validation_samples: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class LoopSpec:
 
     An optimizer step takes `batch_size` x `gradient_accumulation` samples per device. `micro_batch` and
     `gradient_checkpointing` None: chosen by `plan_memory`, for `memory_share` of the memory that is free on the card.
+    `eval_steps`: the validation loss is measured every so many optimizer steps. `early_stop`: training ends after so
+    many measurements without a lower one.
     """
 
     epochs: int = 3
@@ -96,6 +100,8 @@ class LoopSpec:
     memory_share: float = 0.9
     keep_checkpoints: int = 2
     evaluate: bool = True
+    eval_steps: Optional[int] = None
+    early_stop: Optional[int] = None
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Generator:
 
     def _generate(self, items: Sequence[Any]) -> List[str]:
         inputs = {name: value.to(self.device) for name, value in self.collator.prompts(items).items()}
-        with torch.no_grad(), _autocast(self.device, self.spec):
+        with torch.no_grad(), autocast_of(self.device, self.spec):
             made = self.model.generate(
                 **inputs,
                 **_decoding(self.spec),
@@ -95,6 +95,7 @@ def _longest(samples: Sequence[Sample]) -> int:
     return max(len(sample.answer) + len(sample.end) for sample in samples) + SPARE_TOKENS
 
 
-def _autocast(device: Any, spec: TrainingSpec) -> Any:
+def autocast_of(device: Any, spec: TrainingSpec) -> Any:
+    """Return the autocast context of the precision plan."""
     dtype = spec.precision.autocast_dtype
     return torch.autocast(device.type, dtype=getattr(torch, dtype or "float32"), enabled=dtype is not None)

@@ -32,6 +32,8 @@ from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tasks import example_of
 from remote.payload.training.tiny_models import PREFIX, tiny_model
 from remote.payload.training.trainer import AudioTrainer, training_arguments, use_memory_plan
+from remote.payload.training.validation import Validation
+from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
 from remote.protocol.training import TASKS, MemoryPlan, TrainingPaths, TrainingSpec
@@ -48,6 +50,7 @@ class Prepared:
     collator: Collator
     training: SampleSet
     evaluation: Optional[SampleSet]
+    validation: Optional[SampleSet] = None
 
 
 def main(spec_path: str) -> int:
@@ -95,14 +98,15 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     stop.settle()
     if not first:
         return
-    digest = export_adapter(
-        trainer.model, spec.paths.adapter, step=trainer.state.global_step, base=f"{spec.model.id}@{spec.model.revision}"
-    )
+    step = trainer.state.global_step
+    if trainer.validation is not None:
+        step = trainer.validation.restore_best(step)
+    digest = export_adapter(trainer.model, spec.paths.adapter, step=step, base=f"{spec.model.id}@{spec.model.revision}")
     log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
     if prepared.evaluation is not None:
         model = trainer.accelerator.unwrap_model(trainer.model)
         generator = Generator(model, prepared.base, prepared.collator, prepared.evaluation, spec, trainer.args.device)
-        evaluate(generator, digest, trainer.state.global_step, reporter.refresh_progress)
+        evaluate(generator, digest, step, reporter.refresh_progress)
 
 
 def limit_threads(spec: TrainingSpec) -> None:
@@ -128,7 +132,8 @@ def prepare(spec: TrainingSpec) -> Prepared:
         len(training.by_recording), len(training), max(training.lengths), 100 * share,
     )  # fmt: skip
     evaluation = read_evaluation_samples(spec, base, reader) if spec.train.evaluate else None
-    return Prepared(base, collator, training, evaluation)
+    validation = read_validation_samples(spec, base, reader) if spec.train.eval_steps else None
+    return Prepared(base, collator, training, evaluation, validation)
 
 
 def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
@@ -153,6 +158,14 @@ def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, r
 def read_evaluation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> SampleSet:
     """Return the samples that an evaluation answers."""
     recordings = read_recordings(spec.data, spec.data.evaluation_split or "test")[: spec.evaluation.samples]
+    return _samples(spec, recordings, base, reader)
+
+
+def read_validation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> SampleSet:
+    """Return the samples whose loss is measured during training. Raises TrainingFailed without a split."""
+    if spec.data.validation_split is None:
+        raise TrainingFailed("data-empty", "train.eval_steps needs data.validation_split", exit_code=ExitCode.USAGE)
+    recordings = read_recordings(spec.data, spec.data.validation_split)[: spec.data.validation_samples]
     return _samples(spec, recordings, base, reader)
 
 
@@ -213,4 +226,8 @@ def build_trainer(
     trainer.remove_callback(transformers.PrinterCallback)
     for callback in (reporter, publisher):
         callback.trainer = trainer
+    if prepared.validation is not None:
+        trainer.validation = Validation(prepared.validation, prepared.collator, spec)
+        trainer.validation.trainer, trainer.validation.reporter = trainer, reporter
+        trainer.add_callback(trainer.validation)
     return trainer

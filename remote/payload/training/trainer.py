@@ -31,7 +31,8 @@ class EpochSetter(TrainerCallback):  # type: ignore[misc]
 class AudioTrainer(Trainer):  # type: ignore[misc]
     """Casts trained parameters before the optimizer is built, scales losses by the plan, keeps an epoch's order.
 
-    `step_samples` and `step_tokens` are those of the current optimizer step.
+    `step_samples` and `step_tokens` are those of the current optimizer step. `validation` is the callback that measures
+    the validation loss; None without one.
     """
 
     def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:
@@ -39,6 +40,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         self.order = order
         self.step_samples: List[str] = []
         self.step_tokens = 0
+        self.validation: Any = None
         super().__init__(**kwargs)
         self.add_callback(EpochSetter(order))
 

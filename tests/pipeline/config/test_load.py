@@ -151,6 +151,22 @@ def test_the_hint_for_an_unknown_choice_is_the_nearest_one(tmp_path: Path, text:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("train: {early_stop: 2}\n", "train.early_stop: needs train.eval_steps"),
+        ("train: {eval_steps: 5}\n", "train.eval_steps: needs data.validation_split"),
+        (
+            "data: {dataset: tiny-speech, min_seconds: 5, max_seconds: 2}\n",
+            "data.min_seconds: 5 is more than max_seconds",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    write(tmp_path, GOOD + text)
+    assert words in problem_text(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("tasks", "words"),
     [
         ("[apaa]", "did you mean apa?"),
