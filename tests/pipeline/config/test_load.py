@@ -155,15 +155,17 @@ def test_the_hint_for_an_unknown_choice_is_the_nearest_one(tmp_path: Path, text:
     [
         ("train: {early_stop: 2}\n", "train.early_stop: needs train.eval_steps"),
         ("train: {eval_steps: 5}\n", "train.eval_steps: needs data.validation_split"),
-        (
-            "data: {dataset: tiny-speech, min_seconds: 5, max_seconds: 2}\n",
-            "data.min_seconds: 5 is more than max_seconds",
-        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, words: str) -> None:
     write(tmp_path, GOOD + text)
     assert words in problem_text(tmp_path)
+
+
+def test_a_shortest_duration_above_the_longest_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    [problem] = problems(tmp_path, overrides=("data.min_seconds=50",))
+    assert problem.message == "data.min_seconds: 50 is more than max_seconds (30)"
 
 
 @pytest.mark.parametrize(
