@@ -19,6 +19,8 @@ from remote.protocol.values import Malformed, decode, dumps, encode
 
 EVALUATION_VERSION = 1
 TRAIN = ("{payload}", "train")
+ONLY_TRAINING = ("validation_split", "validation_samples")
+"""Keys of the data without influence on an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def evaluation_work(
             "version": EVALUATION_VERSION,
             "adapter": adapter.sha256,
             "model": encode(spec.model),
-            "data": encode(spec.data),
+            "data": {name: value for name, value in encode(spec.data).items() if name not in ONLY_TRAINING},
             "precision": spec.precision.mode.value,
             "answers": encode(replace(settings, batch_size=settings.batch_size or spec.train.batch_size)),
         }

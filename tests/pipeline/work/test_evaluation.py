@@ -63,6 +63,8 @@ def test_the_same_work_has_the_same_run_and_other_work_another(tmp_path: Path) -
     assert first.startswith("evaluate-tiny-")
     assert work(tmp_path, replace(TRAINING, train=LoopSpec(epochs=9))).run == first
     assert work(tmp_path, evaluation="{batch_size: 8}").run == first, "8 is what the training used"
+    watched = replace(TRAINING, data=replace(TRAINING.data, validation_split="dev"))
+    assert work(tmp_path, watched).run == first
     others = {
         work(tmp_path, evaluation="{samples: 5}").run,
         work(tmp_path, evaluation="{temperature: 0.5}").run,

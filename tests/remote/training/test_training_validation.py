@@ -118,7 +118,7 @@ def test_a_resumed_run_has_the_history_of_an_uninterrupted_one(
     process.communicate(timeout=300)
     assert process.returncode == 42
     checkpoint = newest_verified(str(cut.paths.run))
-    resume_from = f"{cut.paths.checkpoints}/{checkpoint.name}"
+    resume_from = f"{cut.paths.run}/{checkpoint.name}"
     resumed = replace(cut, paths=replace(cut.paths, resume_from=resume_from))
     code, out, err = training(resumed).run()
     assert code == 0, out + err
