@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MODULES = ("finished", "sync", "tail", "fixers", "proof")
+MODULES = ("finished", "sync", "tail", "fixers", "proof", "memory", "training")
 
 
 def main() -> int:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from remote.payload.training.base_model import load_model, trainable_parameters
 from remote.payload.training.collator import SAMPLES
+from remote.payload.training.label_loss import find_labels, label_loss
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
@@ -97,3 +99,29 @@ def test_every_adapter_tensor_and_nothing_else_gets_a_gradient(
     assert names == [name for name, _ in trainable_parameters(adapter)]
     assert all("lora_" in name for name in names)
     assert not any("audio" in name or "vision" in name or "img_processor" in name for name in names)
+
+
+class Operations(TorchDispatchMode):  # type: ignore[misc]
+    """The names of the operations that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+WAITS = {"nonzero", "_local_scalar_dense", "masked_select"}
+
+
+def test_the_loss_does_not_wait_for_the_device(made: Callable[[str], Any]) -> None:
+    labels = batch_of(made(PHI4), 0, 1)["labels"]
+    with Operations() as collating:
+        positions = find_labels(labels)
+    assert "nonzero" in collating.names
+    hidden = torch.randn(*labels.shape, 8, requires_grad=True)
+    with Operations() as training:
+        label_loss(hidden, torch.nn.Linear(8, 1024), labels, positions, torch.tensor(7)).backward()
+    assert not WAITS & set(training.names)
