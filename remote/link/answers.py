@@ -104,6 +104,6 @@ def _text(value: object) -> str:
 
 def _exit_code(code: object) -> ExitCode:
     """Return a published exit code of an error; BUG for any other value, 0 included."""
-    if isinstance(code, int) and code in set(ExitCode) - {ExitCode.OK}:
+    if type(code) is int and code in set(ExitCode) - {ExitCode.OK, ExitCode.WOULD_CHANGE}:
         return ExitCode(code)
     return ExitCode.BUG
