@@ -11,7 +11,7 @@ from pipeline.work.run_id import run_id
 from pipeline.work.view import View
 from remote.project.scan import scan_project
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
-from remote.protocol.machine import Disk, Driver, Interpreter, Machine, Torch
+from remote.protocol.machine import NO_DRIVER, Disk, Driver, Interpreter, Machine, Torch
 from remote.protocol.survey import Survey
 from remote.protocol.tree import TreeSurvey
 
@@ -22,7 +22,7 @@ def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:
         payload="p",
         machine=Machine("box", "m", "Linux", 1 << 30, 0.0),
         interpreter=Interpreter("/usr/bin/python3", version=(3, 11, 2), torch=Torch("2.13.0")),
-        driver=Driver(error="no nvidia-smi"),
+        driver=Driver(error=NO_DRIVER),
         gpus=(),
         disk=Disk("/home/me", "/", 10**12, 10**12, 10**6),
         tree=tree,
