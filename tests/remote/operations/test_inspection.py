@@ -83,7 +83,7 @@ def test_a_workdir_that_cannot_be_written_fails_with_the_disk_code(
     assert found.exit_code == 22
 
 
-def test_a_driver_that_does_not_answer_is_an_error_if_the_host_file_names_a_card(
+def test_a_driver_that_does_not_answer_is_an_error_whether_or_not_the_host_file_names_a_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smi = write_nvidia_smi(tmp_path / "bin", fails=NO_DRIVER)
@@ -92,7 +92,7 @@ def test_a_driver_that_does_not_answer_is_an_error_if_the_host_file_names_a_card
     found = inspect_host(address, gpus=(0,), card="titan-rtx")
     assert (states(found)["gpu"], found.exit_code) == (State.FAILED, 21)
     assert NO_DRIVER.split(".")[0] in next(row.detail for row in found.rows if row.name == "gpu")
-    assert states(inspect_host(address))["gpu"] is State.WARNING
+    assert states(inspect_host(address))["gpu"] is State.FAILED
     smi.unlink()
     taken = inspect_host(address, gpus=(0,), card="titan-rtx")
     assert (states(taken)["gpu"], taken.exit_code) == (State.WARNING, 0)
