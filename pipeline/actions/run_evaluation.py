@@ -13,11 +13,12 @@ from pipeline.config.find import find_config
 from pipeline.config.load import LoadedConfig, load_file
 from pipeline.config.overrides import run_overrides
 from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
-from pipeline.messages.hints import override_arguments
+from pipeline.messages.hints import override_arguments, overrides_in
 from pipeline.messages.listener import Listener
-from pipeline.records.runs import RunNote, named_run
+from pipeline.records.runs import RunNote, is_own_note, named_run
 from pipeline.work.backend import backend_of
 from pipeline.work.evaluation import Adapter, EvaluationWork, evaluation_work
+from pipeline.work.secret_consent import require_secret_consent
 from pipeline.work.secrets import require_secrets, secret_values
 from remote.errors import BadUsage, Busy, RemoteFault
 from remote.host import read_answer
@@ -45,6 +46,8 @@ def evaluate_run(
         raise BadUsage(f"{note.name} is an evaluation", where="RUN", hint=note.again)
     loaded = config_of(note, overrides)
     host = host_of_note(note, records)
+    typed = any(override.startswith("secrets=") for override in overrides_in(note.given))
+    require_secret_consent(loaded, prompter, typed=typed and is_own_note(records.folder_named(note.name)))
     require_secrets(host.config, loaded.config)
     with open_note(note, records, prompter=prompter) as opened:
         listener.heading(f"evaluating {note.name} on {note.host}")
