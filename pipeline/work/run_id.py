@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+from pipeline.config.model import RunConfig
 from pipeline.judgements.host import facts_of
 from pipeline.records.inputs import Inputs, digest
 from pipeline.work.runtime import runtime_of
@@ -26,10 +28,20 @@ def machine_inputs(view: View) -> Inputs:
     return {"machine": machine.machine_id or machine.hostname, **dict(facts_of(view.survey))}
 
 
+def training_settings(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that influence the training and differ from their defaults.
+
+    Defaults are left out, so that a key that a later version adds does not make every finished run a new one. A changed
+    default changes TRAINER_VERSION.
+    """
+    settings = config.model_dump(mode="json", exclude_defaults=True)
+    return {key: value for key, value in settings.items() if key not in CHANGE_NO_TRAINING}
+
+
 def training_inputs(view: View) -> Inputs:
     """Return all inputs of the training process except data: fixed files, machine and config without cures."""
     runtime = runtime_of(view)
-    config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
+    config = training_settings(view.loaded.config)
     return {
         "files as fixed": trained_files_digest(view),
         "card": card_of(view),

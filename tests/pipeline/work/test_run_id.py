@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.work.run_id import run_id, run_of, work_inputs
+from pipeline.config.model import RunConfig
+from pipeline.work.run_id import run_id, run_of, training_settings, work_inputs
 from pipeline.work.view import View
 from remote.project.scan import scan_project
 from remote.protocol.jobs import Checkpoint, RunSurvey
@@ -109,3 +111,16 @@ def test_a_file_that_the_script_may_read_is_other_work(tmp_path: Path, path: str
 def test_a_config_that_the_command_names_is_read_by_it(tmp_path: Path) -> None:
     view = asks(view_of(tmp_path), "command=[python, train.py, --like, configs/other.yaml]")
     assert run_id(with_file(view, "configs/other.yaml", "project: .\n")) != run_id(view)
+
+
+@pytest.mark.parametrize(
+    ("values", "settings"),
+    [
+        ({"command": ["python", "a.py"]}, {"command": ["python", "a.py"]}),
+        ({"command": ["python", "a.py"], "train": {"epochs": 3}, "processes": 1}, {"command": ["python", "a.py"]}),
+        ({"model": {"id": "a/b"}, "train": {"epochs": 4}}, {"model": {"id": "a/b"}, "train": {"epochs": 4}}),
+        ({"slurm": {"time": 30}, "notify": "true"}, {}),
+    ],
+)
+def test_only_settings_that_differ_from_their_defaults_count(values: dict[str, Any], settings: dict[str, Any]) -> None:
+    assert training_settings(RunConfig.model_validate(values)) == settings
