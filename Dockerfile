@@ -23,6 +23,7 @@ COPY pipeline /build/pipeline
 COPY fixers /build/fixers
 COPY remote /build/remote
 COPY configs /build/configs
+COPY docs /build/docs
 COPY examples/tiny-speech /build/examples/tiny-speech
 ARG PIP_OPTIONS=""
 RUN python3 -m venv /opt/halfstep \

@@ -196,6 +196,16 @@ VERBS: dict[str, Verb] = {
         ],
         group=RESULTS,
     ),
+    "docs": Verb(
+        "print a page of the manual",
+        "Print a page of the manual, which is installed with halfstep. Without PAGE, list every page.",
+        [
+            click.Argument(
+                ["page"], required=False, default="", metavar="[PAGE]", shell_complete=options.completes("manual")
+            )
+        ],
+        group=SET_UP,
+    ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
         "Write an HTML report of a run from local data: stages, fixes, proofs, curves, cures.",

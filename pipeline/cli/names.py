@@ -9,6 +9,7 @@ from fixers.registry import FIXERS
 from pipeline.config.find import find_project, known_hosts, list_configs
 from pipeline.config.schema import keys_of
 from pipeline.pages.find import all_names
+from pipeline.pages.manual import manual_pages
 from pipeline.pages.stages import STAGES
 from pipeline.records.layout import Records
 from pipeline.records.runs import list_notes
@@ -48,6 +49,11 @@ def fixers() -> Iterable[str]:
 def pages() -> Iterable[str]:
     """Every name that `pipeline explain` has a page for."""
     return {name for _, name in all_names()}
+
+
+def manual() -> Iterable[str]:
+    """Every page of `pipeline docs`."""
+    return manual_pages()
 
 
 def keys() -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The built-in configs and data: in the checkout, or inside the installed package."""
+"""The built-in configs, data and manual: in the checkout, or inside the installed package."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def shipped_data(name: str) -> Path | None:
     if name != "tiny-speech":
         return None
     return _first(_PACKAGE / "shipped" / name, _CHECKOUT / "examples" / name)
+
+
+def shipped_docs() -> Path:
+    """Return the folder of the manual."""
+    return _first(_PACKAGE / "shipped" / "docs", _CHECKOUT / "docs")
 
 
 def _first(*choices: Path) -> Path:

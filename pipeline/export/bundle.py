@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
 
-from pipeline.config.shipped import shipped_configs, shipped_data
+from pipeline.config.shipped import shipped_configs, shipped_data, shipped_docs
 from remote.project.scan import Scan
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGES = ("pipeline", "fixers", "remote")
+PACKAGES = ("halfstep_cli", "pipeline", "fixers", "remote")
 SHIPPED = "pipeline/shipped"
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 METADATA = ("METADATA", "entry_points.txt")
@@ -86,6 +86,7 @@ def _own_files(with_data: bool) -> Iterator[tuple[str, bytes]]:
             if not name.startswith(f"{SHIPPED}/"):
                 yield name, data
     yield from _files_under(shipped_configs(), f"{SHIPPED}/configs")
+    yield from _files_under(shipped_docs(), f"{SHIPPED}/docs")
     if with_data and (speech := shipped_data("tiny-speech")) is not None:
         yield from _files_under(speech, f"{SHIPPED}/tiny-speech")
 

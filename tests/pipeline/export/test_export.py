@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipeline.export.task import task_name
 from remote.protocol.exits import ExitCode
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file
 
+ROOT = Path(__file__).parents[3]
 ENGINES = ("sky", "dstack")
 FILES = {"sky": "task.yaml", "dstack": "task.dstack.yml"}
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n"
@@ -215,3 +217,6 @@ def test_pip_installs_the_wheel_and_its_command_runs(tmp_path: Path) -> None:
     )
     assert {one["name"] for one in json.loads(done.stdout)["configs"]} >= {"tiny", "paper_r64"}
     assert str(into) in done.stdout
+    with (ROOT / "pyproject.toml").open("rb") as file:  # every package of the wheel that a build would make
+        built = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {path.name for path in into.iterdir()} >= set(built)
