@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -29,7 +31,7 @@ from pipeline.work.secrets import require_secrets, secret_values
 from pipeline.work.selection import Selection
 from pipeline.work.start import note_of, start_request
 from pipeline.work.view import View, card_of
-from remote.errors import BadUsage
+from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
@@ -50,6 +52,7 @@ def evaluate_folder(
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
             raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")
+    _refuse_links_out(adapter, selection.loaded.root)
     require_secrets(selection.host.config, selection.loaded.config)
     with (
         exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}"),
@@ -78,6 +81,20 @@ def evaluate_folder(
         if progress.result is not None:
             save_report(wanted.folder, report_of(view, wanted, progress))
     return wanted, progress
+
+
+def _refuse_links_out(adapter: Path, project: Path) -> None:
+    """Raise DataUntrusted for an adapter in the project with a link to a file outside of it.
+
+    Otherwise a cloned project could send any file of the user under the name of an adapter.
+    """
+    if not Path(os.path.normpath(adapter)).is_relative_to(project):
+        return
+    for name in FILES:
+        target = (adapter / name).resolve()
+        if not target.is_relative_to(project.resolve()):
+            words = f"{adapter / name} is linked to {target}, outside of the project; nothing was sent"
+            raise DataUntrusted(words, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
 
 
 def built_in(view: View) -> View:

@@ -34,6 +34,13 @@ def _variable_name(name: str) -> str:
     return name
 
 
+def _secret_name(name: str) -> str:
+    # Commands that are printed for the user, and the files of other tools, contain these names.
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise PydanticCustomError("secret_name", "must be the name of an environment variable: letters, digits and _")
+    return name
+
+
 SHELL = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"))
 
 
@@ -57,6 +64,7 @@ Text = Annotated[StrictStr, AfterValidator(_without_nul)]
 Command = Annotated[tuple[Text, ...], BeforeValidator(_split_words, json_schema_input_type=str | tuple[str, ...])]
 """A command line, or its words."""
 VariableName = Annotated[Text, AfterValidator(_variable_name)]
+SecretName = Annotated[Text, AfterValidator(_secret_name)]
 Positive = Annotated[StrictInt, Field(gt=0, le=10**9)]
 Share = Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)]
 
@@ -129,7 +137,7 @@ class HostConfig(Frozen):
     scheduler: Literal["slurm"] | None = None
     slurm: SlurmConfig | None = None
     env: dict[VariableName, Text] = {}
-    secrets: tuple[Text, ...] = ()
+    secrets: tuple[SecretName, ...] = ()
 
 
 class ModelConfig(Frozen):
@@ -262,7 +270,7 @@ class RunConfig(Frozen):
     logs: LogsConfig = LogsConfig()
     inputs: InputsConfig = InputsConfig()
     env: dict[VariableName, Text] = {}
-    secrets: tuple[Text, ...] = ()
+    secrets: tuple[SecretName, ...] = ()
     slurm: SlurmConfig | None = None
     processes: Positive = 1
     grace_s: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import distribution
 from pathlib import Path
@@ -23,7 +23,7 @@ from pipeline.export.task import (
     task_name,
 )
 from pipeline.records.files import write_atomic
-from pipeline.records.layout import Records, safe_name
+from pipeline.records.layout import Records
 from pipeline.work.view import data_name
 from remote.project.data import DataScan, scan_data
 from remote.project.scan import Scan, scan_project
@@ -80,10 +80,10 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
     loaded, data = export.loaded, export.data
     render, name = RENDERERS[engine]
     records = Records(loaded.root)
-    folder = records.folder / "export" / f"{engine}-{safe_name(loaded.name)}"
+    folder = records.export(engine, loaded.name)
     records.prepare()
     uploads = _write_uploads(folder, export)
-    given = [*overrides, *(["project=."] if export.config == OWN_CONFIG else [])]
+    given = [*overrides, *(["project=."] if export.config == OWN_CONFIG else []), *_confirmed(export)]
     task = Task(
         task_name(loaded.name),
         uploads,
@@ -95,6 +95,14 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
     )
     write_atomic(folder / name, render(task, folder / name).encode())
     return Written(folder / name, uploads, _judge_size(uploads, data) if engine == "dstack" else ())
+
+
+def _confirmed(export: Export) -> Iterator[str]:
+    """Yield what the user has confirmed here as overrides: on the machine nobody can be asked again."""
+    if export.loaded.config.secrets:
+        yield f"secrets=[{','.join(export.loaded.config.secrets)}]"
+    if export.data is not None and (name := data_name(export.loaded)):
+        yield f"data.path={name}"
 
 
 def _wheel() -> str:

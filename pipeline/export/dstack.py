@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.export.task import FOLDER, NO_GPU, VOLUME, Task
-from pipeline.export.yaml_text import block, quoted
+from pipeline.export.yaml_text import block, quoted, shell_path
 
 GPU = "24GB.."
 DISK = "100GB.."
@@ -20,7 +20,8 @@ def render_dstack(task: Task, file: Path) -> str:
 
 
 def _lines(task: Task, file: Path) -> Iterator[str]:
-    yield f"# dstack apply -f {file}"
+    shown = shell_path(file)
+    yield f"# dstack apply -f {shown}"
     yield "#"
     if task.volume:
         yield f"# The results are on the volume, in {VOLUME}/project/.halfstep/runs."

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+"""Line breaks of YAML, and characters that it forbids outside of double quotes."""
 
 
 def quoted(text: str) -> str:
     """Return the text as a double-quoted YAML scalar; every JSON string is one."""
-    return json.dumps(text, ensure_ascii=False)
+    return UNPRINTABLE.sub(lambda one: f"\\u{ord(one[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+def shell_path(path: Path) -> str:
+    """Return the path as a word of a shell command, without the line breaks that would end a comment."""
+    return UNPRINTABLE.sub("?", shlex.quote(str(path)))
 
 
 def block(key: str, lines: Sequence[str], *, item: bool = False) -> Iterator[str]:
-    """Yield `key` with the lines as a literal block scalar, or as the only item of a list."""
+    """Yield `key` with the lines as a literal block scalar, or as the only item of a list.
+
+    If a line contains a line break, which would end the block, the scalar is double-quoted.
+    """
+    if any(UNPRINTABLE.search(line) for line in lines):
+        text = quoted("".join(f"{line}\n" for line in lines))
+        yield f"{key}: {f'[{text}]' if item else text}"
+        return
     yield f"{key}:" if item else f"{key}: |"
     if item:
         yield "  - |"

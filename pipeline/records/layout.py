@@ -6,6 +6,7 @@
 .halfstep/state/<host>/<config>.resumed.json  runs that were resumed with changed inputs
 .halfstep/state/<host>/<config>.lock    the lock of these files
 .halfstep/schemas/                      the JSON Schemas of configs, for editors
+.halfstep/export/<engine>-<config>/     an exported task
 .halfstep/runs.lock                     the lock for recording a start
 .halfstep/runs/<run>/                   one run: run.json, inputs.json, tensorboard/, output.log, adapter/, report.html
 .halfstep/runs/<run>@<host>/            a run of the same id on another host
@@ -35,12 +36,12 @@ class Records:
 
     @property
     def folder(self) -> Path:
-        """The `.halfstep/` folder. Raises BadUsage if it, `runs`, `state` or `schemas` is a symbolic link.
+        """The `.halfstep/` folder. Raises BadUsage if it, `runs`, `state`, `schemas` or `export` is a symbolic link.
 
         A cloned project may contain such a link to redirect writes.
         """
         folder = self.root / RECORDS_FOLDER
-        for path in (folder, *(folder / name for name in ("runs", "state", "schemas"))):
+        for path in (folder, *(folder / name for name in ("runs", "state", "schemas", "export"))):
             _refuse_link(path)
         return folder
 
@@ -54,6 +55,14 @@ class Records:
         _refuse_link(self.runs / name)
         return self.runs / name
 
+    def in_run(self, name: str, *parts: str) -> Path:
+        """Return a path in the folder of that run. Raises BadUsage if a part of it is a symbolic link."""
+        path = self.folder_named(name)
+        for part in parts:
+            path /= part
+            _refuse_link(path)
+        return path
+
     def run(self, run: str, host: str) -> Path:
         """Return the folder of a run on a host."""
         return self.folder_named(self.run_name(run, host))
@@ -64,6 +73,12 @@ class Records:
         if (self.runs / with_host).is_dir():
             return with_host
         return run if _host_of(self.runs / run / NOTE) in ("", host) else with_host
+
+    def export(self, engine: str, config: str) -> Path:
+        """Return the folder of a config's task for an engine. Raises BadUsage if it is a symbolic link."""
+        folder = self.folder / "export" / f"{engine}-{safe_name(config)}"
+        _refuse_link(folder)
+        return folder
 
     @property
     def runs_lock(self) -> Path:

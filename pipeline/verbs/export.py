@@ -10,6 +10,9 @@ from pipeline.config.overrides import run_overrides
 from pipeline.export.compose import scan_for_export, write_task
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
+from pipeline.work.data_consent import require_data_consent
+from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.selection import DATA_PATH, SECRETS, is_set
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 
@@ -25,6 +28,10 @@ def export(
     """Write the task, the project's archive and a wheel of halfstep to .halfstep/export/. Contacts no engine."""
     screen = Screen(as_json=as_json)
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
+    prompter = None if as_json else screen
+    command = f"pipeline export {engine}"
+    require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), command=command)
+    require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), command=command)
     scanned = scan_for_export(loaded)
     code = exit_code_of(scanned.findings, ExitCode.SYNC)
     if code is not ExitCode.OK:

@@ -36,8 +36,10 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
         hub_library()
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
-    adapter = folder / "adapter"
-    if not (adapter / UPLOADED[0]).is_file():
+    # A cloned project may contain a link to any file of the user.
+    weights, _ = (records.in_run(note.name, "adapter", name) for name in UPLOADED)
+    adapter = weights.parent
+    if not weights.is_file():
         words = f"the adapter of {note.name} is not on this machine"
         raise BadUsage(words, where=str(adapter), hint=f"pipeline pull {note.name} --weights")
     facts = _facts(note, records.root, folder, repo)

@@ -16,12 +16,17 @@ from remote.project.data import outside_of
 
 
 def require_data_consent(
-    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
+    loaded: LoadedConfig,
+    prompter: Prompter | None,
+    *,
+    typed: bool,
+    command: str = "pipeline run",
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
     Otherwise a cloned project could upload the user's files unnoticed. The confirmation is stored in the user's
-    configuration folder, for this project and this folder.
+    configuration folder, for this project and this folder. `command` is the one that asks, for the hint.
     """
     folder, named = data_folder(loaded), loaded.config.data.path
     if typed or named is None or folder is None:
@@ -37,7 +42,7 @@ def require_data_consent(
             raise DataUntrusted(
                 f"{words}, and you have not confirmed that; nothing was sent",
                 where="data.path",
-                hint=f"pipeline run --set {shlex.quote(text)}",
+                hint=f"{command} --set {shlex.quote(text)}",
             )
         keep_consent(kept, line)
 

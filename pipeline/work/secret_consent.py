@@ -14,12 +14,17 @@ from remote.link.prompter import Prompter
 
 
 def require_secret_consent(
-    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
+    loaded: LoadedConfig,
+    prompter: Prompter | None,
+    *,
+    typed: bool,
+    command: str = "pipeline run",
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
 
     Otherwise a cloned project could read any variable of the user's environment unnoticed. The confirmation is stored
-    in the user's configuration folder, for this file and these names.
+    in the user's configuration folder, for this file and these names. `command` is the one that asks, for the hint.
     """
     names = sorted(set(loaded.config.secrets))
     if typed or not names or is_shipped_config(loaded.path):
@@ -34,6 +39,6 @@ def require_secret_consent(
         raise SecretsUntrusted(
             f"{words}, and you have not confirmed that; nothing was sent",
             where="secrets",
-            hint=f"pipeline run --set {shlex.quote(setting)}",
+            hint=f"{command} --set {shlex.quote(setting)}",
         )
     keep_consent(kept, line)

@@ -44,7 +44,7 @@ def test_the_engine_parses_a_task_with_a_card_a_volume_secrets_and_data(
     (tmp_path / "sounds").mkdir()
     (tmp_path / "sounds" / "a.txt").write_text("one")
     monkeypatch.chdir(tmp_path)
-    words = ["--gpu", "A100:2", "--volume", "kept", "--set", "data.path=sounds"]
+    words = ["--gpu", "A100:2", "--volume", "kept", "--set", "data.path=sounds", "--set", "secrets=[HF_TOKEN]"]
     assert run(["export", engine, "--config", "speech", *words]) == 0
     seen = parsed(engine, tmp_path / ".halfstep" / "export" / f"{engine}-speech" / FILES[engine], tmp_path)
     assert seen["name"] == "speech"

@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.config.load import load_config
 from pipeline.export.bundle import pack_wheel
 from pipeline.export.task import task_name
+from pipeline.work.secret_consent import require_secret_consent
 from remote.protocol.exits import ExitCode
+from tests.lab.answers import Person
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "out").mkdir()
     (root / "out" / "big.bin").write_text("large")
     monkeypatch.chdir(root)
+    require_secret_consent(load_config("Paper_R64", root), Person(), typed=False)
     return root
 
 

@@ -228,3 +228,16 @@ def test_without_the_adapter_the_hint_downloads_it(project: Path, hub: Hub) -> N
     code, answer = pushed(project, hub, "--repo", "me/speech")
     assert code == ExitCode.USAGE
     assert answer["findings"][0]["hint"] == f"pipeline pull {RUN} --weights"
+
+
+@pytest.mark.parametrize("linked", ["adapter", "adapter/adapter_model.safetensors", "adapter/adapter_config.json"])
+def test_a_file_from_outside_of_a_cloned_projects_records_is_not_uploaded(
+    project: Path, hub: Hub, tmp_path: Path, linked: str
+) -> None:
+    path = Records(project).folder_named(RUN) / linked
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    code, answer = pushed(project, hub, "--repo", "me/speech")
+    assert code == ExitCode.USAGE
+    assert "symbolic link" in answer["findings"][0]["message"]
+    assert not hub.created and not hub.files

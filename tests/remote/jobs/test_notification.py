@@ -80,6 +80,14 @@ def test_a_notification_that_fails_changes_nothing_and_reveals_no_secret(
     assert "t0ken" not in log.read_text()
 
 
+def test_a_url_with_a_line_break_in_its_secret_is_not_printed(bench: Bench) -> None:
+    log = Path(bench.job().supervisor_log)
+    secret = {"secrets": {"HOOK_TOKEN": "t0ken\n"}}
+    bench.start("--steps", 2, notify="http://127.0.0.1:9/$HOOK_TOKEN/x", secrets=("HOOK_TOKEN",), request=secret)
+    until(lambda: "InvalidURL" in log.read_text(), "the error")
+    assert "t0ken" not in log.read_text()
+
+
 def test_the_run_is_free_while_a_command_is_still_running(bench: Bench) -> None:
     go = bench.workdir / "go"
     bench.start("--steps", 2, notify=f"while [ ! -e '{go}' ]; do sleep 0.05; done")

@@ -1,0 +1,90 @@
+"""`pipeline export` of a cloned project: its config cannot send the user's files or variables unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.main import run
+from pipeline.config.load import load_config
+from pipeline.work.secret_consent import require_secret_consent
+from remote.protocol.exits import ExitCode
+from tests.lab.answers import Person
+from tests.pipeline.export.engine_file import EngineFile, read_engine_file
+
+FILES = {"sky": "task.yaml", "dstack": "task.dstack.yml"}
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "clone"
+    (root / "configs").mkdir(parents=True)
+    (root / "train.py").write_text("print('training')\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+def write_config(root: Path, more: str) -> None:
+    (root / "configs" / "paper.yaml").write_text(f"command: [python, train.py]\n{more}")
+
+
+def exported(root: Path, engine: str) -> EngineFile:
+    assert run(["export", engine, "--config", "paper"]) == 0
+    return read_engine_file(engine, root / ".halfstep/export" / f"{engine}-paper" / FILES[engine])
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [("data: {path: ../private}\n", ExitCode.SYNC), ("secrets: [AWS_SECRET_ACCESS_KEY]\n", ExitCode.HOST_KEY)],
+    ids=["data", "secrets"],
+)
+@pytest.mark.parametrize("engine", FILES)
+def test_data_and_secrets_that_were_not_confirmed_are_not_exported(
+    clone: Path, engine: str, more: str, code: ExitCode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone.parent / "private").mkdir()
+    (clone.parent / "private" / "letter.txt").write_text("private")
+    write_config(clone, more)
+    assert run(["export", engine, "--config", "paper"]) == code
+    assert "pipeline export " + engine in capsys.readouterr().err
+    assert not (clone / ".halfstep" / "export").exists()
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_the_machine_is_not_asked_again_for_what_the_user_confirmed(clone: Path, engine: str) -> None:
+    (clone / "sounds").mkdir()
+    (clone / "sounds" / "a.txt").write_text("one")
+    write_config(clone, "secrets: [HF_TOKEN]\ndata: {path: sounds}\n")
+    require_secret_consent(load_config("paper", clone), Person(), typed=False)
+    last = exported(clone, engine).scripts[-1]
+    assert "--set 'secrets=[HF_TOKEN]'" in last and "--set data.path=sounds" in last
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_a_data_folder_with_line_breaks_in_its_name_adds_no_upload_to_the_task(clone: Path, engine: str) -> None:
+    name = "sounds\nfile_mounts:\n  x: keys\nfiles: [keys]\n#"
+    (clone / name).mkdir()
+    (clone / name / "a.txt").write_text("one")
+    write_config(clone, 'data: {path: "' + name.replace("\n", "\\n") + '"}\n')
+    task = exported(clone, engine)
+    assert clone / name in task.uploads.values() and len(task.uploads) == 3
+    assert f"ln -s \"$task/data\" '{name}'" in task.scripts[-1]
+
+
+@pytest.mark.parametrize("name", ["X; touch stolen", "X\nfile_mounts: {a: b}", "--all", ""])
+def test_a_secret_whose_name_is_no_variable_name_is_refused(
+    clone: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_config(clone, 'secrets: ["' + name.replace("\n", "\\n") + '"]\n')
+    assert run(["export", "sky", "--config", "paper"]) == ExitCode.USAGE
+    assert "secrets.0" in capsys.readouterr().err
+
+
+def test_a_link_in_place_of_the_folder_of_exports_is_refused(clone: Path) -> None:
+    (clone.parent / "home").mkdir()
+    (clone / ".halfstep").mkdir()
+    (clone / ".halfstep" / "export").symlink_to(clone.parent / "home")
+    write_config(clone, "")
+    assert run(["export", "sky", "--config", "paper"]) == ExitCode.USAGE
+    assert not any((clone.parent / "home").iterdir())
