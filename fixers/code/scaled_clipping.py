@@ -7,11 +7,17 @@ import re
 
 from fixers.code.draft import Draft
 from fixers.sources.expressions import tail_of
+from fixers.sources.lines import holds_any
 from fixers.sources.python import PythonSource
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 UNSCALES = re.compile(r"unscale\w*|_unscale\w*")
 SCALED = "the gradients are clipped before they are unscaled: the limit applies to values that are 65536 times as large"
+
+
+def may_scale(data: bytes) -> bool:
+    """Return True if the file may scale its loss in a way that `report_clipping` knows."""
+    return holds_any(data, (b".scale(", b"accelerate"))
 
 
 def report_clipping(draft: Draft) -> None:

@@ -46,7 +46,7 @@ from fixers.code.autocasts import (
     values_are_half,
 )
 from fixers.code.draft import Draft
-from fixers.code.scaled_clipping import report_clipping
+from fixers.code.scaled_clipping import may_scale, report_clipping
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -80,6 +80,8 @@ WHY = "only float16 needs the scaler"
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Enable scalers by the dtype of autocast; add one to a plain float16 loop, report other loops without one."""
     if not holds_any(source.data, (b"backward(", b"GradScaler")):
+        return NOTHING
+    if not (holds_any(source.data, (b"autocast",)) or may_scale(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
     for call in draft.source.names.of_type(ast.Call):

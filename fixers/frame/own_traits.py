@@ -19,8 +19,9 @@ SDPA = (b"scaled_dot_product_attention", b"sdp_kernel", b"sdpa_kernel")
 SWITCH = rb"(?:\w+\.)*(\w+)\.(\w*fp16\w*)"
 COPIED = re.compile(rb"^[ \t]*" + SWITCH + rb"[ \t]*=[ \t]*" + SWITCH + rb"[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 CASTS_GRADIENTS = re.compile(rb"\.grad[ \t]*=[ \t]*[\w.]+\.grad\.(?:to|float)\(")
-SCALES = re.compile(
-    rb"GradScaler|Accelerator\(|\w*Trainer\(|TrainingArguments|deepspeed|Fabric\(|lightning|loss_scale|scale_loss"
+SCALES = (
+    *(b"GradScaler", b"Accelerator(", b"Trainer(", b"TrainingArguments", b"deepspeed", b"Fabric("),
+    *(b"lightning", b"loss_scale", b"scale_loss"),
 )
 PURE = re.compile(rb"^[^#\n]*?(\w*)[.]?\bpure_bf16[\"']?[ \t]*[=:][ \t]*[\"']?[Tt]rue\b", re.MULTILINE)
 HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
@@ -57,12 +58,12 @@ def traits_of(path: str, source: bytes) -> Traits:
     """Return the traits of one Python file."""
     flash = RUNS_FLASH.search(lines_with(source, FLASH_WORDS)) is not None
     sdpa = any(word in source for word in SDPA)
-    copied = COPIED.finditer(source) if b"fp16" in source else ()
+    copied = COPIED.finditer(source) if COPIED.search(lines_with(source, (b"fp16",))) else ()
     overwritten = tuple(
         Overwritten(each[1].decode(), each[2].decode(), f"{path}:{line_of(source, each.start(1))}") for each in copied
     )
     master = (path,) if b".grad" in source and CASTS_GRADIENTS.search(source) else ()
-    return Traits(flash, sdpa, overwritten, master, SCALES.search(source) is not None)
+    return Traits(flash, sdpa, overwritten, master, any(word in source for word in SCALES))
 
 
 def traits_of_text(path: str, data: bytes) -> Traits:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, splitext
 
+from fixers.sources.lines import lines_with
+
 HEAD_BYTES = 8192
 TAIL_BYTES = 4096
 """Imports are at the start of a file and the guard of a script is at its end: only these parts are searched."""
@@ -42,7 +44,12 @@ TRAINS = re.compile(
     rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
     re.MULTILINE,
 )
-
+TRAINS_SURELY = (b".backward(", b".step(", b"TrainingArguments", b".fit(")
+TRAINING_WORDS = (
+    *(b"ptim", b"Trainer", b"GradScaler", b"Accelerator(", b"train", b"finetune", b"fine_tune", b"subprocess"),
+    *(b"fp16", b"bf16", b"mixed_precision", b"requires_grad"),
+)
+"""Every match of TRAINS contains one of these words, and no match is longer than a line."""
 
 IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
 DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
@@ -76,12 +83,18 @@ def never_trains(path: str, source: bytes) -> bool:
     guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])
     if not (named or guarded) or "train" in stem or "tune" in stem:
         return False
-    if TRAINS.search(source) or (IMPORTS_TRAINING.search(source) and not DECODES.fullmatch(stem)):
+    if _trains(source) or (not DECODES.fullmatch(stem) and IMPORTS_TRAINING.search(lines_with(source, (b"train",)))):
         return False
     if not DEFINES.search(source):
         return named
     builds = DEFINES_MODULE.search(source) is not None and not stem.startswith(("quantize", "quantise"))
     return guarded and GUARD.search(source) is not None and not builds
+
+
+def _trains(source: bytes) -> bool:
+    if any(word in source for word in TRAINS_SURELY):
+        return True
+    return TRAINS.search(lines_with(source, TRAINING_WORDS)) is not None
 
 
 def half_models_in(source: bytes) -> Iterator[str]:

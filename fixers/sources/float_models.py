@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -161,12 +162,18 @@ def _is_in(source: PythonSource, node: ast.AST, scope: ast.AST | None) -> bool:
 
 
 def _count_stored(source: PythonSource, owner: str, scope: ast.AST | None) -> int:
-    named = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
-    return sum(_is_stored(source, each, owner) and _is_in(source, each, scope) for each in named)
+    stored = source.remember("stored", lambda: _find_stored(source))
+    return sum(_is_in(source, each, scope) for each in stored.get(owner, ()))
 
 
-def _is_stored(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Store) and written(source, node) == owner
+def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
+    """Return the nodes that store a value, by the name that they are written as."""
+    stored: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    named: list[ast.Name | ast.Attribute] = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
+    for node in named:
+        if isinstance(node.ctx, ast.Store):
+            stored[written(source, node)].append(node)
+    return stored
 
 
 def keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 Node = TypeVar("Node", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+ENCLOSING = (*FUNCTIONS, ast.Module)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 OPENS_SCOPE = frozenset({*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS})
 LEAVES = (ast.Name, ast.Constant, ast.alias)
@@ -99,7 +100,7 @@ class Names:
     def function(self, node: ast.AST) -> ast.AST:
         """Return the function (or module) whose body contains the node."""
         for above in self.ancestors(node):
-            if isinstance(above, (*FUNCTIONS, ast.Module)):
+            if isinstance(above, ENCLOSING):
                 return above
         return self.module.node
 
