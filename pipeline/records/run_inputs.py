@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.records.files import write_atomic
+from pipeline.records.layout import safe_name
 from remote.protocol.values import Malformed, decode, dumps
 
 RUN_INPUTS = "inputs.json"
@@ -37,9 +38,13 @@ def read_inputs(folder: Path) -> RunInputs | None:
 
 
 def read_resumed(path: Path) -> dict[str, str]:
-    """Return the runs that were resumed with changed inputs, by fingerprint of the work."""
+    """Return the runs that were resumed with changed inputs, by fingerprint of the work.
+
+    A run is the name of a folder: anything else, which a cloned project may contain, is ignored.
+    """
     try:
-        return {str(work): str(run) for work, run in json.loads(path.read_bytes()).items()}
+        recorded = json.loads(path.read_bytes()).items()
+        return {str(work): str(run) for work, run in recorded if run and safe_name(str(run)) == run}
     except (OSError, ValueError, AttributeError):
         return {}
 

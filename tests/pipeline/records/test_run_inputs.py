@@ -1,0 +1,22 @@
+"""The record of resumed runs, which a cloned project may contain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.records.run_inputs import read_resumed, write_resumed
+
+
+@pytest.mark.parametrize("run", ["../../../outside", "/outside", "..", "a/b", "a\nb", ""])
+def test_a_recorded_run_that_is_no_name_of_a_folder_is_ignored(tmp_path: Path, run: str) -> None:
+    path = tmp_path / "resumed.json"
+    path.write_text(json.dumps({"0123": run}))
+    assert read_resumed(path) == {}
+
+
+def test_a_resumed_run_is_found_again(tmp_path: Path) -> None:
+    write_resumed(tmp_path / "resumed.json", {"0123": "paper_r64.a-0123abcd-2"})
+    assert read_resumed(tmp_path / "resumed.json") == {"0123": "paper_r64.a-0123abcd-2"}
