@@ -96,7 +96,9 @@ OWN_OPTIONS = (
 def _sbatch_option(option: str) -> str:
     if not re.fullmatch(SBATCH_OPTION, option):
         raise PydanticCustomError("sbatch_option", "is no sbatch option; write --name or --name=value")
-    if (name := option.lstrip("-").partition("=")[0]) in OWN_OPTIONS:
+    name = option.lstrip("-").partition("=")[0]
+    # sbatch accepts `--outp=x` for --output=x, and `-a1-3` for -a 1-3.
+    if any(own.startswith(name) if option.startswith("--") else own == name[0] for own in OWN_OPTIONS):
         raise PydanticCustomError("sbatch_option", "{name} is set by halfstep", {"name": name})
     return option
 
