@@ -4,7 +4,7 @@ What it does
     `train()` of a Trainer of transformers or TRL (or of a subclass in the same file) gets `resume_from_checkpoint` from
     `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. Files that already resume or save no
     checkpoints are left alone, and so is `train()` of other objects. If a file trains more than once (two trainers,
-    folds, a search), a checkpoint belongs to one of the trainings, so they are only reported.
+    folds, a search), the checkpoint may belong to any of these trainings, so the calls are reported and not changed.
 
 Why
     A Trainer starts at step 0 unless it gets a checkpoint. A job that was preempted at step 90 would repeat those
@@ -77,7 +77,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if len(calls) == 1 and _runs_once(draft.source, call):
             _resume(draft, call)
         else:
-            _name(draft, call, "one of several trainings, which starts at step 0 in every job")
+            _name(draft, call, "one of several trainings; not changed, so every job starts at step 0")
     return draft.rewrite
 
 

@@ -4,11 +4,12 @@ What it does
     On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16:
     true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and NeMo,
     DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16` are
-    both present, only their values change; if only `bf16` is, the key is renamed to one that the project's classes
-    declare, unless the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects float16 itself. A value is
-    spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`); if that code accepts no float16, the value
-    stays and a warning names the line, and so does a switch whose counterpart another line overwrites. Tags that name a
-    dtype (`!name:torch.bfloat16`) are changed too. A DeepSpeed file without an fp16 block gets one, with a dynamic loss
+    both present, only their values change. If only `bf16` is present, the key is renamed to one that the project's
+    classes declare. The key keeps its name if the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects
+    float16 itself. A value is spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`). If that code
+    accepts no float16, the value is not changed and a warning names the line. The same applies to `bf16: true` if
+    another line overwrites its counterpart `fp16`. Tags that name a dtype (`!name:torch.bfloat16`) are changed too.
+    A DeepSpeed file without an fp16 block gets one, with a dynamic loss
     scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
     `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half precision are
     reported: float32 adapters cannot share its flat tensors with float16 weights.
@@ -92,7 +93,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for document in documents:
         twice = duplicates(document)
         if twice:
-            message = f"{twice[0].path[-1]} occurs twice (also in line {twice[0].first.line} too); left as it was"
+            message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         _warn_of_fsdp(settings, document)
         if not _describes_a_checkpoint(document):

@@ -36,7 +36,7 @@ def _judge(file: TokenizerFile, installed: str) -> FaultyFile | None:
     if file.mismatch and (file.known_from == "cache" or not file.path.endswith(".json")):
         return FaultyFile(file, _error(file, f"not the hub's file: {file.mismatch}"), True)
     if file.paired_merges and installed and version_of(installed) < PAIRED_MERGES_FROM:
-        return FaultyFile(file, _too_new(file, f"tokenizers {installed} cannot read merges in pairs"), False)
+        return FaultyFile(file, _too_new(file, f"tokenizers {installed} cannot read paired merges"), False)
     if file.loads:
         return FaultyFile(file, _error(file, f"it fails to load: {file.loads}"), True)
     if file.mismatch:
@@ -74,5 +74,5 @@ def _is_valid(file: TokenizerFile) -> bool:
 
 
 def _is_cached(file: TokenizerFile, repo: str, revision: str) -> bool:
-    """In the hub cache for this repository and, if one is named, this revision."""
+    """Return True if the file is in the hub cache for this repository and, if one is named, this revision."""
     return file.known_from == "cache" and file.repo == repo and revision in ("", file.revision)

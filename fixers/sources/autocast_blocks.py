@@ -20,7 +20,7 @@ def is_under_autocast(source: PythonSource, node: ast.AST) -> bool:
 
 
 def is_evaluated(source: PythonSource, node: ast.AST) -> bool:
-    """Return True inside a block without gradients, or a function that is called like an evaluation or a metric."""
+    """Return True inside a block without gradients, or a function named like an evaluation or a metric."""
     for above in source.names.ancestors(node):
         if isinstance(above, (ast.With, ast.AsyncWith)):
             contexts = (each.context_expr for each in above.items)

@@ -17,7 +17,7 @@ LEAVES = (ast.Name, ast.Constant, ast.alias)
 NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"}) | frozenset(
     {"arg", "conversion", "simple", "is_async", "type_ignores", "rest", "kwd_attrs"}
 )
-"""Fields that contain no nodes, or contexts and operators, which are shared objects."""
+"""Fields to skip: they contain no nodes, or only contexts and operators, which the parser shares between nodes."""
 KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
 FIELDS = {
     kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)

@@ -26,7 +26,8 @@ class Placed:
     """The UTF-8 text that the parser read, and the mapping of its positions to the file's bytes.
 
     `place(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
-    `joints` are offsets of line ends between cells, which no file contains; `unread` are cells that are not Python.
+    `joints` are offsets of the newlines inserted between cells; the file does not contain them.
+    `unread` are the errors of cells that are not Python.
     """
 
     text: bytes

@@ -28,7 +28,9 @@ VERBS: dict[str, Verb] = {
             ),
             options.card("card (GPU) of the host, for plans made without a connection"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("-y", "--yes", help="do not ask; answer yes, and use the default of every other question"),
+            options.flag(
+                "-y", "--yes", help="use the default for every prompt, or yes; reject new host keys and files"
+            ),
         ],
         group=SET_UP,
     ),
@@ -91,7 +93,7 @@ VERBS: dict[str, Verb] = {
             options.flag("--undo", help="restore what fixers changed"),
             options.card("fix for this card, such as titan-rtx or 7.5"),
             options.overrides(),
-            options.flag("-v", "--verbose", help="list every warning and every place that is left alone"),
+            options.flag("-v", "--verbose", help="list every warning and every line left unchanged"),
         ],
         group=RUN,
     ),
@@ -120,7 +122,7 @@ VERBS: dict[str, Verb] = {
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
         "Print one row of scalars for each step until the job ends. If the host is unreachable, print local data. With "
-        "--json, print one object per scalar and line, then the object of the command.",
+        "--json, print one JSON object per line: one for each scalar, then the result of the command.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
@@ -250,16 +252,20 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "export": Verb(
-        "write a config as a task of SkyPilot or dstack, which start machines",
-        "Write the config as a task of an engine that starts cloud machines, with the project and halfstep as uploads.",
+        "write a config as a task for SkyPilot or dstack, which rent machines",
+        "Write the config as a task file for SkyPilot or dstack. The task uploads the project and halfstep.",
         [
             click.Argument(["engine"], type=click.Choice(["sky", "dstack"])),
             options.config(CONFIG, required=True),
             options.overrides(),
             options.text(
-                "--gpu", metavar="GPU", help="a card as the engine names it, or none; default: any card with 24 GB"
+                "--gpu",
+                metavar="GPU",
+                help="GPU name as SkyPilot or dstack spells it, or none; default: any card with 24 GB",
             ),
-            options.text("--volume", metavar="NAME", help="the engine's persistent volume for checkpoints and results"),
+            options.text(
+                "--volume", metavar="NAME", help="persistent volume of SkyPilot or dstack for checkpoints and results"
+            ),
         ],
         group=SET_UP,
     ),

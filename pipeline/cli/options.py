@@ -93,7 +93,7 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    words = "do not ask; answer yes where that loses nothing and trusts no new host, file or key"
+    words = "do not prompt, except for passwords; reject new hosts, files and keys"
     return flag("-y", "--yes", help=words)
 
 

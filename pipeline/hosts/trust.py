@@ -60,7 +60,7 @@ def digest_of(host: LoadedHost) -> str:
 
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield why the file needs a confirmation, as predicates of which the file is the subject."""
+    """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
     if host.source.shadows and (reached := _redirected(host, environment)):
         yield reached
     if secrets := host.file_values.get("secrets"):
@@ -68,7 +68,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return which machine the file names instead of the alias's; empty if both are the same."""
+    """Describe how the machine that the file reaches differs from the alias's; empty if they are the same."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)

@@ -54,7 +54,7 @@ def _survey(
 
 
 def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings as errors, for a verb that therefore did nothing."""
+    """Return the findings as errors, for a verb that stopped because of them."""
     return tuple(replace(one, severity=Severity.ERROR, exit_code=ExitCode.BUSY) for one in findings)
 
 

@@ -195,7 +195,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
-    """Yield the problems of the disk: not writable, too little space, not kept, too few inodes."""
+    """Yield the problems of the disk: not writable, too little space, not persistent, too few inodes."""
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:

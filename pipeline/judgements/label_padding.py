@@ -21,7 +21,7 @@ def is_suspected(findings: Iterable[Finding]) -> bool:
 def with_padding_errors(
     findings: tuple[Finding, ...], changes: Iterable[FileChange | HostChange]
 ) -> tuple[Finding, ...]:
-    """Return the findings; if label-padding edited files, the one about -100 becomes an error with these places."""
+    """Make the warning about -100 an error if label-padding edited files; the error lists the edited lines."""
     files = [change for change in changes if isinstance(change, FileChange) and FIXER in change.fixers]
     if not files:
         return findings

@@ -15,7 +15,7 @@ MARKS = (
     b"load_checkpoint(",
     b"optimizer.load_state_dict",
 )
-"""halfstep's variable; calls of Trainer, Accelerate and DeepSpeed; a plain training loop's load."""
+"""Text that shows that code can resume: halfstep's variable, calls of Trainer, Accelerate, DeepSpeed and PyTorch."""
 ASKED = ("{resume_from}", "resume")
 
 

@@ -17,7 +17,7 @@ class Listener(Protocol):
         ...
 
     def stage_started(self, stage: str) -> None:
-        """The stage of that name starts now."""
+        """The stage named `stage` starts."""
         ...
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:

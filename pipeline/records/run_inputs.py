@@ -1,4 +1,4 @@
-"""Records of the files and settings of each run, and of runs that were resumed with other ones."""
+"""Records of the files and settings of each run, and of runs that were resumed with different ones."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Screen:
         self._stop_live()
 
     def heading(self, text: str) -> None:
-        """Print a bold line; what is shown live ends."""
+        """End the live view and print a bold line."""
         self._stop_live()
         self.out.print(Text(safe_text(text), style="bold"))
 

@@ -1,4 +1,4 @@
-"""The first look at a host that `pipeline init` is given as an address or as an ssh command."""
+"""Survey of a new host for `pipeline init`, from an address or an ssh command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PROJECT = "init"
 
 @dataclass(frozen=True)
 class FirstLook:
-    """A host's address, the other keys of its file that reach it, and its survey; None if it was not surveyed."""
+    """A host's address, the other connection keys for its host file, and its survey.
+
+    `survey` is None if the host was not surveyed.
+    """
 
     address: str = ""
     reach: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class FirstLook:
 
     @property
     def volume(self) -> str:
-        """Return the mounted volume to use because the home folder is lost with the container; empty if it is not."""
+        """Return the mounted volume to use if the home folder is deleted with the container; else empty."""
         return self.survey.disk.volume if self.survey is not None else ""
 
     @property

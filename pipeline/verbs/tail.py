@@ -35,7 +35,7 @@ class Shown:
 def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
     """Print one row for each step until the job has ended; local data, if the host is unreachable.
 
-    With --json, print one object for each scalar as it arrives, then the object of the command.
+    With --json, print one object for each scalar as it arrives, then the result of the command.
     """
     screen = Screen(as_json=as_json, on_stderr=True)
     note, records = named_run(run, Path.cwd())

@@ -133,9 +133,10 @@ def memory_of(name: str) -> int | None:
 def requires_card(
     driver: Driver, seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Return True if the host's driver, or `gpus:` or `card:` of its file, requires a card where `seen` was found.
+    """Return True if finding no card on the host would be an error; `seen` are the cards that were found.
 
-    A driver that does not report its cards requires one: training would silently use the CPU. `gpus: []` never does.
+    A driver that fails to report its cards requires one, because training would silently use the CPU; so do `gpus:` and
+    `card:` of the host file. With `gpus: []`, no card is required.
     Without a driver, `card:` names the card to assume, so none is required.
     `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
     """

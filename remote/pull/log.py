@@ -16,7 +16,7 @@ from remote.pull.segments import SegmentReader, stream_limit
 from remote.pull.transfer import Transfer
 
 MAX_LOG_BYTES = 64 * 2**30
-"""A log that is only passed on; `pull_log` stores less."""
+"""The largest log that `read_log` streams; it applies to `read_log` only, not to `pull_log`."""
 
 
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:

@@ -148,7 +148,7 @@ def test_an_optimizer_without_a_count_is_at_the_step_of_its_checkpoint_or_at_non
     assert (progress.step, progress.began) == (99, 90)
     progress, findings = train(loop(SGD, LOAD_ONE))
     assert (progress.step, progress.began) == (9, None)
-    assert findings == [("info", "resumed at a step that its optimizer does not count, from last.pt")]
+    assert findings == [("info", "resumed at an unknown step (the optimizer has no step count), from last.pt")]
 
 
 def test_an_accelerate_loop_that_loads_its_state_counts_on(train) -> None:

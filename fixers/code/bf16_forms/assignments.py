@@ -41,7 +41,7 @@ def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> N
 
 
 def _rename_key(draft: Draft, consumers: Consumers, key: ast.Constant) -> None:
-    """Rename the key of `config["bf16"] = True`, unless the project's class of settings declares no float16 key."""
+    """Rename the key of `config["bf16"] = True`; warn if the project's settings class declares no float16 key."""
     name, counterpart = str(key.value), COUNTERPARTS[str(key.value)]
     if refused := consumers.refusing(name, counterpart):
         draft.warn(key, *refusal_of(name, refused, counterpart))

@@ -1,4 +1,4 @@
-"""What a comparison tests: one expression against words."""
+"""Comparisons of one expression with constants, such as `args.precision in ("bf16", "fp32")`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fixers.sources.readers.subjects import without_cast
 
 @dataclass(frozen=True)
 class Test:
-    """A comparison of one expression with words. `equal`: it is true for these words, else for all others."""
+    """A comparison of `subject` with constants, here as strings: `words`. `equal` is False for `!=` and `not in`."""
 
     subject: ast.expr
     words: tuple[str, ...]
@@ -23,7 +23,7 @@ class Test:
 
 
 def test_of(source: PythonSource, node: ast.expr) -> Test | None:
-    """Return what `x == "bf16"`, `x in ("bf16", "fp32")` or a combination of the same x compares."""
+    """Return the parts of `x == "bf16"`, `x in ("bf16", "fp32")`, or an `and` or `or` of such tests of one x."""
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = test_of(source, inner)
@@ -64,7 +64,7 @@ def _keys(node: ast.expr) -> list[str | None]:
 
 
 def word_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return a string, a number or a torch dtype as a word; None for anything else."""
+    """Return a string, number or torch dtype as a string; None for anything else."""
     value = constant_of(node)
     if isinstance(value, str):
         return value

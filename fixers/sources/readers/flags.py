@@ -1,4 +1,4 @@
-"""Readers that set a switch: `bf16=args.precision == "bf16"`."""
+"""Code that sets a bf16 flag by comparing an option: `bf16=args.precision == "bf16"`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BF16_NAME = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 
 
 def find_comparison(source: PythonSource, node: ast.Compare) -> Iterator[Found]:
-    """Yield `bf16=args.precision == "bf16"`, with the other words that the function compares the option with."""
+    """Yield `bf16=args.precision == "bf16"`, with all values that the function compares the option with."""
     above = source.names.parent(node)
     test = test_of(source, node)
     if test is None or not test.equal or not names_bfloat16(test.words) or not _sets_bfloat16(source, above, node):
@@ -31,7 +31,7 @@ def find_comparison(source: PythonSource, node: ast.Compare) -> Iterator[Found]:
 
 
 def _sets_bfloat16(source: PythonSource, above: ast.AST | None, node: ast.Compare) -> bool:
-    """Return True if the result is given to something that is called bf16."""
+    """Return True if the result is passed or assigned to a name that contains bf16 or bfloat16."""
     match above:
         case ast.keyword(arg=str(name)):
             return BF16_NAME.search(name) is not None

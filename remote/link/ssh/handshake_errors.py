@@ -30,7 +30,7 @@ def handshake_error(
         return _aborted(hop, error, timed_out)
     greeting = first_line(first_bytes)
     if timed_out:
-        return _not_ssh(hop, f"it sends {greeting!r} and more" if greeting else "it sends nothing")
+        return _not_ssh(hop, f"its first line is {greeting!r}" if greeting else "it sends nothing")
     if not greeting or any(message in greeting for message in BUSY_MESSAGES):
         return HungUp(
             f"{hop.where} closed the connection before its SSH banner: too many connections at once, "

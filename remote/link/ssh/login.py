@@ -76,7 +76,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         raise self._error()
 
     def _attempt(self, transport: SshTransport, method: Callable[[], list[str]]) -> bool:
-        """Return whether the server accepted; keeps the methods that it allows. Raises ServerHungUp, SSHException."""
+        """Return True if the server accepted. Stores the methods that it allows. Raises ServerHungUp, SSHException."""
         start = time.monotonic()
         try:
             self._allowed = tuple(method()) or self._allowed

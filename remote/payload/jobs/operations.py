@@ -87,7 +87,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 
 
 def _remove_leftovers(run: RunLayout) -> None:
-    """Remove the reserve and the partial files of killed supervisors; none of the run's jobs is alive."""
+    """Remove the disk space reserves and partial files of killed supervisors. No job of the run may be alive."""
     for number in range(1, newest_job(run) + 1):
         sweep(run.job(number).root)
         with contextlib.suppress(FileNotFoundError):
@@ -99,7 +99,7 @@ def _pids(processes: Iterable[Process]) -> str:
 
 
 def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
-    """Everything but the process: the run's record, its copy of the code, the job's folder with its spec."""
+    """Create all that the process needs: the run's record, its copy of the code, the job's folder with its spec."""
     spec = request.spec
     if read_record(run.record, RunRecord) is None:
         write_record(run.record, RunRecord(spec.run, request.config, spec.fingerprint, time.time(), request.settings))

@@ -45,7 +45,9 @@ class Position:
 
 
 def follow_events(call: Call, has_ended: HasEnded) -> Json:
-    """Push {name, offset, fresh, data} for the complete records of every event file, from the positions in `wants` on.
+    """Push {name, offset, fresh, data} for the complete records of every event file.
+
+    `wants` in the arguments holds the position to start from in each file; other files start at 0.
 
     Returns when the job has ended and everything was pushed, or when the laptop has closed the connection.
     """
@@ -74,7 +76,10 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
 
 
 def follow_log(call: Call, has_ended: HasEnded) -> Json:
-    """Push {offset, fresh, data, tail_sha256} of the output, from `offset` or its last `lines` lines on, as above."""
+    """Push {offset, fresh, data, tail_sha256} of the output, starting at `offset` or with its last `lines` lines.
+
+    Returns under the same conditions as `follow_events`.
+    """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     path = os.path.join(folder, "output.log")
     position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))

@@ -11,12 +11,12 @@ from remote.payload.training.memory_plan import Device
 from remote.protocol.training import TrainingSpec
 
 CONTEXT_BYTES = 700 * 2**20
-"""What CUDA itself takes of a card that is only assumed; of a present card, it is in use already."""
+"""The memory of a CUDA context. It is subtracted for an assumed card; a real card reports it as used."""
 CGROUP = "/sys/fs/cgroup"
 
 
 def find_device(spec: TrainingSpec, device: Any) -> Device:
-    """Return the device: the card, the card that this host stands for, or the main memory.
+    """Return the memory to plan for: that of the card, of the card that the config assumes, or the main memory.
 
     A plan may not use all of the free memory: the allocator's fragments and the buffers of kernels are not estimated.
     """
@@ -32,12 +32,12 @@ def find_device(spec: TrainingSpec, device: Any) -> Device:
 
 
 def _named(name: str, used: int, total: int) -> str:
-    """Return the card's name, and how much of it is in use if that is more than CUDA itself takes."""
+    """Return the card's name, and how much of it is in use if that is more than two CUDA contexts need."""
     return name if used < 2 * CONTEXT_BYTES else f"{name} ({used / total:.0%} of it in use already)"
 
 
 def _least(available: int, device: Any) -> int:
-    """Return the smallest of all ranks, so that every rank makes the same plan."""
+    """Return the smallest value of all ranks, so that every rank makes the same plan."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return available
     least = torch.tensor(available, device=device)
@@ -46,7 +46,7 @@ def _least(available: int, device: Any) -> int:
 
 
 def available_main_memory() -> Optional[int]:
-    """Return the free main memory, at most what the container's limit leaves; None on an unknown system."""
+    """Return the free main memory within the container's limit, in bytes; None on an unknown system."""
     found = [size for size in (_meminfo(), _cgroup_free()) if size is not None]
     return min(found, default=None)
 

@@ -119,7 +119,7 @@ class ParentFolders:
         self._known: Dict[str, Tuple[str, bool]] = {"": ("", os.path.lexists(folders.root))}
 
     def blocked_by(self, path: str) -> str:
-        """The path of a file or link where a folder above `path` belongs; empty if there is none."""
+        """Return the file or link that is in the way of a folder above `path`; empty if there is none."""
         return self._lookup(folder_of(path))[0]
 
     def exists_above(self, path: str) -> bool:

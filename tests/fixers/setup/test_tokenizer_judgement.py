@@ -21,7 +21,7 @@ def broken(reason, path=PATH):
 
 
 def too_new(installed):
-    message = f"tokenizer.json is too new for the installed library: tokenizers {installed} cannot read merges in pairs"
+    message = f"tokenizer.json is too new for the installed library: tokenizers {installed} cannot read paired merges"
     return Finding("tokenizer", Severity.ERROR, message, PATH, UPGRADE, ExitCode.ENVIRONMENT)
 
 

@@ -12,7 +12,7 @@ ROUNDING = 1e-5
 
 
 class Changes:
-    """Compares the weights that an optimizer step left with those that the next one begins with."""
+    """Compares the weights after each optimizer step with the weights before the next step."""
 
     def __init__(self) -> None:
         self._left: Dict[int, Prints] = {}
@@ -21,11 +21,11 @@ class Changes:
         self._rounded: Set[str] = set()
 
     def after_step(self, optimizer: Any, prints: Prints) -> None:
-        """Record the weights that a step left."""
+        """Record the weights after a step."""
         self._left[id(optimizer)] = prints
 
     def before_step(self, optimizer: Any, prints: Prints) -> None:
-        """Record the weights that the next step begins with."""
+        """Compare the weights before the next step with those recorded after the last one."""
         left = self._left.pop(id(optimizer), {})
         pairs = {name: (left[name][0], now) for name, (now, _) in prints.items() if name in left}
         changed = {name for name, pair in pairs.items() if _differ(*pair)}
@@ -38,7 +38,7 @@ class Changes:
 
 
 def _differ(before: Any, after: Any) -> bool:
-    """Return True if they differ by more than rounding, as of a value that was added and subtracted again."""
+    """Return True if the tensors differ by more than the rounding error of adding and subtracting a value."""
     if before.shape != after.shape or before.dtype != after.dtype:
         return True
     gap, size = (before - after).abs().max(), before.abs().max()

@@ -89,7 +89,11 @@ def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tu
     """Return severity, message and first step; a warning if the `offered` checkpoint was not resumed from."""
     if start.resumed:
         source = f", from {start.source}" if start.source else ""
-        at = f" at step {start.step}" if start.step is not None else " at a step that its optimizer does not count"
+        at = (
+            f" at step {start.step}"
+            if start.step is not None
+            else " at an unknown step (the optimizer has no step count)"
+        )
         return "info", f"resumed{at}{source}", (start.step or 0) + 1
     name = os.path.basename(offered.rstrip("/"))
     files = "its files were read" if _was_read(offered, reads) else "none of its files was opened"
