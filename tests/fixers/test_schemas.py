@@ -49,7 +49,8 @@ def test_a_program_accepts_what_the_fixers_write_into_its_settings(
         (folder / change.path).write_bytes(change.after)
     if project.refused:
         assert plan.changes == ()
-        assert any(project.refused in finding.message for finding in plan.findings), plan.findings
+        said = [*(finding.message for finding in plan.findings), *(place.where for place in plan.left)]
+        assert any(project.refused in words for words in said), said
         assert selected(project, folder, stub) == "bfloat16"
     else:
         assert selected(project, folder, stub) == "float16"

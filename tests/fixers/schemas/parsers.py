@@ -207,6 +207,7 @@ PROJECTS = (
     Project(
         "structured-keeps-its-key",
         {"train.py": STRUCTURED % ("", "none"), "train.yaml": "lr: 1.0e-5\npure_bf16: true\n"},
+        refused="train.py:20",
         spellings=("short",),
     ),
     Project(
@@ -217,6 +218,7 @@ PROJECTS = (
     Project(
         "structured-knows-use-fp16",
         {"train.py": STRUCTURED % ("    use_fp16: bool = False\n", "use_fp16"), "train.yaml": "pure_bf16: true\n"},
+        refused="train.py:21",
         spellings=("short",),
     ),
     Project(

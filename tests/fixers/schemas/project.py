@@ -14,7 +14,7 @@ SPELLINGS = {
 class Project:
     """`files` by path, with BF, HALF and FULL for the words of a spelling; `run` starts the program.
 
-    `refused`: the line of a file that accepts no float16, where the project must stay as it is; empty if the program
+    `refused`: the line that accepts no float16, named by a finding or as left alone, where the project stays as it is; empty if the program
     selects float16 after the fixers.
     """
 

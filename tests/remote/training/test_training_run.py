@@ -17,10 +17,11 @@ from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.checkpoints.published import newest_verified, verify
 from remote.payload.proof.injection import watch_environment, write_hooks
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.run import fill_paths, read_spec, train
+from remote.payload.training.job_process import read_spec
+from remote.payload.training.run import fill_paths, train
 from remote.payload.training.stop_request import StopRequest
 from remote.protocol.jobs import Progress
-from remote.protocol.training import DataSpec, ModelSpec, TrainingPaths, planned_steps
+from remote.protocol.training import DataSpec, ModelSpec, TrainingPaths, TrainingSpec, planned_steps
 from remote.protocol.values import decode
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
@@ -172,7 +173,7 @@ def test_a_missing_folder_of_data_is_named(make_spec: Callable[..., Any], tmp_pa
 @pytest.mark.parametrize("words", ["{", "/no/such/spec.json", '{"model": 3}'])
 def test_a_spec_that_cannot_be_read_is_named(words: str) -> None:
     with pytest.raises(TrainingFailed) as failed:
-        read_spec(words)
+        read_spec(TrainingSpec, words)
     assert failed.value.name == "spec-unreadable"
 
 
