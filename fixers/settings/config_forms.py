@@ -38,7 +38,7 @@ from fixers.settings.precision_words import (
 )
 from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
-from fixers.sources.readers.consumers import BF16Value
+from fixers.sources.readers.consumers import BF16Value, Spelling
 from fixers.sources.readers.reader import option_name
 from fixers.sources.splice import newline_of
 
@@ -168,15 +168,18 @@ class Settings:
                 self.replace(counterpart, as_true(counterpart.text), NO_BFLOAT16)
         elif counterpart is not None:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
-        elif key.text in self.own.keys:
-            return
         else:
-            self.rename_switch(siblings, key, value, within)
+            spelling = self.resolve_key(key, within)
+            if key.text not in self.own.keys or (spelling.declared and spelling.refused is None):
+                self.rename_switch(siblings, key, value, spelling)
 
-    def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, within: str) -> None:
-        """Give the key the float16 name that the project's classes declare."""
+    def resolve_key(self, key: Scalar, within: str) -> Spelling:
+        """Return the float16 name of the key that the project's classes declare."""
         name, default = option_name(key.text), option_name(fp16_name(key.text))
-        spelling = self.own.resolve_switch(name, default, f"{within}.{key.text}")
+        return self.own.resolve_switch(name, default, f"{within}.{key.text}")
+
+    def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
+        """Give the key its float16 name, or set it to false beside a switch that is set already."""
         wanted = renamed(key.text, spelling.word)
         if spelling.refused is not None:
             self.warn(key, *refusal_of(key.text, spelling.refused, spelling.word))

@@ -218,7 +218,6 @@ PROJECTS = (
     Project(
         "structured-knows-use-fp16",
         {"train.py": STRUCTURED % ("    use_fp16: bool = False\n", "use_fp16"), "train.yaml": "pure_bf16: true\n"},
-        refused="train.py:21",
         spellings=("short",),
     ),
     Project(

@@ -14,8 +14,8 @@ SPELLINGS = {
 class Project:
     """`files` by path, with BF, HALF and FULL for the words of a spelling; `run` starts the program.
 
-    `refused`: the line that accepts no float16, named by a finding or as left alone, where the project stays as it is; empty if the program
-    selects float16 after the fixers.
+    `refused`: the line that accepts no float16, which a finding names or which is left alone; the project stays as it
+    is. Empty if the program selects float16 after the fixers.
     """
 
     name: str
