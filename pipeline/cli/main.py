@@ -32,6 +32,9 @@ pipeline run --host titan -c NAME   again: nothing to do
 """
 
 
+HELP_OPTIONS = {"-h", "--help"}
+
+
 @click.group(cls=Verbs, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="halfstep", message="%(prog)s %(version)s")
 @click.option(
@@ -92,7 +95,9 @@ def run(words: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the process began
         if COMPLETE in os.environ:
             return shell_complete(pipeline, {}, "pipeline", COMPLETE, os.environ[COMPLETE])
-        with pipeline.make_context("pipeline", words or ["--help"]) as context:
+        if not words or (words[0] == "--install-completion" and HELP_OPTIONS & {*words}):
+            words = ["--help"]
+        with pipeline.make_context("pipeline", words) as context:
             result = pipeline.invoke(context)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0

@@ -133,11 +133,10 @@ def memory_of(name: str) -> int | None:
 def requires_card(
     driver: Driver, seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Return True if finding no card on the host would be an error; `seen` are the cards that were found.
+    """Return True if finding no card on the host is an error; `seen` are the cards that were found or are assumed.
 
-    A driver that fails to report its cards requires one, because training would silently use the CPU; so do `gpus:` and
-    `card:` of the host file. With `gpus: []`, no card is required.
-    Without a driver, `card:` names the card to assume, so none is required.
+    It is an error if the driver fails to report its cards, because training would silently use the CPU, and if the host
+    file has `gpus:` or `card:`. It is none with `gpus: []`, or if a card is assumed (`card:` without a driver).
     `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
     """
     if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):

@@ -177,3 +177,13 @@ def test_no_space_follows_a_completed_key_in_zsh(name: str, after: str) -> None:
     program = f'completions=({name}); suffix={suffix}; print -r -- "[$suffix]"'
     done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip("\n") == after
+
+
+def test_help_of_the_completion_installs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    assert run(["--install-completion", "--help"]) == 0
+    assert "Usage: pipeline" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []

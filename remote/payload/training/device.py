@@ -16,7 +16,7 @@ CGROUP = "/sys/fs/cgroup"
 
 
 def find_device(spec: TrainingSpec, device: Any) -> Device:
-    """Return the memory to plan for: that of the card, of the card that the config assumes, or the main memory.
+    """Return the memory to plan for: that of the card, of the card that the host file names, or the main memory.
 
     A plan may not use all of the free memory: the allocator's fragments and the buffers of kernels are not estimated.
     """
