@@ -110,7 +110,7 @@ def _parse_command(text: str) -> Destination:
         if not option:
             hosts.append(value)
         elif key == "proxyjump":
-            jumps = setting.split(",")
+            jumps = [] if setting.lower() == "none" else setting.split(",")
         elif key in USED:
             settings.setdefault(key, setting)
         elif option in REFUSED or key in REFUSED_SETTINGS:

@@ -89,8 +89,10 @@ OWN_OPTIONS = (
     "a",
     "wait",
     "W",
+    "wrap",
+    "parsable",
 )
-"""sbatch options that the supervisor of a job depends on."""
+"""sbatch options that the supervisor of a job depends on, or whose value is set already."""
 
 
 def _sbatch_option(option: str) -> str:

@@ -41,6 +41,7 @@ def test_an_unknown_host_is_an_error_that_lists_similar_names(tmp_path: Path, mo
         ("host: a\nscheduler: slurm\nslurm: {extra: [exclusive]}\n", "--name"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['--output=x']}\n", "set by halfstep"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['--outp=x']}\n", "set by halfstep"),
+        ("host: a\nscheduler: slurm\nslurm: {extra: ['--wrap=id']}\n", "set by halfstep"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['-a1-3']}\n", "set by halfstep"),
         ("host: a\nenv: {HF_TOKEN: hf_abc}\n", "secrets: [HF_TOKEN]"),
         ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
