@@ -14,7 +14,7 @@ from remote.protocol.runtime import runtime_environment
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 SCRIPT = """
-import torch, torch.distributed as dist
+import sys, torch, torch.distributed as dist
 from torch import nn
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -40,7 +40,7 @@ assert mine.dtype == torch.float32, mine.dtype
 assert bool(mine.isfinite().all())
 assert torch.equal(*both)
 assert {state["step"].item() for state in optimizer.state.values()} == {5.0}
-print(f"rank {rank} finished")
+sys.stdout.write(f"rank {rank} finished\\n")
 dist.destroy_process_group()
 """
 AVERAGED = {
