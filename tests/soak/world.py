@@ -60,7 +60,8 @@ class World:
     @property
     def remote(self) -> Path:
         """The project's folder on the host."""
-        [folder] = (self.server.home / "halfstep" / "projects").iterdir()
+        projects = (self.server.home / "halfstep" / "projects").iterdir()
+        [folder] = (each for each in projects if (each / "runs").is_dir() or (each / "tree").is_dir())
         return folder
 
     def save(self, name: str) -> None:
