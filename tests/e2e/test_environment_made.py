@@ -9,19 +9,8 @@ import sys
 import pytest
 
 from tests.e2e.user import User
-from tests.lab.package_index import slow_index, wheel
+from tests.lab.package_index import TORCH, slow_index, wheel
 from tests.lab.sshd import Sshd
-
-TORCH = """
-__version__ = "2.13.1"
-class cuda:
-    @staticmethod
-    def is_available():
-        return False
-    @staticmethod
-    def get_arch_list():
-        return []
-"""
 
 
 @pytest.mark.ssh

@@ -17,21 +17,11 @@ from tests.e2e.user import QUICK, User
 from tests.lab.bare_box import BANNER, BareBox
 from tests.lab.cards import A100, T4, Card, write_nvidia_smi
 from tests.lab.mounts import why_no_mounts
-from tests.lab.package_index import slow_index, wheel
+from tests.lab.package_index import TORCH, slow_index, wheel
 from tests.lab.sshd import Sshd, children, have_sshd, login_name
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
 TRAIN = "import torch\n\ndef train(): ...\n\nif __name__ == '__main__':\n    train()\n"
-TORCH = """
-__version__ = "2.13.1"
-class cuda:
-    @staticmethod
-    def is_available():
-        return False
-    @staticmethod
-    def get_arch_list():
-        return []
-"""
 pytestmark = [pytest.mark.ssh, pytest.mark.root]
 StartBox = Callable[..., Sshd]
 

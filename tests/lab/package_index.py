@@ -13,6 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+TORCH = """
+__version__ = "2.13.1"
+class cuda:
+    @staticmethod
+    def is_available():
+        return False
+    @staticmethod
+    def get_arch_list():
+        return []
+"""
+"""A stand-in of torch: what halfstep asks of a build without a card."""
+
 
 def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[str] = ()) -> None:
     """A wheel as pip takes it."""

@@ -28,7 +28,7 @@ STEP = "{'loss': 2.1, 'grad_norm': 1.0}\n"
         pytest.param(
             OOM + FINISH + "ValueError: Attempting to unscale FP16 gradients.\n",
             ["fp16-unscale", "cuda-oom"],
-            id="what was survived is told last",
+            id="non-fatal errors come last",
         ),
         pytest.param(
             "{'loss': 0.0, 'grad_norm': nan}\n" + FINISH, ["loss-zero-or-nan"], id="a training on NaN that finished"

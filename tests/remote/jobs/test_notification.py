@@ -60,11 +60,11 @@ def test_the_end_of_a_job_is_posted_to_a_url_with_a_secret_in_it(bench: Bench, s
 
 
 def test_the_end_of_a_job_is_passed_to_a_command(bench: Bench) -> None:
-    command = 'echo "$HALFSTEP_STATE $HALFSTEP_EXIT $HOOK_TOKEN" > ../told.part && mv ../told.part ../told'
+    command = 'echo "$HALFSTEP_STATE $HALFSTEP_EXIT $HOOK_TOKEN" > ../notified.part && mv ../notified.part ../notified'
     bench.start("--exit", 3, notify=command, secrets=("HOOK_TOKEN",), request=SECRETS)
-    told = Path(bench.layout.root) / "told"
-    until(told.exists, "the notification")
-    assert told.read_text() == "failed 3 t0ken\n"
+    notified = Path(bench.layout.root) / "notified"
+    until(notified.exists, "the notification")
+    assert notified.read_text() == "failed 3 t0ken\n"
 
 
 def test_a_notification_that_fails_changes_nothing_and_reveals_no_secret(
