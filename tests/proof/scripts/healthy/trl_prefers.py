@@ -1,44 +1,18 @@
 """TRL's DPOTrainer prefers one completion to another; the base model without its adapter is the reference."""
 
-import torch
 from datasets import Dataset
-from peft import LoraConfig
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tiny_trl import COLOURS, THINGS, adapter, model, settings, tokenizer
 from trl import DPOConfig, DPOTrainer
 
-COLOURS, THINGS = ("red", "blue", "green", "white"), ("door", "boat", "hat", "lamp")
-WORDS = ["<pad>", "<s>", "</s>", "<unk>", "what", "colour", "is", "the", *COLOURS, *THINGS]
-
-torch.manual_seed(7)
-words = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="<unk>"))
-words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-tokenizer = PreTrainedTokenizerFast(
-    tokenizer_object=words, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
-)
 rows = [
     {"prompt": f"what colour is the {thing}", "chosen": f" the {thing} is {colour}", "rejected": f" {colour}" * at}
     for thing in THINGS
     for at, colour in enumerate(COLOURS, start=1)
 ]
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-model = LlamaForCausalLM(LlamaConfig(vocab_size=len(WORDS), **shape, **tokens))
-arguments = DPOConfig(
-    "out",
-    per_device_train_batch_size=4,
-    max_steps=20,
-    learning_rate=1e-3,
-    report_to=[],
-    use_cpu=True,
-    fp16=True,
-    save_strategy="no",
-    disable_tqdm=True,
-)
 DPOTrainer(
     model=model,
-    args=arguments,
+    args=DPOConfig("out", **settings),
     train_dataset=Dataset.from_list(rows),
     processing_class=tokenizer,
-    peft_config=LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"),
+    peft_config=adapter,
 ).train()
