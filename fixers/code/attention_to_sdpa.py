@@ -1,15 +1,19 @@
 """attention-to-sdpa: SDPA replaces FlashAttention, which the card cannot run.
 
 What it does
-    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default, flag or
-    environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too; sets
-    `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and branches
-    that test the card are left alone. A call of `flash_attn_func` and the like is reported. Sequence packing without
-    FlashAttention lets samples attend to each other and is reported. A dtype that is float32 only where FlashAttention
-    is off (`bfloat16 if use_flash_attention else float32`) becomes float16, if the file trains in mixed precision. A
-    switch such as `flash_attn=True` stays where the project neither imports nor selects FlashAttention and calls
-    PyTorch's own attention: that runs on every card. Scripts, Dockerfiles and settings files belong to `launch-flags`
-    and `mixed-precision-config`.
+    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default, flag
+    or environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too;
+    sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and
+    branches that test the card are left alone. A call of `flash_attn_func` and the like is reported. Sequence packing
+    without FlashAttention lets samples attend to each other and is reported. A dtype that is float32 only where
+    FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes float16, if the file trains in
+    mixed precision. A switch such as `flash_attn=True` is left unchanged if the project neither imports nor selects
+    FlashAttention and calls PyTorch's own attention, which runs on every card. FlashAttention is kept, with a warning,
+    if the project's code fails without it: the other branch of a switch raises an error or uses variables that only the
+    FlashAttention branch assigns; layers of transformers get a two-dimensional padding mask; the file that selects
+    FlashAttention assigns `is_causal` of a layer; or a class such as `LlamaFlashAttention2` is asserted or patched and
+    its SDPA counterpart is not. Scripts, Dockerfiles and settings files are handled by `launch-flags` and
+    `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -33,14 +37,16 @@ from __future__ import annotations
 import ast
 import re
 
+from fixers.code.bf16_forms.checkpoint_fields import OF_CHECKPOINT, loaded_from_checkpoint
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.code.flash_fallbacks import keep_half, may_fall_back
+from fixers.frame.own_traits import Traits
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
-from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
+from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
@@ -50,7 +56,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -58,7 +64,7 @@ requires: tuple[str, ...] = ()
 matches = reads_python
 
 WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
-"""Each line that the two patterns below match contains one of these words."""
+"""Every line that matches one of the two patterns below contains one of these words."""
 FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
@@ -89,27 +95,27 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     keep_half(draft)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Constant, ast.keyword)):
-            _judge(draft, node, switches=not target.own.traits.flash_is_sdpa)
+            _judge(draft, node, target.own.traits)
     return draft.rewrite
 
 
-def _judge(draft: Draft, node: ast.Constant | ast.keyword, *, switches: bool) -> None:
-    """Judge one literal or keyword; `switches` are left alone where they select PyTorch's own attention."""
+def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> None:
+    """Judge one literal or keyword. Switches that select PyTorch's own attention are left alone."""
     match node:
         case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
-            _judge_word(draft, node)
-        case ast.Constant(value=str(word)) if is_true(word) and switches:
-            _judge_switch_word(draft, node)
+            _judge_word(draft, node, traits)
+        case ast.Constant(value=str(word)) if is_true(word) and not traits.flash_is_sdpa:
+            _judge_switch_word(draft, node, traits)
         case ast.Constant(value=str(word)) if word.startswith("--"):
-            _judge_option(draft, node)
-        case ast.Constant(value=True) if switches and is_chosen(draft.source, node, SWITCHES):
-            _turn_off(draft, node)
+            _judge_option(draft, node, traits)
+        case ast.Constant(value=True) if not traits.flash_is_sdpa:
+            _turn_off(draft, node, traits)
         case ast.keyword(arg="packing", value=ast.Constant(value=True)):
             draft.warn(node, "packing without FlashAttention lets samples attend to each other", hint="packing=False")
 
 
 def _name_kernel(draft: Draft) -> None:
-    """Report the first call of a kernel of FlashAttention that no test of the card guards."""
+    """Report the first call of a FlashAttention kernel that is not guarded by a test of the card."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
     call = next((each for each in kernels if not is_gated(draft.source, each)), None)
@@ -124,26 +130,37 @@ def _is_of_kernel(source: PythonSource, call: ast.Call) -> bool:
     return (meaning or "").startswith("flash_attn")
 
 
-def _judge_word(draft: Draft, node: ast.Constant) -> None:
+def _judge_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
     if not is_chosen(draft.source, node, CHOOSES_ATTENTION):
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
+        return
+    if _must_stay(draft, node, traits):
         return
     literal = rewritten_literal(draft.source, node, "sdpa")
     if literal is not None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
-def _judge_switch_word(draft: Draft, node: ast.Constant) -> None:
-    """Turn `os.environ["USE_FLASH_ATTN"] = "1"` and `["--use_flash_attn", "True"]` off."""
-    if not is_chosen(draft.source, node, SWITCHES) or is_gated(draft.source, node):
+def _must_stay(draft: Draft, node: ast.Constant, traits: Traits, switch: str = "") -> bool:
+    """Return True, with a warning, if code of the project fails without FlashAttention."""
+    broken = traits.broken_without_flash(draft.source.path, switch)
+    if broken is not None:
+        draft.warn(node, broken.message)
+    return broken is not None
+
+
+def _judge_switch_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
+    """Set the value in `os.environ["USE_FLASH_ATTN"] = "1"` and `["--use_flash_attn", "True"]` to false."""
+    switch = chosen_name(draft.source, node, SWITCHES)
+    if switch is None or is_gated(draft.source, node) or _must_stay(draft, node, traits, switch):
         return
     literal = rewritten_literal(draft.source, node, as_false(str(node.value)))
     if literal is not None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
-def _judge_option(draft: Draft, node: ast.Constant) -> None:
+def _judge_option(draft: Draft, node: ast.Constant, traits: Traits) -> None:
     """Judge an item of a list of arguments: `--attn_implementation=flash_attention_2`, `--use_flash_attn`."""
     above = draft.source.names.parent(node)
     if not isinstance(above, (ast.List, ast.Tuple)):
@@ -157,7 +174,8 @@ def _judge_option(draft: Draft, node: ast.Constant) -> None:
         if not given and SWITCHES.match(flag.lstrip("-")) and _stands_alone(above, node):
             draft.warn(node, f"{flag} selects FlashAttention, which does not run on this card")
         return
-    if literal is not None and not is_gated(draft.source, node):
+    named = "" if FLASH.fullmatch(value) else flag
+    if literal is not None and not is_gated(draft.source, node) and not _must_stay(draft, node, traits, named):
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
@@ -170,7 +188,7 @@ def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
 
 
 def _is_selected(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if a test that names FlashAttention selects the value, or a table maps another spelling to it."""
+    """Return True if the value is chosen by a condition that names FlashAttention, or by a table of spellings."""
     child: ast.AST = node
     for above in source.names.ancestors(node):
         if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
@@ -182,9 +200,14 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
     return False
 
 
-def _turn_off(draft: Draft, value: ast.expr) -> None:
-    """Set the switch to False. `self.padding_free = True` in code of the project is its own state, not a choice."""
+def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
+    """Set the switch to False. `self.padding_free = True` in the project's code is its own state, not an option."""
+    switch = chosen_name(draft.source, value, SWITCHES)
+    if switch is not None and (where := loaded_from_checkpoint(draft.source, value)) is not None:
+        draft.warn(value, OF_CHECKPOINT.format(name=switch), hint=where)
+        return
     above = draft.source.names.parent(value)
     is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
-    if not is_state and not is_gated(draft.source, value):
-        draft.edits.append(draft.source.replace_node(value, "False", WHY))
+    if switch is None or is_state or is_gated(draft.source, value) or _must_stay(draft, value, traits, switch):
+        return
+    draft.edits.append(draft.source.replace_node(value, "False", WHY))

@@ -31,9 +31,15 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
     if given is None:
         return is_torch(source, autocast) and (device_written(source, autocast) or DEVICE).strip("'\"") == "cuda"
     values = [each for value in _values(source, given) for each in _branches(value)]
-    if values and all(source.names.meaning(value) in DTYPES for value in values):
-        return values_are_half(source, given)
+    meanings = [source.names.meaning(value) for value in values]
+    if values and all(meaning in DTYPES for meaning in meanings):
+        return values_are_half(source, given) or (target.below(BF16_FROM) and _is_choice_of_halves(meanings))
     return is_variable(source, given) and target.below(BF16_FROM) and is_torch(source, autocast)
+
+
+def _is_choice_of_halves(meanings: list[str | None]) -> bool:
+    """Return True for float16 and bfloat16: a card without bfloat16 gets float16."""
+    return all(each in (*HALVES, "torch.bfloat16") for each in meanings) and any(each in HALVES for each in meanings)
 
 
 def dtype_of(autocast: ast.Call) -> ast.expr | None:
@@ -48,7 +54,7 @@ def is_variable(source: PythonSource, dtype: ast.expr) -> bool:
 
 
 def _values(source: PythonSource, given: ast.expr) -> list[ast.expr]:
-    """Return all values assigned to a name; empty if it is also bound in another way."""
+    """Return all values that are assigned to a name; empty if it also gets a value in another way."""
     if not isinstance(given, ast.Name) or source.names.meaning(given) is not None:
         return [given]
     assigned = [each.value for each in source.names.of_type(ast.Assign) if _names(each, given.id)]

@@ -1,4 +1,4 @@
-"""bf16-probe: checks for bfloat16 support test the card's compute capability.
+"""bf16-probe: makes checks for bfloat16 support test the card's compute capability.
 
 What it does
     On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()` and the checks of transformers and
@@ -15,7 +15,7 @@ After
     use_bf16 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
 
 What it can break
-    Nothing known. The test uses the current device, as the original check did.
+    Nothing known. The new test uses the current device, as the original check did.
 
 How to undo
     pipeline fix --undo

@@ -8,16 +8,18 @@ What it does
     (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz iterations, reductions and communication (`reduce_dtype`),
     losses, sums, powers, cumulative products, rotary frequencies and positions. `tf32=True` becomes False. A lone
     `bf16=<test of the card>` gets an `fp16=` for cards without bfloat16. Lightning's `bf16-true` becomes `16-mixed`,
-    which keeps trained weights in float32; it is refused with an error where a Fabric loop would then skip the loss
-    scale. Comparisons, comments, docstrings and branches that test the card are never changed. An option's value is
+    which keeps trained weights in float32, or `16-true` if the Trainer only tests, validates or predicts; it stays,
+    with an error, where a Fabric loop would then skip the loss scale, or where frozen weights are loaded without a
+    dtype. Comparisons, comments, docstrings and branches that test the card are never changed. An option's value is
     replaced by the float16 spelling that the project's own code accepts for it, in any file: choices, if/elif chains,
     tables, asserts, `Literal`, enumerations, validators and fields. If that code accepts no float16, a choice, row or
     branch is added where one line suffices; otherwise the value stays, and a warning names the line that rejects
-    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). A switch stays
-    where a line of the project overwrites its float16 counterpart, or where its class of settings declares none.
-    Branches of `pure_bf16` stay, and so do key-value caches and rotary tables whose results get the dtype of the model.
-    Nothing is changed in a project whose own loop keeps float32 master weights and never scales the loss: its gradients
-    would underflow. Always runs together with `trainable-fp32` and `scaler-gate`.
+    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). A switch is
+    left unchanged if a line of the project overwrites its float16 counterpart, if its settings class declares no
+    counterpart, or if the project selects float16 when the switch is off (`bfloat16 if args.bf16 else float16`). Code
+    that runs only with `pure_bf16` is left unchanged, and so are key-value caches and rotary tables whose results are
+    cast to the dtype of the model. Nothing is changed in a project whose own loop keeps float32 master weights and
+    never scales the loss: its gradients would underflow. Always runs together with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and
@@ -42,6 +44,7 @@ How to undo
 
 from __future__ import annotations
 
+import ast
 import re
 
 from fixers.code.bf16_forms.assignments import find_assignments
@@ -62,13 +65,14 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 8
+version = 11
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM
 requires = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
+UNSELECTED = "no code of the project selects this policy on a card without bfloat16"
 PURE = "its commands select pure_bf16, which the project cannot replace by float16"
 WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
 PRECISION_WORDS = re.compile(b"|".join(WORDS))
@@ -87,10 +91,22 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.own.consumers)
     find_values(draft)
-    find_words(draft, consumers)
+    find_words(draft, consumers, target.own.traits.frozen_loads)
     edit_command_strings(draft)
     find_flags(draft, consumers)
     find_assignments(draft, consumers)
     find_loads(draft, target)
-    find_vocabulary(draft, consumers)
+    find_vocabulary(draft, consumers, [each.name for each in target.own.off_is_half])
+    _leave_unselected(draft, target.own.unselected)
     return draft.rewrite
+
+
+def _leave_unselected(draft: Draft, policies: tuple[str, ...]) -> None:
+    """Remove edits of FSDP policies that no code of the project selects on this card."""
+    for node in draft.source.names.of_type(ast.Assign) if policies else ():
+        if any(isinstance(each, ast.Name) and each.id in policies for each in node.targets):
+            start, end = draft.source.span(node)
+            within = [edit for edit in draft.edits if start <= edit.start < end]
+            draft.edits = [edit for edit in draft.edits if edit not in within]
+            if within:
+                draft.leave(node, UNSELECTED)

@@ -14,7 +14,7 @@ from remote.protocol.findings import Finding, Severity
 
 @dataclass
 class Draft:
-    """A rewrite in progress: the file's edits and findings so far, and the places that it leaves."""
+    """A rewrite in progress: the file's edits and findings so far, and the places that are left unchanged."""
 
     source: PythonSource
     check: str
@@ -27,7 +27,7 @@ class Draft:
         self.findings.append(Finding(self.check, severity, message, self.source.where(node), hint))
 
     def refuse(self, node: Located, message: str, hint: str = "") -> None:
-        """Report a problem at the node's line that stops the stage."""
+        """Report a problem at the node's line as an error, which stops the stage."""
         self.findings.append(error(self.check, message, self.source.where(node), hint))
 
     def replace(self, node: Located, replacement: str, why: str) -> None:

@@ -29,7 +29,7 @@ def may_fall_back(text: bytes) -> bool:
 
 
 def keep_half(draft: Draft) -> None:
-    """Select float16 where a dtype is float32 only without FlashAttention, if the file trains in mixed precision."""
+    """In a file that trains in mixed precision, select float16 where only missing FlashAttention selects float32."""
     if not may_fall_back(draft.source.text):
         return
     for choice in draft.source.names.of_type(ast.IfExp):
@@ -42,7 +42,7 @@ def keep_half(draft: Draft) -> None:
 
 
 def stays_half(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is a switch for FlashAttention, or its negation, in a file of mixed precision."""
+    """Return True for a test of a FlashAttention switch, or its negation, in a file that trains in mixed precision."""
     return NAMES_FLASH.fullmatch(source.segment(test)) is not None and MIXES.search(source.text) is not None
 
 

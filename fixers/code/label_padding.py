@@ -107,7 +107,7 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
 
 
 def _judge_zeros(draft: Draft, call: ast.Call) -> None:
-    """`labels = torch.zeros(rows, columns, dtype=torch.long)`, if rows are then written up to their lengths"""
+    """Judge `labels = torch.zeros(rows, columns, dtype=torch.long)` whose rows are then filled up to their lengths."""
     source, above = draft.source, draft.source.names.parent(call)
     if (
         not isinstance(above, ast.Assign)
@@ -139,7 +139,7 @@ def _is_filled(source: PythonSource, target: ast.expr) -> bool:
 
 
 def _base(target: ast.expr) -> ast.expr:
-    """Return the object under a chain of subscripts."""
+    """Return the object to which a chain of subscripts is applied."""
     while isinstance(target, ast.Subscript):
         target = target.value
     return target
@@ -157,7 +157,7 @@ def _judge_value(draft: Draft, call: ast.Call, argument: str, position: int, *, 
 
 
 def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
-    """`labels + [pad] * n` and `[pad] * n + labels`"""
+    """Judge `labels + [pad] * n` and `[pad] * n + labels`."""
     for labels, padding in ((node.left, node.right), (node.right, node.left)):
         if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
             continue

@@ -3,7 +3,8 @@
 What it does
     Where `RANK` (from the environment or `get_rank()`) selects a device, by `set_device`, `torch.device`, `.to`,
     `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is used instead. Other uses
-    of the same variable are unchanged.
+    of the same variable are unchanged. A project whose commands all start one machine (`--nnodes=1`, `--standalone`)
+    stays as it is.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
@@ -30,6 +31,7 @@ import re
 from collections.abc import Iterator
 
 from fixers.code.draft import Draft
+from fixers.frame.change import SkippedPlace
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of, rewritten_literal
@@ -39,7 +41,7 @@ from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 
 name = "local-rank"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"RANK", b"get_rank")
 below = None
@@ -49,6 +51,7 @@ matches = reads_python
 DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
 DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
 GLOBAL_RANKS = ("torch.distributed.get_rank",)
+ONE_MACHINE = "RANK selects the card, and the project's commands start processes on one machine only"
 WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 
@@ -60,6 +63,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for node in draft.source.names.nodes:
         if isinstance(node, ast.expr) and _is_device(draft.source, node):
             _judge(draft, node)
+    if target.own.traits.only_one_machine and draft.edits:
+        return Rewrite(left=tuple(SkippedPlace(source.path, ONE_MACHINE) for _ in draft.edits[:1]))
     return draft.rewrite
 
 
@@ -79,7 +84,7 @@ def _is_device(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_device_name(source: PythonSource, value: ast.FormattedValue) -> bool:
-    """`f"cuda:{rank}"`"""
+    """Return True for the rank in `f"cuda:{rank}"`."""
     text = source.names.parent(value)
     if not isinstance(text, ast.JoinedStr) or len(text.values) != 2 or text.values[1] is not value:
         return False

@@ -4,12 +4,12 @@ What it does
     On a card below compute capability 8.0, casts the inputs of losses of `torch.nn.functional` (and of loss modules
     created in the same file) to float32 if the file computes the prediction in half precision outside autocast: it
     comes from a model or tensor that the file casts to half precision, loads in it or shards with such a policy, or it
-    is the result of an autocast block that the loss is not part of. Arguments of functions are followed to the calls in
-    the file. Targets are cast with predictions if they have the same kind of value, inputs of an inner softmax before
-    it, and class weights too, since they must have the same dtype. All other losses are left alone: those under
-    autocast, which computes them in float32 itself, those of evaluations, and those of modules whose callers in other
-    files choose the precision. A loss module with weights that is part of a model is reported, because its weights
-    follow the model's dtype.
+    is the result of an autocast block that the loss is not part of. A prediction that is an argument of a function is
+    traced to the calls of this function in the file. Targets are cast too if they have the same kind of values, and so
+    are class weights, which must have the same dtype. The input of a softmax is cast before the softmax. All other
+    losses are left alone: those under autocast, which computes them in float32 itself, those of evaluations, and those
+    of modules whose callers in other files choose the precision. A loss module with weights that is part of a model is
+    reported, because its weights follow the model's dtype.
 
 Why
     Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
@@ -91,7 +91,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
-    """Return True if the prediction is half at the call: autocast itself computes all losses but Huber's in float32.
+    """Return True if the prediction is in half precision and autocast does not promote this loss to float32.
 
     torch widens a half target to the dtype of the prediction, but rejects a float32 target of a half prediction.
     """
@@ -103,7 +103,7 @@ def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:
-    """Cast class weights to float32; an expression that may be None keeps that value."""
+    """Cast class weights to float32; an expression that may be None stays None in that case."""
     source = draft.source
     if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
         written = source.segment(weight)

@@ -2,9 +2,13 @@
 
 What it does
     A `GradScaler` without `enabled=`, in a file whose autocast takes its dtype from a variable, gets `enabled=<that
-    variable> == torch.float16`. A plain loop under float16 autocast without a scaler (one optimizer, `loss.backward()`,
-    clipping, `optimizer.step()`) gets one. Any other loop is reported, and so is a loss that is scaled by hand, and
-    clipping of gradients that are still scaled. Scalers with a fixed dtype or an `enabled=` are left alone.
+    variable> == torch.float16`, unless each value that the project gives it on a card is float16. A plain loop
+    under float16 autocast without a scaler (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) gets
+    one. Any other loop is reported, and so is a loss that is scaled by hand, and clipping of gradients that are
+    still scaled, by a scaler, by accelerate or in manual optimization of Lightning. An object that holds models or
+    optimizers and that accelerate passes back unprepared is reported. `fused` is turned off where Fabric, or a Trainer
+    of Lightning, clips the gradients: in `16-mixed` both refuse an optimizer that unscales them itself. Scalers with a
+    fixed dtype or an `enabled=` are left alone.
 
 Why
     One script often supports several precisions. With bfloat16 a scaler fails or is useless; with float32 it costs
@@ -46,7 +50,8 @@ from fixers.code.autocasts import (
     values_are_half,
 )
 from fixers.code.draft import Draft
-from fixers.code.scaled_clipping import may_scale, report_clipping
+from fixers.code.fused_clipping import FUSED, turn_off_fused
+from fixers.code.scaled_clipping import may_scale, report_scaled
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -59,9 +64,9 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "scaler-gate"
-version = 5
+version = 8
 safety = "safe"
-needles = (b"autocast", b"clip_grad_")
+needles = (b"autocast", b"clip_grad", b".prepare(", FUSED)
 below = None
 requires: tuple[str, ...] = ()
 matches = reads_python
@@ -79,26 +84,40 @@ WHY = "only float16 needs the scaler"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Enable scalers by the dtype of autocast; add one to a plain float16 loop, report other loops without one."""
-    if not holds_any(source.data, (b"backward(", b"GradScaler")):
-        return NOTHING
-    if not (holds_any(source.data, (b"autocast",)) or may_scale(source.data)):
+    fused, scales = FUSED in source.data, _may_scale(source.data)
+    if not (fused or scales):
         return NOTHING
     draft = Draft(source.python, name)
-    for call in draft.source.names.of_type(ast.Call):
-        if tail_of(call) in SCALERS and is_torch(draft.source, call):
-            _gate(draft, call)
-    report_clipping(draft)
-    if not _scales_already(draft.source):
-        _scale(draft, target)
+    if fused:
+        turn_off_fused(draft, target)
+    if scales:
+        _judge_scaling(draft, target)
     return draft.rewrite
 
 
-def _gate(draft: Draft, call: ast.Call) -> None:
+def _may_scale(data: bytes) -> bool:
+    if not holds_any(data, (b"backward(", b"GradScaler", b"accelerator.prepare(")):
+        return False
+    return holds_any(data, (b"autocast",)) or may_scale(data)
+
+
+def _judge_scaling(draft: Draft, target: Target) -> None:
+    for call in draft.source.names.of_type(ast.Call):
+        if tail_of(call) in SCALERS and is_torch(draft.source, call):
+            _gate(draft, call, target.own.float16_only)
+    report_scaled(draft, target)
+    if not _scales_already(draft.source):
+        _scale(draft, target)
+
+
+def _gate(draft: Draft, call: ast.Call, float16_only: tuple[str, ...]) -> None:
     if any(keyword.arg in ("enabled", None) for keyword in call.keywords):
         return
     dtypes = {
         draft.source.segment(each) for each in _autocast_dtypes(draft.source) if _is_known(draft.source, each, call)
     }
+    if any(each.rpartition(".")[2] in float16_only for each in dtypes):
+        return
     torch = name_of(draft.source, "torch")
     if len(dtypes) == 1 and torch is not None:
         enabled = f"enabled={dtypes.pop()} == {torch}.float16"
@@ -115,7 +134,7 @@ def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]
 
 
 def _is_known(source: PythonSource, dtype: ast.expr, call: ast.Call | ast.stmt) -> bool:
-    """Return True if the variable has a value where the scaler is created."""
+    """Return True if the variable is defined where the scaler is created."""
     root = dtype
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -168,7 +187,7 @@ def _imports_scaler(source: PythonSource) -> bool:
 
 
 def _scaled_already(backward: ast.Call) -> bool:
-    """`scaler.scale(loss).backward()`, `engine.backward(loss)`"""
+    """Return True for `scaler.scale(loss).backward()` and `engine.backward(loss)`."""
     value = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     return bool(backward.args) or (isinstance(value, ast.Call) and tail_of(value) == "scale")
 
@@ -264,7 +283,7 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
-    """Return True if the value is the same anywhere in the file: it has no names except torch."""
+    """Return True if the expression has the same value anywhere in the file, because it contains no name but torch."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 

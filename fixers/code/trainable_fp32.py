@@ -10,7 +10,8 @@ What it does
     follows that cast. An existing cast in the right place is recognised. A model is cast only if its weights may be
     half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
     function of the project that does so creates it. Models that are created in float32 and never cast are left alone,
-    in other files too. Other frozen weights stay float16.
+    in other files too; so are those of DeepSpeed, which keeps float32 copies, those that a project's own trainer gets
+    together with their optimizer, and those of test functions. Other frozen weights stay float16.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
@@ -40,15 +41,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from fixers.code.draft import Draft
+from fixers.code.float32_need import needs_float32
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
-from fixers.sources.float_casts import is_cast
-from fixers.sources.float_models import is_float32
-from fixers.sources.half_models import may_be_half
+from fixers.sources.float_casts import adapters_keep_float32, is_cast
 from fixers.sources.later_casts import is_called_later, is_cast_again
 from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
@@ -62,12 +62,13 @@ from fixers.sources.training_setup import (
     changes_dtype,
     consumers_of,
     function_of,
+    is_fabric_setup,
     is_library_trainer,
 )
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 5
+version = 7
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM
@@ -80,7 +81,9 @@ TRAINS_IN_HALF = (
 )
 OPTIMIZERS = (b"Trainer(", b"Adam", b"SGD", b"Adafactor", b"Lion", b"RMSprop", b"Adagrad", b"LAMB")
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
-OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
+OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(|from[ ]+deepspeed[ ]+import[ ][^\n]*\binitialize\b")
+PLACEHOLDER = "DummyOptim"
+"""Accelerate's placeholder for the optimizer in a DeepSpeed config; DeepSpeed itself keeps float32 master weights."""
 TRAINABLES = (
     "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",
     "    if {each}.requires_grad:",
@@ -92,7 +95,6 @@ WHOLE = (
 )
 BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
-PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
 WHY = "trainable parameters are float32 before the optimizer is created"
 UNNAMED_MODEL = (
     "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
@@ -100,6 +102,7 @@ UNNAMED_MODEL = (
 SHARED_LINE = (
     "no line can be inserted here, because several statements share one; trainable parameters must be float32 before"
 )
+SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
@@ -112,25 +115,9 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     draft = Draft(source.python, name)
     for group in _groups(draft.source):
-        if _is_needed(draft.source, group[0], target.own.half_models):
+        if needs_float32(draft.source, group[0], target):
             _cast(draft, group)
     return Rewrite(_joined(draft.edits), tuple(draft.findings))
-
-
-def _is_needed(source: PythonSource, consumer: Consumer, half_makers: Collection[str]) -> bool:
-    """Return True if the model may have half weights; the trainers of transformers and TRL load most models in half."""
-    owner, call = consumer.owner, consumer.call
-    if is_float32(source, owner, call, half_makers):
-        return False
-    return not owner or _is_of_library(source, consumer) or may_be_half(source, owner, call, half_makers)
-
-
-def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:
-    """Return True for a trainer of transformers or TRL, or of a class of this file that is derived from one."""
-    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(consumer.call)]
-    bases = [source.names.meaning(base) or "" for each in own for base in each.bases]
-    derived = any(base.startswith(("transformers.", "trl.")) for base in bases)
-    return consumer.trainer and (derived or is_library_trainer(source, consumer.call))
 
 
 def _may_make_optimizer(data: bytes) -> bool:
@@ -140,9 +127,9 @@ def _may_make_optimizer(data: bytes) -> bool:
 
 
 def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
-    """Group consumers of the same model in the same function."""
+    """Group the optimizers and trainers of the same model in the same function."""
     groups: dict[tuple[ast.AST, str, ast.AST | None], list[Consumer]] = {}
-    for consumer in consumers_of(python):
+    for consumer in (each for each in consumers_of(python) if tail_of(each.call) != PLACEHOLDER):
         alone = consumer.call if not consumer.owner else None
         groups.setdefault((function_of(python, consumer.call), consumer.owner, alone), []).append(consumer)
     yield from (tuple(group) for group in groups.values())
@@ -164,6 +151,9 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt) -> None:
     python = draft.source
     place, owner = before_wrap(python, statement, consumer.owner)
     if _is_done(python, place, owner):
+        return
+    if b"FSDPStrategy" in python.text and any(is_fabric_setup(python, call) for call in calls_in(place)):
+        draft.warn(place, SHARDED_BY_FABRIC, hint=CAST_BY_HAND)
         return
     flattened = flattening(python, place, owner)
     if consumer.trainer and not flattened and shards_by_arguments(python):
@@ -199,7 +189,9 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
 
 
 def _cast_after(draft: Draft, consumer: Consumer) -> None:
-    """Cast after a trainer that builds or wraps the model itself: its optimizer is created in `train()`."""
+    """Insert the cast after a trainer that builds or wraps the model itself, since its optimizer is created in
+    `train()`.
+    """
     python, statement = draft.source, consumer.statement
     variable = _variable_of(consumer)
     rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)
@@ -221,7 +213,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Return the statements before which to cast: one for all consumers, or one each if a load lies between them."""
+    """Return the statements before which to cast: one for all consumers, or one each if a load lies in between."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
@@ -252,20 +244,11 @@ def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
         if is_cast(python, earlier, owner):
             return True
         changing = [call for call in calls_in(earlier) if changes_dtype(python, call, owner)]
-        if changing and not _keeps_float32(python, changing, block[: block.index(earlier)], owner):
+        if changing and not adapters_keep_float32(python, changing, block[: block.index(earlier)], owner):
             return False
     if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return _is_done(python, above, owner)
     return False
-
-
-def _keeps_float32(python: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
-    """Return True for adapters on a quantised model that is prepared for training: PEFT makes them float32."""
-    if any(tail_of(call) != "get_peft_model" for call in changing):
-        return False
-    return any(
-        PREPARES.fullmatch(tail_of(call)) and is_cast(python, each, owner) for each in before for call in calls_in(each)
-    )
 
 
 def _lines(

@@ -6,7 +6,10 @@ What it does
     (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
     scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
     (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Nothing is renamed for an
-    installed or pinned version without the new name. Arguments that need a decision are reported.
+    installed or pinned version without the new name, or in a file that imports what transformers 5 no longer has
+    (`AdamW`, `transformers.deepspeed`). The requirements file nearest to a script counts. In a call of a TRL trainer
+    that also has arguments which moved to its config (`dataset_text_field`, `packing`), `tokenizer` stays, with a
+    warning. Arguments that need a decision are reported.
 
 Why
     transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.
@@ -20,7 +23,8 @@ After
     trainer = Trainer(model=model, args=args, processing_class=processor)
 
 What it can break
-    A script that must also run with an older transformers: pin that version in requirements.txt and nothing is changed.
+    A script that must also run with an older transformers: pin that version in requirements.txt,
+    pyproject.toml, setup.py, setup.cfg or environment.yaml, and nothing is changed.
 
 How to undo
     pipeline fix --undo
@@ -30,6 +34,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from fixers.code.draft import Draft
 from fixers.code.trainer_options_in_dicts import has_argument_dict, judge_loose_dicts, judge_options
@@ -40,12 +45,23 @@ from fixers.settings.trainer_options import OPTIONS, reads_options, rewrite_laun
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
-from fixers.sources.trainer_names import ARGUMENTS, DTYPE, TRAIN, TRAINER, TRL_ARGUMENTS, V5, Removed, Renamed
+from fixers.sources.trainer_names import (
+    ARGUMENTS,
+    GONE_IN_V5,
+    OLD_TRL,
+    TRAIN,
+    TRAINER,
+    TRL_ARGUMENTS,
+    TRL_CALLED_SO,
+    V5,
+    Removed,
+    Renamed,
+)
 
 name = "trainer-arguments"
-version = 3
+version = 4
 safety = "safe"
-needles = (b"Trainer", b"TrainingArguments", b"trl", b"torch_dtype", b"load_in_", *OPTIONS)
+needles = (b"Trainer", b"TrainingArguments", b"trl", b"load_in_", *OPTIONS)
 below = None
 requires: tuple[str, ...] = ()
 
@@ -69,6 +85,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not in_dicts and not IMPORTS.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)
+    if target.at_least(*V5) is None and _imports_version_4(draft):
+        target = replace(target, packages={**target.packages, "transformers": "4.0"})
     seen: set[int] = set()
     for call in draft.source.names.of_type(ast.Call):
         made = _class_of(draft, call.func)
@@ -77,7 +95,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             _judge(draft, call, table, target)
             judge_options(draft, call, table, target, seen)
         elif TRAINER_CLASS.match(made):
-            _judge(draft, call, TRAINER, target)
+            _judge_trainer(draft, call, made, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr == "train":
             _judge(draft, call, TRAIN, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
@@ -90,6 +108,23 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
     """Rename and delete options in the command of a job."""
     return rewrite_launch_options(launch, target, name)
+
+
+def _imports_version_4(draft: Draft) -> bool:
+    """Return True if a statement at the top of the file imports something that transformers 5 lacks."""
+    for node in draft.source.tree.body:
+        match node:
+            case ast.ImportFrom(module="transformers", names=names):
+                found = any(GONE_IN_V5.fullmatch(alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module)):
+                found = GONE_IN_V5.fullmatch(module) is not None and module.startswith("transformers.")
+            case ast.Import(names=names):
+                found = any(GONE_IN_V5.fullmatch(alias.name) and "." in alias.name for alias in names)
+            case _:
+                found = False
+        if found:
+            return True
+    return False
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:
@@ -118,6 +153,19 @@ def _judge(draft: Draft, call: ast.Call, table: dict[str, Renamed | Removed], ta
             _rename(draft, keyword, change)
 
 
+def _judge_trainer(draft: Draft, call: ast.Call, made: str, target: Target) -> None:
+    """Rename arguments of a trainer, unless the call of a TRL trainer has others that the newer version rejects."""
+    if made.startswith("trl."):
+        old = sorted({each.arg for each in call.keywords if each.arg} & OLD_TRL)
+        if target.at_least(*TRL_CALLED_SO) is False:
+            return
+        if old:
+            message = f"this call is for an older TRL: {', '.join(old)} moved to the config, and tokenizer was renamed"
+            draft.warn(call, message, hint=f"pin trl<0.12, or move {old[0]} to SFTConfig and pass processing_class=")
+            return
+    _judge(draft, call, TRAINER, target)
+
+
 def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:
     if change.value and constant_of(keyword.value) is not True:
         message = f"{keyword.arg} was removed: use {change.to}={change.value}"
@@ -140,13 +188,9 @@ def _remove(draft: Draft, call: ast.Call, keyword: ast.keyword, change: Removed)
 
 
 def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
-    """Rename `torch_dtype=`, which is only deprecated, if the installed version is known to have the new name."""
     if not (draft.source.names.meaning(function.value) or "").startswith("transformers."):
         return
-    given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
-        if keyword.arg == "torch_dtype" and "dtype" not in given and target.at_least(DTYPE.package, DTYPE.since):
-            draft.edits.append(draft.source.replace_keyword(keyword, DTYPE.to, WHY))
-        elif keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5) is not False:
+        if keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5) is not False:
             hint = f"quantization_config=BitsAndBytesConfig({keyword.arg}=True)"
             draft.warn(keyword, f"transformers 5 removed {keyword.arg}", hint=hint)

@@ -40,7 +40,7 @@ def judge_options(draft: Draft, call: ast.Call, table: Table, target: Target, se
 
 
 def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
-    """Report changed names in dicts that are Trainer arguments by their other keys."""
+    """Report changed names in dicts whose other keys show that they hold Trainer arguments."""
     for display in draft.source.names.of_type(ast.Dict):
         names = {constant_of(key) for key in display.keys if key is not None}
         if len(names.intersection(OF_TRAINER)) < ENOUGH:

@@ -5,6 +5,7 @@ What it does
     `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. Files that already resume or save no
     checkpoints are left alone, and so is `train()` of other objects. If a file trains more than once (two trainers,
     folds, a search), the checkpoint may belong to any of these trainings, so the calls are reported and not changed.
+    The fixer serves jobs that halfstep runs: `pipeline fix PATH` without a config includes it only with `--only`.
 
 Why
     A Trainer starts at step 0 unless it gets a checkpoint. A job that was preempted at step 90 would repeat those
@@ -106,7 +107,7 @@ def _trains(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
-    """Return all possible values of a method's object; None represents an unknown value."""
+    """Return all possible values of the object on which a method is called; None stands for an unknown value."""
     match owner:
         case ast.Call():
             return [owner]

@@ -43,7 +43,7 @@ class SkippedPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """The findings and changes of fixers; without changes there is nothing to do. `left` are places not changed."""
+    """The findings and changes of fixers. `left` are places that they would change, but leave for a reason."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()

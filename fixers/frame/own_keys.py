@@ -24,7 +24,7 @@ OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 
 @dataclass(frozen=True)
 class Keys:
-    """`alone`: keys that are read without a float16 key. `paired`: keys that are read together with a float16 key."""
+    """The keys for bfloat16. `alone`: read without a float16 key; `paired`: read together with a float16 key."""
 
     alone: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
 from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
 from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
+from fixers.sources.readers.reader import HalfWithout
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
 
@@ -35,9 +36,12 @@ class OwnSettings:
 
     `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
     `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
-    that use JAX. `scripts`: paths of scripts that never train. `half_models`: classes that load or cast a model to half
-    precision, or choose its dtype, themselves. `consumers`: what the code accepts as a precision. `traits`: how the
-    code attends and scales its loss.
+    that use JAX. `scripts`: paths of scripts that never train. `half_models`: classes and functions, each after its
+    path, that load or cast a model to half precision, or choose its dtype, themselves. `consumers`: what the code
+    accepts as a precision. `traits`: the attention and the loss scaling of the code. `copies`: folders with the whole
+    source of a library. `shared`: files that the code beside commands with `pure_bf16` imports. `float16_only`: dtypes
+    of autocast that are float16 wherever the project sets them. `unselected`: policies of FSDP that no code selects on
+    a card without bfloat16.
     """
 
     keys: tuple[str, ...] = ()
@@ -49,6 +53,10 @@ class OwnSettings:
     half_models: tuple[str, ...] = ()
     consumers: Consumers = field(default_factory=Consumers)
     traits: Traits = field(default_factory=Traits)
+    copies: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    float16_only: tuple[str, ...] = ()
+    unselected: tuple[str, ...] = ()
 
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
         """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare.
@@ -56,19 +64,36 @@ class OwnSettings:
         `path` is the dotted name of the switch, whose object the code may overwrite.
         """
         answer = self.consumers.resolve_switch(name, default, self.into_trainer)
+        without = next((each for each in self.off_is_half if each.name == name), None)
+        if without is not None:
+            return replace(answer, refused=without)
         owner = path.rpartition(".")[0].rpartition(".")[2].lstrip("+-")
         for copied in self.traits.overwritten if answer.refused is None else ():
             if copied.name == answer.word and copied.owner == owner:
                 return replace(answer, refused=copied)
         return replace(answer, declared=True) if name in self.paired else answer
 
+    @property
+    def off_is_half(self) -> tuple[HalfWithout, ...]:
+        """The switches that select float16 when they are off. Trainer arguments have a separate fp16 switch."""
+        return () if self.into_trainer else self.traits.off_is_half
+
     def stays_pure(self, path: str) -> bool:
-        """Return True if commands beside the file select `pure_bf16`, and the code overwrites its float16 switch."""
-        for owner, folder in self.traits.pure if self.traits.overwritten else ():
-            inside = path.startswith(f"{folder}/") if folder else True
-            if inside and self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused is not None:
-                return True
-        return False
+        """Return True if commands beside the file select `pure_bf16`, and the code overwrites its float16 switch.
+
+        Code that is imported there is left unchanged too, because it would mix float16 with the bfloat16 of the rest.
+        """
+        return path in self.shared or any(path.startswith(folder) for folder in self.pure_folders)
+
+    @property
+    def pure_folders(self) -> tuple[str, ...]:
+        """The folders, each with a slash, whose commands select `pure_bf16` and cannot select float16 instead."""
+        owners = self.traits.pure if self.traits.overwritten else ()
+        kept = (folder for owner, folder in owners if self._keeps_pure(owner))
+        return tuple(f"{folder}/" if folder else "" for folder in kept)
+
+    def _keeps_pure(self, owner: str) -> bool:
+        return self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused is not None
 
 
 def reads_settings(path: str) -> bool:
@@ -86,7 +111,7 @@ def judge_source(path: str, source: bytes) -> OwnSettings:
     options = _names(OF_OPTIONS, lines_with(source, RENAMED))
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
-    consumers, halves = _consumers(path, source), tuple(half_models_in(source))
+    consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))
     named = (keys.alone, keys.paired, _texts(options))
     return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers, traits_of(path, source))
 

@@ -1,29 +1,68 @@
-"""How a project's own Python code attends, scales its loss and copies its settings, judged by its text."""
+"""How a project's own Python code computes attention, scales its loss and copies its settings, judged by its text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
 from posixpath import basename, dirname
+from typing import Any
 
+from fixers.sources.flash_only import FlashOnly, find_flash_only, may_need_flash
 from fixers.sources.lines import lines_with
-from fixers.sources.readers.reader import Overwritten
+from fixers.sources.python import TREES
+from fixers.sources.readers.reader import HalfWithout, Overwritten, Unscaled
+from fixers.sources.sharded_gradients import options_of_gradients
 from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
 
+CHOSEN = rb"""attn_implementation["'\]]*[ ]*[=:](?![ ]*["'](?:eager|sdpa))"""
 FLASH_WORDS = (b"flash_att", b"attn_implementation", b"kernels-community/")
 RUNS_FLASH = re.compile(
-    rb"^[ \t]*(?:from|import)[ \t]+flash_attn|flash_attention_[23]|attn_implementation|kernels-community/", re.MULTILINE
+    rb"^[ \t]*(?:from|import)[ \t]+flash_attn|flash_attention_[23]|kernels-community/|" + CHOSEN, re.MULTILINE
 )
 SDPA = (b"scaled_dot_product_attention", b"sdp_kernel", b"sdpa_kernel")
 SWITCH = rb"(?:\w+\.)*(\w+)\.(\w*fp16\w*)"
 COPIED = re.compile(rb"^[ \t]*" + SWITCH + rb"[ \t]*=[ \t]*" + SWITCH + rb"[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 CASTS_GRADIENTS = re.compile(rb"\.grad[ \t]*=[ \t]*[\w.]+\.grad\.(?:to|float)\(")
-SCALES = (
-    *(b"GradScaler", b"Accelerator(", b"Trainer(", b"TrainingArguments", b"deepspeed", b"Fabric("),
-    *(b"lightning", b"loss_scale", b"scale_loss"),
+SCALES = re.compile(
+    rb"GradScaler|\bAccelerator\(|Trainer\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss"
+)
+SHARDS_IN_BF16 = re.compile(rb"^(\w+)[ ]*=[ ]*(?:\w+\.)*MixedPrecision(?:Policy)?\([^()]*bfloat16", re.MULTILINE)
+AUTOCAST_DTYPE = re.compile(rb"\bautocast\([^\n]*\bdtype[ ]*=[ ]*(?:\w+\.)*(\w+)[ ]*[,)]")
+MACHINES = (b"odes", b"machines", b"ODES", b"_rank", b"SLURM", b"srun", b"mpirun", b"hostfile", b"--standalone")
+ONE_MACHINE = re.compile(
+    rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?[ \t]*[=: ][ \t]*["']?1\b(?![:.])"""
+    rb"""|\b(?:node|machine)[_-]rank["']?[ \t]*[=: ][ \t]*["']?0\b""",
+    re.IGNORECASE,
+)
+MORE_MACHINES = re.compile(
+    rb"n(?:um)?[_-]?nodes|num[_-]machines|(?:node|machine)[_-]rank|SLURM_|\bsrun\b|\bmpirun\b|hostfile", re.IGNORECASE
 )
 PURE = re.compile(rb"^[^#\n]*?(\w*)[.]?\bpure_bf16[\"']?[ \t]*[=:][ \t]*[\"']?[Tt]rue\b", re.MULTILINE)
+MIXED = re.compile(
+    rb"""precision["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?(?:(?:fp|bf)?16(?!-true)|float16|bfloat16)|--(?:fp|bf)16\b""",
+    re.IGNORECASE,
+)
+LOADS_MODEL = re.compile(
+    rb"\b(?:\w*CausalLM\w*|AutoModel|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Phi|DeepSeek|Glm)(?!\w*(?:Token|Config|Proc))\w*)"
+    rb"\.from_pretrained\((?![^()]*(?:\([^()]*\)[^()]*)*(?:dtype|load_in_|quantization_config))"
+)
+FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
+CLIPS = re.compile(rb"gradient_clip_val[\"']?[ \t]*[=:](?!=|[ \t]*(?:None\b|null\b|0(?:\.0*)?(?:[\s,)]|$)))")
+DEFINITION = re.compile(rb"^(?:class|def)[ ]", re.MULTILINE)
+GROUP = re.compile(rb"class[ ]+(\w+)(?:\((?:object)?\))?[ ]*:(?=.*self\.optimizers\[)", re.DOTALL)
+OFF_IS_HALF = re.compile(
+    rb"""["']fp16["'][ ]*:[ ]*\{[^{}]*?["']enabled["'][ ]*:[ ]*not[ ]+(?:\w+\.)*(\w*bf16\w*)"""
+    rb"""|\bif[ ]+(?:\w+\.)*(\w*bf16\w*)[ ]*:[^\n]*\n[^\n]*bfloat16[^\n]*\n"""
+    rb"""[ \t]*else[ ]*:\s*[^\n]*(?:\.half\(\)|\bfloat16|fp16)"""
+    rb"""|bfloat16[ ]+if[ ]+(?:\w+\.)*(\w*bf16\w*)[ ]+else[ ]+(?:torch\.)?["']?(?:float16|half|fp16)\b"""
+)
+"""Code that selects float16 if a switch for bfloat16 is off."""
+READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
+"""Code with its own fp16 switch, which replaces the bfloat16 switch instead of only turning it off."""
+ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
+"""A switch for bfloat16 that is on by default."""
 HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
 
 
@@ -34,6 +73,14 @@ class Traits:
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files that cast gradients for
     float32 master weights of their own. `scales`: the code scales a loss, or uses a library that does.
     `pure`: the objects on which commands and configs switch `pure_bf16` on, each with the folder of that file.
+    `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
+    `off_is_half`: switches for bfloat16 without which the code selects float16, each with its line. `unprepared`:
+    classes and functions that make objects which hold models or optimizers, and are neither. `policies`: bfloat16
+    policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler. `one_machine`, `more_machines`:
+    commands or configs start processes on one machine, or on a number that may be larger. `of_gradients`: options that
+    set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's
+    Trainer clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze
+    weights.
     """
 
     flash: bool = False
@@ -42,6 +89,29 @@ class Traits:
     master_loops: tuple[str, ...] = ()
     scales: bool = False
     pure: tuple[tuple[str, str], ...] = ()
+    flash_only: tuple[FlashOnly, ...] = ()
+    mixed: bool = False
+    unprepared: tuple[str, ...] = ()
+    off_is_half: tuple[HalfWithout, ...] = ()
+    policies: tuple[str, ...] = ()
+    scaled_dtypes: tuple[str, ...] = ()
+    one_machine: bool = False
+    more_machines: bool = False
+    of_gradients: tuple[Unscaled, ...] = ()
+    loops: bool = False
+    clips: bool = False
+    frozen_loads: tuple[str, ...] = ()
+
+    def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
+        """Return a place that fails if the file at `path` selects no FlashAttention, by this switch if one is named.
+
+        A layer whose file does not name an attention implementation uses that of the whole model.
+        """
+        called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
+        for place in self.flash_only:
+            if place.switch == called if place.switch else (not place.chosen_here or place.path == path):
+                return place
+        return None
 
     @property
     def flash_is_sdpa(self) -> bool:
@@ -49,9 +119,19 @@ class Traits:
         return self.sdpa and not self.flash
 
     @property
+    def only_one_machine(self) -> bool:
+        """True if the project's commands say that they start processes on one machine, and none may start more."""
+        return self.one_machine and not self.more_machines
+
+    @property
     def unscaled_loops(self) -> tuple[str, ...]:
         """The loops with master weights of their own in a project that never scales a loss."""
         return () if self.scales else self.master_loops
+
+
+def unscaled_options(traits: Traits) -> tuple[Unscaled, ...]:
+    """Return the options that set the dtype of gradients, if a loop of the project steps without a loss scale."""
+    return traits.of_gradients if traits.loops and not traits.scales else ()
 
 
 def traits_of(path: str, source: bytes) -> Traits:
@@ -63,13 +143,100 @@ def traits_of(path: str, source: bytes) -> Traits:
         Overwritten(each[1].decode(), each[2].decode(), f"{path}:{line_of(source, each.start(1))}") for each in copied
     )
     master = (path,) if b".grad" in source and CASTS_GRADIENTS.search(source) else ()
-    return Traits(flash, sdpa, overwritten, master, any(word in source for word in SCALES))
+    scales = SCALES.search(source) is not None
+    return Traits(
+        flash,
+        sdpa,
+        overwritten,
+        master,
+        scales,
+        flash_only=_flash_only(path, source),
+        mixed=_is_mixed(source),
+        unprepared=tuple(_unprepared(source)),
+        off_is_half=tuple(_off_is_half(path, source)),
+        policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if b"MixedPrecision" in source else ())),
+        scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if b"GradScaler(" in source else ())),
+        more_machines=_may_be_more_machines(source),
+        of_gradients=_of_gradients(path, source),
+        loops=b".backward()" in source,
+        clips=_clips(source),
+        frozen_loads=tuple(_frozen_loads(path, source)),
+    )
+
+
+def _of_gradients(path: str, source: bytes) -> tuple[Unscaled, ...]:
+    if b"MixedPrecision" not in source:
+        return ()
+    try:
+        return options_of_gradients(TREES.read(path, source))
+    except Unparsable:
+        return ()
+
+
+def _off_is_half(path: str, source: bytes) -> Iterator[HalfWithout]:
+    if b"bf16" not in source or READS_FP16.search(source) or ON_BY_DEFAULT.search(source):
+        return
+    for found in OFF_IS_HALF.finditer(source):
+        name = next(filter(None, found.groups())).decode()
+        yield HalfWithout(name, f"{path}:{line_of(source, found.start())}")
+
+
+def _is_mixed(source: bytes) -> bool:
+    return MIXED.search(lines_with(source, (b"precision", b"--fp16", b"--bf16"))) is not None
+
+
+def _unprepared(source: bytes) -> Iterator[str]:
+    """Yield the classes that step a group of optimizers, and the functions that create such a group or a Munch.
+
+    A class with a base class may be an optimizer.
+    """
+    if b"self.optimizers" not in source and b"Munch(" not in source:
+        return
+    starts = [each.start() for each in DEFINITION.finditer(source)]
+    parts = [source[start:end] for start, end in zip(starts, [*starts[1:], len(source)], strict=True)]
+    groups = [found[1] for part in parts if (found := GROUP.match(part)) and b"def step(" in part]
+    made = re.compile(rb"\b(?:" + b"|".join((*groups, b"Munch")) + rb")\(")
+    functions = [part.split(b"(")[0].split()[-1] for part in parts if part.startswith(b"def") and made.search(part)]
+    yield from (name.decode("ascii", "ignore") for name in (*groups, *functions))
+
+
+def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
+    """Return the places that fail without FlashAttention; the file is parsed only if it may contain one."""
+    if not may_need_flash(source):
+        return ()
+    try:
+        return find_flash_only(TREES.read(path, source))
+    except Unparsable:
+        return ()
 
 
 def traits_of_text(path: str, data: bytes) -> Traits:
     """Return the traits of a config or a file of commands."""
     asked = {each[1].decode() for each in PURE.finditer(data)} if b"pure_bf16" in data else set()
-    return Traits(pure=tuple((owner, _home(path)) for owner in sorted(asked)))
+    return Traits(
+        pure=tuple((owner, _home(path)) for owner in sorted(asked)),
+        mixed=_is_mixed(data),
+        one_machine=ONE_MACHINE.search(lines_with(data, MACHINES)) is not None,
+        more_machines=_may_be_more_machines(data),
+        clips=_clips(data),
+    )
+
+
+def _frozen_loads(path: str, source: bytes) -> Iterator[str]:
+    if b".from_pretrained(" in source and FREEZES.search(source):
+        yield from (f"{path}:{line_of(source, each.start())}" for each in LOADS_MODEL.finditer(source))
+
+
+def _clips(data: bytes) -> bool:
+    return CLIPS.search(lines_with(data, (b"gradient_clip_val",))) is not None
+
+
+def _may_be_more_machines(data: bytes) -> bool:
+    return MORE_MACHINES.search(ONE_MACHINE.sub(b"", lines_with(data, MACHINES))) is not None
+
+
+def _texts(names: Iterable[bytes]) -> list[str]:
+    return sorted({name.decode("ascii", "ignore") for name in names})
 
 
 def _home(path: str) -> str:
@@ -82,12 +249,12 @@ def _home(path: str) -> str:
 
 def merge_traits(parts: Iterable[Traits]) -> Traits:
     """Return the traits of several files together."""
-    held = list(parts)
-    return Traits(
-        any(each.flash for each in held),
-        any(each.sdpa for each in held),
-        tuple(one for each in held for one in each.overwritten),
-        tuple(one for each in held for one in each.master_loops),
-        any(each.scales for each in held),
-        tuple(sorted({one for each in held for one in each.pure})),
-    )
+    held = list(parts) or [Traits()]
+    return Traits(**{each.name: _merged([getattr(part, each.name) for part in held]) for each in fields(Traits)})
+
+
+def _merged(values: list[Any]) -> Any:
+    """Return the union of the values: True if one of them is true, or for tuples all their items."""
+    if isinstance(values[0], tuple):
+        return tuple(dict.fromkeys(one for each in values for one in each))
+    return any(values)

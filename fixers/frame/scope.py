@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import basename, dirname, join
 
 from fixers.frame.target import Target
@@ -13,11 +13,18 @@ TESTS = "tests"
 FOREIGN = "JAX, TensorFlow, MLX or Paddle"
 ACCELERATORS = "TPU, NPU, HPU or Intel XPU"
 INFERENCE = "scripts that never train"
+COPIED = "copies of libraries"
 
 IN_TESTS = re.compile(
     r"(?:.*/)?(?:tests?(?:_\w+)?|testing(?:_\w+)?|(?:unit|integration)_?tests?)/"
     r"|(?:.*/)?(?:test_\w+|\w+_test|conftest|testing_utils)\.py$"
 )
+LIBRARIES = frozenset(
+    {"transformers", "peft", "trl", "accelerate", "diffusers", "datasets", "deepspeed", "fairseq", "timm", "evaluate"}
+    | {"torchaudio", "torchvision", "lightning", "pytorch_lightning", "bitsandbytes", "optimum", "xformers", "apex"}
+)
+HARD_CAST = re.compile(rb"\.to\(torch\.bfloat16\)")
+BUILDS = ("setup.py", "pyproject.toml", "setup.cfg")
 FRAMEWORK_WORDS = frozenset({"jax", "flax", "mlx", "paddle", "tensorflow"})
 ACCELERATOR_WORDS = frozenset(
     {"tpu", "xla", "pytorch_xla", "npu", "ascend", "hpu", "gaudi", "habana", "ipex", "xpu", "trainium", "neuron"}
@@ -33,6 +40,8 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
         return ""
     if IN_TESTS.match(path):
         return TESTS
+    if any(path.startswith(folder) for folder in target.own.copies) and not _is_edited(path, data):
+        return COPIED
     folders = set(dirname(path).lower().split("/"))
     if folders & FRAMEWORK_WORDS:
         return FOREIGN
@@ -41,6 +50,27 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
     if path.endswith(".py"):
         return _judge_python(path, data, target)
     return "" if path.endswith(".ipynb") else _judge_settings(path, data, target)
+
+
+def _is_edited(path: str, data: bytes) -> bool:
+    """Return True for a module of the package that always casts to bfloat16, which the original library does not do."""
+    return bool(LIBRARIES.intersection(path.split("/"))) and HARD_CAST.search(data) is not None
+
+
+def library_copies(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders, each with a slash, that hold the whole source of a library: its package and its build file.
+
+    A project that is such a library itself holds it in its top folder, which does not count.
+    """
+    known = frozenset(paths)
+    found: set[str] = set()
+    for path in known:
+        if path.endswith("/__init__.py"):
+            above, _, package = dirname(path).rpartition("/")
+            root = dirname(above) if basename(above) == "src" else above
+            if package in LIBRARIES and root and any(f"{root}/{build}" in known for build in BUILDS):
+                found.add(f"{root}/")
+    return tuple(sorted(found))
 
 
 def _judge_python(path: str, data: bytes, target: Target) -> str:

@@ -28,8 +28,8 @@ class Site:
     `host`, `survey` and `project` (its location on the host) are None if only a local tree is fixed (`pipeline fix
     PATH`). `environment` holds the variables of the training command: the host's `env:`, then the run's. `secrets`
     holds the values of configured secrets that exist locally; they are used for hub requests and never stored. `python`
-    is the configured interpreter; empty if it is searched for. `settings` are the config's `fixers:` entries by fixer
-    name; `config` is the whole run config as JSON.
+    is the configured interpreter; empty if it is searched for. `settings` holds the config's `fixers:` entries by fixer
+    name; `config` is the whole run config as JSON values.
     """
 
     tree: Tree
@@ -47,7 +47,7 @@ class Site:
 class Fixer(Protocol):
     """A setup fixer: a module whose docstring is its rule page.
 
-    `version` increases when the same input would be changed differently. `safety` is "safe" or "unsafe".
+    `version` increases with each release that changes the same input differently. `safety` is "safe" or "unsafe".
     `plan` changes nothing and is deterministic.
     """
 

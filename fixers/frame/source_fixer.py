@@ -16,7 +16,7 @@ NO_BFLOAT16 = "no bfloat16 on this card"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The edits and findings of one fixer for one file, and the places that it leaves; each may be empty."""
+    """The edits and findings of one fixer for one file, and the places that it leaves unchanged; each may be empty."""
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fixers.frame.own_settings import OwnSettings
+from fixers.frame.pins import nearest_pins
 from remote.protocol.machine import Gpu
 
 
@@ -16,7 +17,8 @@ class Target:
     """Everything that a rewrite depends on, except the file. `packages` maps names to known versions.
 
     `own` are the settings that the project's own Python code reads or declares. `started` are the files that the
-    config's command names.
+    config's command names. `pins` are the versions that requirements files of subfolders allow, by folder; they count
+    for the files below.
     """
 
     card: Gpu | None = None
@@ -24,6 +26,12 @@ class Target:
     settings: Mapping[str, Any] = field(default_factory=dict)
     own: OwnSettings = field(default_factory=OwnSettings)
     started: tuple[str, ...] = ()
+    pins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def at(self, path: str) -> Target:
+        """Return the target for one file: with the versions that the nearest requirements file above it allows."""
+        nearest = nearest_pins(self.pins, path)
+        return replace(self, packages={**self.packages, **nearest}) if nearest else self
 
     def below(self, capability: tuple[int, int]) -> bool:
         """Return True if the card is known and has a lower compute capability."""

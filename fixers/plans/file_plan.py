@@ -21,12 +21,12 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
-"""A file that the training does not run is reported only if it contains one of these."""
+"""A file that no training runs is listed as left unchanged only if it contains one of these words."""
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """The change and the findings for one file, and the places that are left as they are."""
+    """The change and the findings for one file, and the places that are left unchanged."""
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()
@@ -54,6 +54,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
         source = Source(path, data)
+        target = target.at(path)
         fixed, change, findings, left = _compose(source, fixers, target)
         findings += tuple(_unparsable(path, part.message, part.line) for part in source.unread)
         if change is not None:

@@ -1,4 +1,4 @@
-"""Planning for a launch: the argv and environment of a job, as source fixers change them."""
+"""Plan the fixes of a launch: how source fixers change the argv and the environment of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fixers.sources.splice import EditRefused, splice
 
 
 class LaunchFixer(SourceFixer, Protocol):
-    """A source fixer that also edits the launch of a job, by the rules that it has for files."""
+    """A source fixer that also edits the launch of a job, by the same rules as for files."""
 
     def rewrite_launch(self, launch: LaunchText, target: Target) -> Rewrite: ...
 

@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Journal:
-    """All rewritten files that are not undone."""
+    """All rewritten files whose fix was not undone."""
 
     steps: dict[str, Step] = field(default_factory=dict)
 

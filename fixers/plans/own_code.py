@@ -1,42 +1,109 @@
-"""What a project's own Python files declare, read and import, from the cache where a file is unchanged."""
+"""What a project's own Python files declare, read and import; results for unchanged files come from the cache."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from posixpath import basename, dirname, splitext
 
 from fixers.frame.own_settings import OwnSettings, judge_source, merge_own, reads_settings
+from fixers.frame.own_traits import unscaled_options
+from fixers.frame.scope import library_copies
 from fixers.frame.site import Tree
+from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
 from fixers.sources.readers.find import is_test
 
-IMPORTS = "*"
-"""The row of the cache that holds the scripts that no file imports; its digest covers all files."""
+IMPORTS, USES, SHARED = "*", "* uses", "* shared"
+"""Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files."""
 
 
 def read_own_code(tree: Tree) -> OwnSettings:
     """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
-    Unreadable files are skipped; planning reports them.
+    Copies of libraries are not read: their code selects nothing for this project. Unreadable files are skipped;
+    planning reports them.
     """
-    paths = [path for path in tree.paths() if reads_settings(path)]
+    every = tuple(tree.paths())
+    copies = library_copies(every)
+    paths = [path for path in every if reads_settings(path) and not path.startswith(copies)]
     cache = PlanCache.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
     parts: list[OwnSettings] = []
     for path in paths:
         with suppress(OSError):
             parts.append(_judged(tree, cache, path))
-    own = merge_own(parts)
+    own = replace(merge_own(parts), copies=copies)
+    own = replace(own, consumers=replace(own.consumers, unscaled=unscaled_options(own.traits)))
+    modules = [path for path in paths if path.endswith(".py")]
     if own.scripts:
-        modules = [path for path in paths if path.endswith(".py")]
-        scripts = _not_imported(tree, cache, modules, own.scripts)
+        scripts = _together(tree, cache, IMPORTS, modules, partial(_not_imported, own.scripts)).scripts
         own = replace(own, scripts=scripts, consumers=own.consumers.without(scripts))
+    policies, dtypes = own.traits.policies, own.traits.scaled_dtypes
+    if policies or dtypes:
+        sources = (*paths, *(path for path in every if path.endswith(".ipynb")))
+        uses = _together(tree, cache, USES, sources, partial(_uses, policies, dtypes))
+        own = replace(own, float16_only=uses.float16_only, unselected=uses.unselected)
+    if own.pure_folders:
+        own = replace(own, shared=_together(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared)
     if cache is not None:
         cache.save()
     return own
+
+
+def _together(
+    tree: Tree,
+    cache: PlanCache | None,
+    row: str,
+    paths: Sequence[str],
+    judge: Callable[[Tree, Sequence[str]], OwnSettings],
+) -> OwnSettings:
+    """Return the facts that depend on several files, from the cache if none of these files changed."""
+    if cache is None or not isinstance(tree, Digested):
+        return judge(tree, paths)
+    digest = hashlib.sha256(repr([(path, _digest(tree, path)) for path in paths]).encode()).hexdigest()
+    known = cache.find_own(row, digest)
+    if known is None:
+        known = judge(tree, paths)
+        cache.store_own(row, digest, known)
+    return known
+
+
+def _digest(tree: Digested, path: str) -> str | None:
+    with suppress(OSError):
+        return tree.digest(path)
+    return None
+
+
+def _uses(policies: Sequence[str], dtypes: Sequence[str], tree: Tree, paths: Sequence[str]) -> OwnSettings:
+    return OwnSettings(float16_only=float16_only(tree, dtypes, paths), unselected=unselected(tree, policies, paths))
+
+
+def _shared(folders: tuple[str, ...], tree: Tree, modules: Sequence[str]) -> OwnSettings:
+    return OwnSettings(shared=_imported_from(tree, folders, modules))
+
+
+def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that the code in the folders imports, directly or not, judged by the words of its imports."""
+    new = {path for path in modules if path.startswith(folders)}
+    reached: set[str] = set()
+    words: set[bytes] = set()
+    while new:
+        reached |= new
+        for path in new:
+            with suppress(OSError):
+                words |= {*imported_names(tree.read(path))}
+        new = {path for path in modules if _is_imported(path, words)} - reached
+    return tuple(sorted(path for path in reached if not path.startswith(folders)))
+
+
+def _is_imported(path: str, words: set[bytes]) -> bool:
+    """Return True if an import names the module and its package."""
+    package = basename(dirname(path)).encode()
+    return splitext(basename(path))[0].encode() in words and (not package or package in words)
 
 
 def _judged(tree: Tree, cache: PlanCache | None, path: str) -> OwnSettings:
@@ -51,22 +118,13 @@ def _judged(tree: Tree, cache: PlanCache | None, path: str) -> OwnSettings:
     return own
 
 
-def _not_imported(
-    tree: Tree, cache: PlanCache | None, paths: Sequence[str], scripts: tuple[str, ...]
-) -> tuple[str, ...]:
+def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) -> OwnSettings:
     """Return the scripts whose names no other file imports."""
-    if cache is None or not isinstance(tree, Digested):
-        return tuple(sorted(set(scripts) - _imported(tree, paths, scripts)))
-    digest = hashlib.sha256(repr([cache.rows[path] for path in paths if path in cache.rows]).encode()).hexdigest()
-    known = cache.find_own(IMPORTS, digest)
-    if known is None:
-        known = OwnSettings(scripts=tuple(sorted(set(scripts) - _imported(tree, paths, scripts))))
-        cache.store_own(IMPORTS, digest, known)
-    return known.scripts
+    return OwnSettings(scripts=tuple(sorted(set(scripts) - _imported(tree, paths, scripts))))
 
 
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:
-    """Return the scripts that may be imported: another file imports their name, and is or names their folder."""
+    """Return the scripts that may be imported: a file in their folder, or one that names their folder, imports them."""
     by_name: dict[bytes, list[str]] = {}
     for script in scripts:
         by_name.setdefault(splitext(basename(script))[0].encode(), []).append(script)

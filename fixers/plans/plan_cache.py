@@ -115,7 +115,8 @@ def cache_key(fixers: Sequence[SourceFixer], target: Target) -> str:
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     settings = sorted(target.settings.items(), key=str)
     packages = sorted(target.packages.items())
-    key = repr((code_digest(), names, card, packages, settings, target.own, target.started))
+    pins = sorted((folder, sorted(listed.items())) for folder, listed in target.pins.items())
+    key = repr((code_digest(), names, card, packages, pins, settings, target.own, target.started))
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""Planning for a site: per file all source fixers in order, then the setup fixers."""
+"""Plan the fixes of a site: all source fixers in order for each file, then the setup fixers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from fixers.frame.site import Fixer, Site
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
+from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.own_code import read_own_code
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
+from fixers.sources.readers.consumers import Consumers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
 
 OFF_IN_PURE_FP16 = {"trainable-fp32"}
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
-"""Fixers that select float16, or follow from it: without a loss scale float16 gradients underflow."""
+"""Fixers that select float16, and those that float16 then needs: without a loss scale its gradients underflow."""
 UNSCALED = "bfloat16 stays: this loop keeps float32 master weights of its own and does not scale the loss"
+FOR_JOBS = {"trainer-resume"}
+"""Fixers that serve jobs of `pipeline run`; no card needs their changes."""
 OFF = ("off", False, "never")
 """`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
@@ -47,8 +51,14 @@ def _plan(site: Site, chosen: set[str]) -> Plan:
     loops = target.own.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
     if loops:
         sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
-    rewrites = _plan_sources(site, sources, target).plus(Plan(tuple(map(_unscaled, loops))))
+    rewrites = plan_dependent(
+        target.own.consumers, lambda readers: _plan_sources(site, sources, _with(target, readers))
+    ).plus(Plan(tuple(map(_unscaled, loops))))
     return one_change_each(rewrites.plus(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+
+
+def _with(target: Target, consumers: Consumers) -> Target:
+    return replace(target, own=replace(target.own, consumers=consumers))
 
 
 def _unscaled(path: str) -> Finding:
@@ -62,7 +72,7 @@ def full_target(site: Site) -> Target:
 
 
 def one_change_each(plan: Plan) -> Plan:
-    """Merge changes of the same file: a setup fixer may change what source fixers wrote."""
+    """Merge changes of the same file, since a setup fixer may change the output of source fixers."""
     changes: dict[str, FileChange | HostChange] = {}
     for at, change in enumerate(plan.changes):
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
@@ -79,12 +89,14 @@ def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
-    """Return the given fixers and those that they bring, or all; without those that the config turns off.
+    """Return the given fixers and those that they require, or all fixers; without those that the config turns off.
 
-    With `precision: fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
+    If a folder is fixed without a config, "all" leaves out fixers that only serve jobs of halfstep. With `precision:
+    fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
     """
     known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
-    named = known if only is None else set(only)
+    needed = known if site.config or site.project else known - FOR_JOBS
+    named = needed if only is None else set(only)
     if unknown := sorted(named - known):
         near = difflib.get_close_matches(unknown[0], known, n=1)
         instead = (unknown[0], near[0]) if near else None

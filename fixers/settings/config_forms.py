@@ -39,7 +39,7 @@ from fixers.settings.precision_words import (
 from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
 from fixers.sources.readers.consumers import BF16Value, Spelling
-from fixers.sources.readers.reader import option_name
+from fixers.sources.readers.reader import HalfWithout, option_name
 from fixers.sources.splice import newline_of
 
 FP16_BLOCK = (
@@ -62,7 +62,7 @@ WHY_BLOCK = "float16 needs a loss scale"
 class Settings:
     """The settings of one file; `found` collects the edits and findings.
 
-    `own`: what the project's own code reads. Its keys keep their names, and that code selects float16 itself.
+    `own`: what the project's own code reads. Keys that it reads keep their names; the code selects float16 itself.
     """
 
     found: EditList
@@ -170,6 +170,9 @@ class Settings:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         else:
             spelling = self.resolve_key(key, within)
+            if isinstance(spelling.refused, HalfWithout):
+                self.replace(value, as_false(value.text), NO_BFLOAT16)
+                return
             if key.text not in self.own.keys or (spelling.declared and spelling.refused is None):
                 self.rename_switch(siblings, key, value, spelling)
 
@@ -200,13 +203,16 @@ class Settings:
         return True
 
     def judge_attention(self, name: str, value: Scalar) -> bool:
-        if FLASH_VALUE.fullmatch(value.text):
-            self.replace(value, "sdpa", WHY_FLASH)
-            return True
-        if FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.own.traits.flash_is_sdpa:
-            self.replace(value, as_false(value.text), WHY_FLASH)
-            return True
-        return False
+        named = FLASH_VALUE.fullmatch(value.text) is not None
+        switch = FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.own.traits.flash_is_sdpa
+        if not (named or switch):
+            return False
+        broken = self.own.traits.broken_without_flash(self.found.path, "" if named else name)
+        if broken is not None:
+            self.warn(value, broken.message)
+            return False
+        self.replace(value, "sdpa" if named else as_false(value.text), WHY_FLASH)
+        return True
 
     def judge_packing(self, siblings: Mapping) -> None:
         for key, value in siblings.entries:
@@ -238,7 +244,7 @@ class Settings:
         self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:
-        """Set a truth value; quotes, as of "auto", are removed."""
+        """Set a boolean; quotes, such as those of "auto", are removed."""
         self.found.put(node.place.start, node.place.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:

@@ -52,7 +52,7 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 7
+version = 8
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

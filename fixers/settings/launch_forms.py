@@ -37,7 +37,7 @@ from fixers.settings.precision_words import (
     renamed,
 )
 from fixers.settings.refusals import refusal_of
-from fixers.settings.text_arguments import holds_arguments, text_of
+from fixers.settings.text_arguments import COMPARES, default_in, holds_arguments, is_compared, text_of
 from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import option_name
 from fixers.sources.shell_words import scan_shell
@@ -60,7 +60,7 @@ class Launch:
 
     `own`: what the project's own code reads; an override of one of its keys (`bf16=true`) keeps its name.
     `program`: the script that the command at hand starts, if it is known; options before `launcher_end` are those of
-    accelerate. `attending` are the variables used as values of attention options.
+    accelerate. `attending`: variables used as values of attention options. `compares`: it is also run without them.
     """
 
     found: EditList
@@ -69,6 +69,7 @@ class Launch:
     launcher_end: int = 0
     linked: dict[str, str] = field(default_factory=dict)
     attending: set[str] = field(default_factory=set)
+    compares: bool = False
 
     @property
     def data(self) -> bytes:
@@ -78,9 +79,19 @@ class Launch:
         if self.data[piece.start : piece.end] != text.encode():
             self.found.put(piece.start, piece.end, text.encode(), why)
 
+    def replace_flash(self, piece: TextRange, text: str, switch: str = "") -> bool:
+        """Turn FlashAttention off, and return True; if code of the project fails without it, warn instead."""
+        broken = self.own.traits.broken_without_flash(self.found.path, switch)
+        if broken is not None or self.compares:
+            self.found.warn(piece.start, broken.message if broken else COMPARES)
+            return False
+        self.replace(piece, text, WHY_FLASH)
+        return True
+
     def read(self, script: Script) -> None:
         """Judge every command, then the variables used as values of precision options."""
         for command in script.commands:
+            self.compares = is_compared(command, script.commands)
             self.judge(command)
         for command in script.commands:
             for name, value in assignments_of(command):
@@ -109,7 +120,7 @@ class Launch:
             self.judge_inner(inside)
 
     def judge_loop(self, words: Sequence[Word]) -> None:
-        """Warn about `for p in bf16; do`: the other iterations may be for other cards."""
+        """Warn about `for p in bf16; do`, because other iterations of the loop may be for other cards."""
         match [word.text for word in words[:3]]:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
@@ -188,8 +199,8 @@ class Launch:
             if not is_true(counterpart.value.text):
                 self.replace(counterpart.value, as_true(counterpart.value.text), NO_BFLOAT16)
         else:
-            message = "both --bf16 and --fp16 are given; which one takes precedence is unknown"
-            self.found.warn(each.flag.start, message, "keep --fp16")
+            both = "both --bf16 and --fp16 are given; which one takes precedence is unknown"
+            self.found.warn(each.flag.start, both, "keep --fp16")
 
     def rename_bf16(self, each: CommandOption) -> None:
         name, default = option_name(each.name), option_name(fp16_name(each.name))
@@ -198,8 +209,7 @@ class Launch:
             self.found.warn(each.flag.start, *refusal_of(each.flag.raw, spelling.refused, spelling.word))
             return
         if not spelling.declared and not IS_BF16.fullmatch(each.name):
-            message = f"{each.flag.raw} selects bfloat16; which option selects float16 is unknown"
-            self.found.warn(each.flag.start, message)
+            self.found.warn(each.flag.start, f"{each.flag.raw} selects bfloat16; its float16 counterpart is unknown")
             return
         self.replace(each.flag, renamed(each.flag.raw, spelling.word), NO_BFLOAT16)
         if each.value and each.value.text in ("auto", "full"):
@@ -207,8 +217,8 @@ class Launch:
 
     def judge_tf32(self, each: CommandOption) -> None:
         if each.value is None:
-            message = "--tf32 needs a card of compute capability 8.0; Trainer rejects it on this card"
-            self.found.warn(each.flag.start, message, "--tf32 False")
+            words = "--tf32 needs a card of compute capability 8.0; Trainer rejects it on this card"
+            self.found.warn(each.flag.start, words, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
 
@@ -222,31 +232,28 @@ class Launch:
     def judge_attention(self, each: CommandOption) -> bool:
         value = each.value.text if each.value else None
         if each.value and value and FLASH_VALUE.fullmatch(value):
-            self.replace(each.value, "sdpa", WHY_FLASH)
-            return True
+            return self.replace_flash(each.value, "sdpa")
         if not FLASH_SWITCH.fullmatch(each.name):
             self.follow_attention(each.value)
             return False
         if self.own.traits.flash_is_sdpa:
             return False
         if each.value and value and is_true(value):
-            self.replace(each.value, as_false(value), WHY_FLASH)
-            return True
+            return self.replace_flash(each.value, as_false(value), each.name)
         if each.value is None:
             self.found.warn(each.flag.start, f"{each.flag.raw} selects FlashAttention, which does not run on this card")
         return False
 
     def follow(self, option: str, piece: TextRange) -> None:
         """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
-        found = VARIABLE.fullmatch(piece.raw)
-        if found is None:
+        if (found := VARIABLE.fullmatch(piece.raw)) is None:
             return
         self.linked[found[1] or found[3] or found[4]] = option
         self.judge_default(option, piece, found)
 
     def judge_default(self, option: str, piece: TextRange, found: re.Match[str]) -> None:
         if found[2] in COUNTERPARTS:
-            self.judge_word(option, _default(piece, found), found[2])
+            self.judge_word(option, default_in(piece, found), found[2])
 
     def judge_word(self, option: str, piece: TextRange, word: str) -> None:
         """Replace a word that a variable holds for the option."""
@@ -256,12 +263,11 @@ class Launch:
 
     def follow_attention(self, piece: TextRange | None) -> None:
         """If the value of an attention option is a variable, edit its default and record its name."""
-        found = VARIABLE.fullmatch(piece.raw) if piece else None
-        if piece is None or found is None:
+        if piece is None or not (found := VARIABLE.fullmatch(piece.raw)):
             return
         self.attending.add(found[1] or found[3] or found[4])
         if found[2] and FLASH_VALUE.fullmatch(found[2]):
-            self.replace(_default(piece, found), "sdpa", WHY_FLASH)
+            self.replace_flash(default_in(piece, found), "sdpa")
 
     # complex: one case for each way to select attention
     def judge_attention_variable(self, name: str, value: TextRange) -> None:
@@ -272,11 +278,11 @@ class Launch:
         chooses = name in self.attending or ATTENTION.fullmatch(called)
         found = VARIABLE.fullmatch(value.raw)
         if found and found[2] and chooses and FLASH_VALUE.fullmatch(found[2]):
-            self.replace(_default(value, found), "sdpa", WHY_FLASH)
+            self.replace_flash(default_in(value, found), "sdpa")
         elif (chooses or FLASH_SWITCH.fullmatch(called)) and FLASH_VALUE.fullmatch(text):
-            self.replace(value, "sdpa", WHY_FLASH)
+            self.replace_flash(value, "sdpa")
         elif FLASH_SWITCH.fullmatch(called) and is_true(text) and not self.own.traits.flash_is_sdpa:
-            self.replace(value, as_false(text), WHY_FLASH)
+            self.replace_flash(value, as_false(text), called)
         elif NO_FLASH_SWITCH.fullmatch(called) and is_false(text):
             self.replace(value, as_true(text), WHY_FLASH)
 
@@ -292,9 +298,3 @@ class Launch:
             self.judge_word(self.linked.get(name, name), value, value.text or "")
         elif value.text in COUNTERPARTS and MEANS_PRECISION.fullmatch(name):
             self.found.warn(value.start, f"{name} is {value.text}, and its purpose is unknown", f"{name}=fp16")
-
-
-def _default(piece: TextRange, found: re.Match[str]) -> TextRange:
-    """Return the default in `${NAME:-default}`."""
-    start = piece.start + found.start(2)
-    return TextRange(start, start + len(found[2]), found[2], found[2])

@@ -59,7 +59,7 @@ def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
 
 
 def _takes(flag: str, value: Word) -> bool:
-    """Return True if the word is the flag's value: any word, but for a switch only a truth value or an expansion."""
+    """Return True if the word is the flag's value. The value of a switch is a boolean or a shell expansion."""
     name = option(flag)
     if not any(switch.fullmatch(name) for switch in SWITCHES):
         return True

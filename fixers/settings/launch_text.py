@@ -18,7 +18,7 @@ NUL = b"\0"
 
 @dataclass(frozen=True)
 class Launch:
-    """The argv of the project's own command (None: the built-in trainer), and the variables that are set for it."""
+    """The argv of the project's own command (None for the built-in trainer), and the variables that are set for it."""
 
     command: tuple[str, ...] | None
     env: Mapping[str, str]

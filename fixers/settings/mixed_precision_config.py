@@ -30,6 +30,7 @@ After
 
 What it can break
     Nothing on a card without bfloat16. A checkpoint's own config.json is never edited: its dtype is chosen at load.
+    A config.json without keys such as `model_type` or `architectures` is a file of settings like any other.
 
 How to undo
     pipeline fix --undo
@@ -63,8 +64,6 @@ requires: tuple[str, ...] = ()
 matches = reads_config
 
 OF_A_CHECKPOINT = {
-    "config.json",
-    "params.json",
     "generation_config.json",
     "adapter_config.json",
     "tokenizer.json",
@@ -72,6 +71,9 @@ OF_A_CHECKPOINT = {
     "model.safetensors.index.json",
     "package-lock.json",
 }
+MAY_BE_OF_A_CHECKPOINT = {"config.json", "params.json"}
+OF_MODELS = ("model_type", "architectures", "_class_name", "torch_dtype", "dtype", "transformers_version", "dim")
+"""Keys of a checkpoint's own config; a file of training arguments with the same name has none of them."""
 ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
@@ -96,7 +98,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         _warn_of_fsdp(settings, document)
-        if not _describes_a_checkpoint(document):
+        if not _describes_a_checkpoint(source.path, document):
             settings.own = OwnSettings() if _is_of_accelerate(document) else target.own
             settings.read(document, is_ours(document))
     return settings.found.rewrite
@@ -135,5 +137,10 @@ def _is_of_accelerate(document: Node) -> bool:
     return isinstance(document, Mapping) and any(document.get(key) is not None for key in ACCELERATE_KEYS)
 
 
-def _describes_a_checkpoint(document: Node) -> bool:
-    return isinstance(document, Mapping) and all(document.get(k) is not None for k in ("architectures", "model_type"))
+def _describes_a_checkpoint(path: str, document: Node) -> bool:
+    """Return True for the config of a checkpoint: by its name and one of the usual keys, or by two such keys."""
+    if not isinstance(document, Mapping):
+        return False
+    if posixpath.basename(path) in MAY_BE_OF_A_CHECKPOINT:
+        return any(document.get(key) is not None for key in OF_MODELS)
+    return all(document.get(key) is not None for key in ("architectures", "model_type"))

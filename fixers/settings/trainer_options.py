@@ -46,7 +46,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
                 if isinstance(document, Mapping):
                     renaming.judge_keys(document)
     except Unparsable:
-        return NOTHING  # the precision fixers report such a file
+        return NOTHING  # the precision fixers already report a file that does not parse
     return renaming.rewrite_commands(commands)
 
 
@@ -119,7 +119,7 @@ class _Renaming:
         return None if self.target.at_least(change.package, change.since) is False else change
 
     def _remove(self, words: Sequence[Word], at: int) -> None:
-        """Remove the option, its truth value, and the space up to the next word, or after the previous one."""
+        """Remove the option with its boolean value and the space after it, or before it at the end of the command."""
         after = at + 1
         if after < len(words) and (words[after].text or "").lower() in TRUTHS and "=" not in words[at].raw:
             after += 1

@@ -54,7 +54,7 @@ TORCH_OF_TORCHCODEC = {
     (0, 8): (2, 9),
     (0, 9): (2, 9),
 }
-"""From the table in the README of torchcodec 0.9; other releases are not checked."""
+"""The torch release that each torchcodec release needs, from the README of torchcodec 0.9; others are not checked."""
 DATASETS_WITH_TORCHCODEC = (4,)
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
@@ -104,7 +104,7 @@ def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Fi
 
 
 def _requirement(package: str, packages: Mapping[str, str]) -> str:
-    """The package; for torchcodec, in the release that matches the installed torch."""
+    """Return the pip requirement of the package; torchcodec's release must match the installed torch."""
     torch = version_of(packages.get("torch", ""))[:2]
     fitting = [codec for codec, made_for in TORCH_OF_TORCHCODEC.items() if made_for == torch]
     return f"torchcodec=={_dotted(max(fitting))}.*" if package == "torchcodec" and fitting else package

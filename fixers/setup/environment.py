@@ -133,7 +133,7 @@ def _official_index(build: str) -> str:
 
 
 def _default_build(survey: Survey) -> str:
-    """The CPU build for Linux without a driver; elsewhere the default of the index."""
+    """The CPU build on Linux without a driver; on other systems the index's default build."""
     return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
 
 

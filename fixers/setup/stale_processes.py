@@ -37,7 +37,7 @@ version = 1
 safety = "safe"
 
 SMALL_BYTES = 64 * 2**20
-"""The size of a desktop or a monitoring tool; not reported."""
+"""Smaller processes are not reported: a desktop or a monitoring tool uses this much memory."""
 
 
 def plan(site: Site) -> Plan:

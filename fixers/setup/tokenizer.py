@@ -87,7 +87,7 @@ class Origin:
 
 
 def plan(site: Site) -> Plan:
-    """Report broken tokenizer files, local or on the host, and replace those that a valid copy is available for."""
+    """Report broken tokenizer files, local or on the host, and replace those of which a valid copy is available."""
     origin = origin_of(site)
     if site.host is None or site.project is None:
         return _plan_laptop(site, origin)

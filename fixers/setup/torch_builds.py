@@ -1,4 +1,4 @@
-"""The torch builds with their compute capabilities and required drivers, and the choice of a build.
+"""The published torch builds with the cards and drivers that they support, and the choice of a build.
 
 Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrices (pull requests 164471 for 2.9 and
 2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by
@@ -19,7 +19,10 @@ FROM_TURING: tuple[Capability, ...] = FROM_VOLTA[1:]
 
 @dataclass(frozen=True)
 class Build:
-    """Wheels of torch `since` to `until` for one CUDA version. `tag` is the local version label: 2.11.0+cu126."""
+    """The wheels of torch `since` to `until` for one CUDA version.
+
+    `tag` is the local version label, as in 2.11.0+cu126.
+    """
 
     tag: str
     cuda: tuple[int, int]

@@ -13,11 +13,11 @@ BARE = re.compile(rf"{VERSION}(?:\.\*)?")
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
-"""A YAML number below this with one decimal is refused: 2.10 is read as 2.1."""
+"""A YAML number below this is refused, because YAML reads 2.10 as 2.1."""
 
 
 class BadTorch(ValueError):
-    """Not a version of torch. `nearest` is a valid spelling of the probable intention; may be empty."""
+    """The text is no version of torch. `nearest` is a valid spelling that was probably intended; may be empty."""
 
     def __init__(self, message: str, nearest: str = "") -> None:
         super().__init__(message)

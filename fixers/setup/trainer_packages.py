@@ -1,4 +1,4 @@
-"""Requirements of the built-in trainer, as in the extra `train`."""
+"""The package requirements of the built-in trainer, the same as the extra `train`."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
-    """Return True if the value, or a conditional expression around it, is given to a name that matches `called`."""
+    """Return True if the value, directly or as a result of a conditional expression, is given to a name that matches
+    `called`.
+    """
     return chosen_name(source, node, called) is not None
 
 
@@ -51,6 +53,16 @@ def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -
             return _fallback(source, called, above, child)
         case ast.List() | ast.Tuple():
             return _flag_before(called, above, child)
+    return None
+
+
+def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
+    """Return the name of the function that returns the value, directly or in a choice, if it matches `called`."""
+    function = source.names.function(node)
+    if isinstance(source.names.parent(_whole_choice(source, node)), ast.Return) and isinstance(
+        function, (ast.FunctionDef, ast.AsyncFunctionDef)
+    ):
+        return _if_called(called, function.name)
     return None
 
 

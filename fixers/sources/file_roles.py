@@ -26,6 +26,7 @@ ACCELERATOR_IMPORT = re.compile(
 ACCELERATORS = (b"torch_xla", b"torch_n", b"habana", b"intel_extension")
 DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
 CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
+AUTOCASTS = re.compile(rb"\bautocast\(")
 CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
 DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
@@ -40,7 +41,7 @@ INFERS = re.compile(
 TRAINS = re.compile(
     rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
     rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
-    rb"|\bsubprocess\b|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
+    rb"|\bsubprocess\b|(?<!== )[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
     rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
     re.MULTILINE,
 )
@@ -49,11 +50,11 @@ TRAINING_WORDS = (
     *(b"ptim", b"Trainer", b"GradScaler", b"Accelerator(", b"train", b"finetune", b"fine_tune", b"subprocess"),
     *(b"fp16", b"bf16", b"mixed_precision", b"requires_grad"),
 )
-"""Every match of TRAINS contains one of these words, and no match is longer than a line."""
+"""Every match of TRAINS contains one of these words and lies within one line."""
 
 IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
 DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
-"""Names of scripts that take the model and its options from the training script."""
+"""Names of scripts that import the model and its options from the training script."""
 
 
 def is_foreign(source: bytes) -> bool:
@@ -122,8 +123,13 @@ def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _selects(found: tuple[bytes, bytes]) -> bool:
-    """Return True unless the line is a cast in a branch, as of `if options.get("fp16"): model.to(torch.float16)`."""
+    """Return True unless the line is a cast in a branch, as of `if options.get("fp16"): model.to(torch.float16)`.
+
+    Autocast computes in half precision and leaves the weights as they are.
+    """
     line, above = found
+    if AUTOCASTS.search(line):
+        return False
     return not (above.startswith((b"if ", b"elif ")) and CASTS.search(line))
 
 

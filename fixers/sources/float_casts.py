@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from fixers.sources.expressions import tail_of, values_of, written
+from fixers.sources.model_wraps import calls_in
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import mentions
@@ -17,6 +18,8 @@ CASTERS = re.compile(
     r"|_*cast_\w*(?:float32|fp32)\w*|\w+_to_(?:float32|fp32)"
 )
 """Functions of libraries, or of other files, that cast trainable parameters to float32."""
+PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
+LOADS_ADAPTER = re.compile(r"peft\.(?:\w+\.)*(?:Auto)?PeftModel\w*\.from_pretrained")
 ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16", re.IGNORECASE)
 
 
@@ -39,6 +42,22 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
     return CASTERS.fullmatch(tail_of(call)) is not None or tail_of(call) in _casting_functions(source)
 
 
+def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
+    """Return True for adapters that PEFT casts to float32, on a model prepared for training, which casts it as well."""
+    if not all(_makes_float32_adapter(source, call) for call in changing):
+        return False
+    return any(
+        PREPARES.fullmatch(tail_of(call)) and is_cast(source, each, owner) for each in before for call in calls_in(each)
+    )
+
+
+def _makes_float32_adapter(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for an adapter that PEFT creates or loads, and casts to float32 by default."""
+    if any(each.arg in ("autocast_adapter_dtype", None) for each in call.keywords):
+        return False
+    return tail_of(call) == "get_peft_model" or bool(LOADS_ADAPTER.fullmatch(source.names.meaning(call.func) or ""))
+
+
 def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
     """Return True for `model = prepare_model_for_kbit_training(model)`."""
     match statement:
@@ -48,7 +67,7 @@ def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> 
 
 
 def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str) -> bool:
-    """Return True if a branch that depends on the precision casts the model: only half precision needs the cast."""
+    """Return True if the model is cast in a branch on the precision: only half precision needs the cast."""
     if not ABOUT_PRECISION.search(source.segment(branch.test)):
         return False
     return any(is_cast(source, each, owner) for block in (branch.body, branch.orelse) for each in block)

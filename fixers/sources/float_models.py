@@ -43,7 +43,7 @@ def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Colle
 
 @dataclass(frozen=True)
 class FloatSearch:
-    """The scope whose assignments count (None: all), classes that create half models, and the names visited so far."""
+    """The scope whose assignments count (None for all), classes that create half models, and the visited names."""
 
     scope: ast.AST | None
     half_models: Collection[str]
@@ -98,7 +98,7 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
 
 
 def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for the owner, an object that holds it, and an argument or loop variable called like a module."""
+    """Return True for the owner, an object that holds it, and an argument or loop variable named like a module."""
     name = written(source, node)
     if not name:
         if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":

@@ -1,4 +1,4 @@
-"""Code that tests the card before it selects bfloat16."""
+"""Find code that tests the card before it selects bfloat16."""
 
 from __future__ import annotations
 
@@ -79,7 +79,17 @@ def _find_card_test_results(source: PythonSource) -> frozenset[str]:
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 answers |= {_tail(each) for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute))}
-    return frozenset(answers - {"self", "args", "cfg", "config"})
+    answers -= {"self", "args", "cfg", "config"}
+    return frozenset(answers | (_copies(source, answers) if answers else set()))
+
+
+def _copies(source: PythonSource, answers: set[str]) -> set[str]:
+    """Return the names that the file assigns from one of these names: `bf16_ready = verify_bfloat_support`."""
+    found: set[str] = set()
+    for node in source.names.of_type(ast.Assign):
+        if isinstance(node.value, ast.Name) and node.value.id in answers | found:
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+    return found
 
 
 def _tail(node: ast.Name | ast.Attribute) -> str:

@@ -1,4 +1,4 @@
-"""Models that the project loads or casts in half precision, as far as this file and the names of its callees show."""
+"""Find models that are loaded or cast in half precision, as far as this file and the names of its callees show."""
 
 from __future__ import annotations
 
@@ -34,23 +34,26 @@ LANGUAGE_MODEL = re.compile(r"\w*CausalLM|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Ph
 """Classes of models whose checkpoints are bfloat16 or float16; those of encoders and of Whisper mostly are float32."""
 
 
-def may_be_half(source: PythonSource, owner: str, at: ast.AST, half_makers: Collection[str] = ()) -> bool:
+def may_be_half(
+    source: PythonSource, owner: str, at: ast.AST, half_makers: Collection[str] = (), *, loads_float32: bool = False
+) -> bool:
     """Return True if the model of this name may have half weights: the file, or a callee that it names, selects them.
 
     `half_makers` are classes and functions of the project that load a model in half precision or cast one. A name that
-    the file does not bind may be anything.
+    the file does not define may be anything. `loads_float32`: the library loads in float32 where no dtype is given.
     """
     if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return True
-    return Search(source, half_makers).of_name(owner, at)
+    return Search(source, half_makers, loads_float32).of_name(owner, at)
 
 
 class Search:
     """The search for half weights from a name to the calls that create the model."""
 
-    def __init__(self, source: PythonSource, half_makers: Collection[str]) -> None:
+    def __init__(self, source: PythonSource, half_makers: Collection[str], loads_float32: bool) -> None:
         self.source = source
         self.half_makers = half_makers
+        self.loads_float32 = loads_float32
         self.asked: set[tuple[str, ast.AST | None]] = set()
 
     def of_name(self, name: str, at: ast.AST) -> bool:
@@ -121,19 +124,23 @@ class Search:
         loader = call.func.value if isinstance(call.func, ast.Attribute) else call.func
         name = (written(self.source, loader) or tail_of(call)).rpartition(".")[2]
         meaning = self.source.names.meaning(loader) or name
-        language = LANGUAGE_MODEL.fullmatch(meaning.rpartition(".")[2]) is not None
+        language = not self.loads_float32 and LANGUAGE_MODEL.fullmatch(meaning.rpartition(".")[2]) is not None
         unknown = isinstance(loader, ast.Name) and not _is_bound(self.source, loader.id, call)
         return language or meaning.startswith("peft.") or name in self.half_makers or unknown
 
     def is_given_half(self, call: ast.Call) -> bool:
         """Return True for `build(dtype=torch.float16)`, `load(torch.float16)` and `load(dtype)`."""
         dtypes = [each.value for each in call.keywords if "dtype" in (each.arg or "")]
-        if any(self.source.names.meaning(each) not in FULL for each in dtypes):
+        if any(self.source.names.meaning(each) not in FULL and not self.is_own_dtype(each) for each in dtypes):
             return True
         named = (written(self.source, each).rpartition(".")[2] for each in call.args)
         if any(name.endswith("dtype") for name in named):
             return True
         return any(self.source.names.meaning(each) in HALVES for each in call.args)
+
+    def is_own_dtype(self, value: ast.expr) -> bool:
+        """Return True for `self.dtype` in a class that is not cast: the dtype of its own, float32 weights."""
+        return written(self.source, value) == "self.dtype" and not is_cast_anywhere(self.source, "self")
 
     def of_callee(self, call: ast.Call) -> bool:
         """Return True if the callee is a class or function of this file that selects half precision, or is unbound."""
@@ -183,7 +190,7 @@ def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[
 
 
 def _part(value: ast.expr, targets: list[ast.expr], target: ast.expr) -> ast.expr:
-    """Return the item that the target gets of a display or of `prepare`; else the whole value."""
+    """Return the item that is assigned to the target, of a tuple or the result of `prepare`; else the whole value."""
     at = targets.index(target)
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets):
         return value.elts[at]

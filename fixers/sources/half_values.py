@@ -1,10 +1,11 @@
-"""Values that a file computes in half precision outside autocast: followed from casts, loads and autocast blocks."""
+"""Find values that a file computes in half precision outside autocast, starting at casts, loads and autocast blocks."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fixers.sources.autocast_blocks import autocast_around, is_off, is_under_autocast
 from fixers.sources.expressions import tail_of, values_of, written
@@ -18,11 +19,11 @@ LOADS = frozenset({"from_pretrained", "from_config", "load_model", "pipeline"})
 SHARDS = frozenset({"FSDP", "FullyShardedDataParallel", "fully_shard"})
 POLICIES = frozenset({"MixedPrecision", "MixedPrecisionPolicy"})
 KEEP_DTYPE = ("torch.", "einops.")
-"""Functions of these libraries have results of the dtype of their arguments; a module casts to its own."""
+"""Functions of these libraries return the dtype of their arguments; modules cast to their own dtype."""
 SETTINGS = re.compile(
     r"(?:self|\w*arg(?:s|uments)|\w*cfg|\w*conf(?:ig)?|hparams|params|opts?)(?:\.\w+)*\.\w*dtype|\w*dtype"
 )
-"""Names of a dtype that is chosen, unlike the dtype of another tensor."""
+"""Names of variables that hold a configured dtype, in contrast to `tensor.dtype`."""
 DTYPES = ("dtype", "torch_dtype", "param_dtype")
 DEPTH = 12
 
@@ -32,13 +33,36 @@ def is_half(source: PythonSource, node: ast.expr) -> bool:
 
     So are the results of an autocast block that are used outside it.
     """
-    return _is_half(source, node, frozenset())
+    known = source.remember("not-half", dict[ast.AST, int])
+    search = Search(dict(known))
+    found = _is_half(source, node, search)
+    if not found:
+        known |= search.reached
+    return found
 
 
-def _is_half(source: PythonSource, node: ast.expr, asked: frozenset[ast.AST]) -> bool:
-    if node in asked or len(asked) > DEPTH:
+@dataclass(frozen=True)
+class Search:
+    """The nodes that a search has reached, each with its shortest distance, and the distance of the next ones.
+
+    A node is followed again only from a shorter distance, so that a search takes linear time.
+    """
+
+    reached: dict[ast.AST, int]
+    depth: int = 0
+
+    def enter(self, node: ast.AST) -> Search | None:
+        """Return the search after one more step; None if the node is too far away or known not to be half."""
+        if self.depth > DEPTH or self.reached.get(node, DEPTH + 1) <= self.depth:
+            return None
+        self.reached[node] = self.depth
+        return Search(self.reached, self.depth + 1)
+
+
+def _is_half(source: PythonSource, node: ast.expr, search: Search) -> bool:
+    asked = search.enter(node)
+    if asked is None:
         return False
-    asked |= {node}
     match node:
         case ast.Name():
             return _is_half_name(source, node, asked)
@@ -55,7 +79,7 @@ def _is_half(source: PythonSource, node: ast.expr, asked: frozenset[ast.AST]) ->
     return False
 
 
-def _is_half_name(source: PythonSource, name: ast.Name, asked: frozenset[ast.AST]) -> bool:
+def _is_half_name(source: PythonSource, name: ast.Name, asked: Search) -> bool:
     if _is_cast_in_place(source, name):
         return True
     if any(
@@ -65,18 +89,27 @@ def _is_half_name(source: PythonSource, name: ast.Name, asked: frozenset[ast.AST
     return any(_is_half(source, given, asked) for given in _passed(source, name))
 
 
-def _is_half_path(source: PythonSource, path: ast.Attribute, asked: frozenset[ast.AST]) -> bool:
+def _is_half_path(source: PythonSource, path: ast.Attribute, asked: Search) -> bool:
     """Return True for `self.model`, if the file casts it or assigns a half model to it."""
     if _is_cast_in_place(source, path):
         return True
     name = written(source, path)
     if not name.startswith("self."):
         return False
-    same = (each for each in source.names.of_type(ast.Assign) if name in map(source.segment, each.targets))
+    same = source.remember("assignments-to-self", lambda: _by_path(source)).get(name, ())
     return any(_is_half(source, each.value, asked) for each in same if _owner(source, each) is _owner(source, path))
 
 
-def _is_half_call(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST]) -> bool:
+def _by_path(source: PythonSource) -> dict[str, list[ast.Assign]]:
+    """Return the assignments to each attribute of `self`."""
+    found: dict[str, list[ast.Assign]] = {}
+    for each in source.names.of_type(ast.Assign):
+        for target in {source.segment(one) for one in each.targets if isinstance(one, ast.Attribute)}:
+            found.setdefault(target, []).append(each)
+    return found
+
+
+def _is_half_call(source: PythonSource, call: ast.Call, asked: Search) -> bool:
     tail = tail_of(call)
     if makes_float32(source, call) or (isinstance(call.func, ast.Attribute) and tail in WIDENS):
         return False
@@ -89,7 +122,7 @@ def _is_half_call(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST
     return tail not in LOADS and _is_half_result(source, call, asked)
 
 
-def _is_half_result(source: PythonSource, call: ast.Call, asked: frozenset[ast.AST]) -> bool:
+def _is_half_result(source: PythonSource, call: ast.Call, asked: Search) -> bool:
     """Return True if the callee is a half model, or a function of this file or of torch that keeps a half dtype."""
     if tail_of(call) in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
         return _has_half_policy(source)
@@ -102,7 +135,7 @@ def _is_half_result(source: PythonSource, call: ast.Call, asked: frozenset[ast.A
     return keeps and any(_is_half(source, each, asked) for each in (*call.args, *values_of(call)))
 
 
-def _is_dtype_of_half(source: PythonSource, value: ast.expr, asked: frozenset[ast.AST]) -> bool:
+def _is_dtype_of_half(source: PythonSource, value: ast.expr, asked: Search) -> bool:
     return isinstance(value, ast.Attribute) and value.attr == "dtype" and _is_half(source, value.value, asked)
 
 
@@ -121,7 +154,7 @@ def _names_half(source: PythonSource) -> bool:
 
 
 def _has_half_policy(source: PythonSource) -> bool:
-    """Return True if a mixed-precision policy of FSDP in this file has half parameters, or is of another file."""
+    """Return True if this file's mixed-precision policy of FSDP has half parameters or comes from another file."""
     made = [call for call in source.names.of_type(ast.Call) if tail_of(call) in POLICIES]
     given = [each.value for call in made for each in call.keywords if each.arg == "param_dtype"]
     return not made or any(_is_half_dtype(source, each) for each in given)
@@ -130,7 +163,7 @@ def _has_half_policy(source: PythonSource) -> bool:
 def _is_cast_in_place(source: PythonSource, path: ast.expr) -> bool:
     """Return True for a name that a statement casts: `model.half()`, `model.to(torch.float16)`.
 
-    `self` is half in a class of which the file casts an instance: `Net(config).half()`.
+    `self` is half in a class if the file casts an instance of it: `Net(config).half()`.
     """
     name = written(source, path)
     if name == "self":
@@ -152,7 +185,7 @@ def _owner(source: PythonSource, node: ast.AST, name: str = "self") -> ast.AST |
 
 
 def _casts(source: PythonSource) -> tuple[tuple[str, ast.AST | None], ...]:
-    """Return every name that a statement of its own casts to half precision, with its class or scope."""
+    """Return every name that is cast to half precision in place, with its class or scope."""
     return source.remember("casts-in-place", lambda: tuple(_find_casts(source)))
 
 
@@ -185,7 +218,7 @@ def _casts_to_half(source: PythonSource, call: ast.Call) -> bool:
 def _assigned(source: PythonSource, name: ast.Name) -> Iterator[ast.Assign]:
     """Yield the assignments to the name in its function, up to its line; those of the module for a global name."""
     function = source.names.function(name)
-    same = [each for each in source.names.of_type(ast.Assign) if _targets(each, name.id)]
+    same = source.remember("assignments-by-name", lambda: _by_name(source)).get(name.id, ())
     within = [each for each in same if source.names.function(each) is function and each.lineno <= name.lineno]
     if within or isinstance(function, ast.Module) or _is_argument(function, name.id):
         yield from within
@@ -193,9 +226,14 @@ def _assigned(source: PythonSource, name: ast.Name) -> Iterator[ast.Assign]:
         yield from (each for each in same if isinstance(source.names.function(each), ast.Module))
 
 
-def _targets(assignment: ast.Assign, name: str) -> bool:
-    parts = (part for target in assignment.targets for part in _parts(target))
-    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+def _by_name(source: PythonSource) -> dict[str, list[ast.Assign]]:
+    """Return the assignments to each name, directly or in a tuple."""
+    found: dict[str, list[ast.Assign]] = {}
+    for each in source.names.of_type(ast.Assign):
+        parts = [part for target in each.targets for part in _parts(target)]
+        for name in {part.id for part in parts if isinstance(part, ast.Name)}:
+            found.setdefault(name, []).append(each)
+    return found
 
 
 def _parts(target: ast.expr) -> Iterator[ast.expr]:
@@ -215,18 +253,25 @@ def _leaves_autocast(source: PythonSource, assignment: ast.Assign, use: ast.Name
 
 
 def _passed(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield what calls of this file pass as the argument; calls under autocast pass it on to code under autocast."""
+    """Yield the values that calls in this file pass as the argument, except calls under autocast."""
     function = source.names.function(name)
     if not isinstance(function, ast.FunctionDef) or not _is_argument(function, name.id):
         return
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    for call in source.names.of_type(ast.Call):
-        if tail_of(call) != function.name or is_under_autocast(source, call):
+    for call in source.remember("calls-by-tail", lambda: _by_tail(source)).get(function.name, ()):
+        if is_under_autocast(source, call):
             continue
         bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
         pairs = zip(names[1:] if bound else names, call.args, strict=False)
         yield from (value for given, value in pairs if given == name.id)
         yield from (each.value for each in call.keywords if each.arg == name.id)
+
+
+def _by_tail(source: PythonSource) -> dict[str, list[ast.Call]]:
+    found: dict[str, list[ast.Call]] = {}
+    for call in source.names.of_type(ast.Call):
+        found.setdefault(tail_of(call), []).append(call)
+    return found
 
 
 def _is_argument(function: ast.AST, name: str) -> bool:
@@ -236,8 +281,15 @@ def _is_argument(function: ast.AST, name: str) -> bool:
 
 
 def _function_named(source: PythonSource, call: ast.Call) -> ast.FunctionDef | None:
-    named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
+    named = source.remember("functions-by-name", lambda: _functions(source)).get(tail_of(call), ())
     return named[0] if len(named) == 1 else None
+
+
+def _functions(source: PythonSource) -> dict[str, list[ast.FunctionDef]]:
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for each in source.names.of_type(ast.FunctionDef):
+        found.setdefault(each.name, []).append(each)
+    return found
 
 
 def _returned(source: PythonSource, function: ast.FunctionDef) -> Iterator[ast.expr]:

@@ -1,4 +1,4 @@
-"""The name of an imported module in a file, and the edit that adds a missing import."""
+"""Find the name under which a file imports a module, or the edit that adds the import."""
 
 from __future__ import annotations
 

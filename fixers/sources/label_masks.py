@@ -1,4 +1,4 @@
-"""Labels and padding by name, losses by the type of their targets, and code that masks labels itself."""
+"""Recognise labels and padding by name, losses by the type of their targets, and code that masks labels itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLASS_TARGETS = re.compile(rb"cross_entropy|CrossEntropy|nll_loss|NLLLoss|IGNORE
 TOKENS = re.compile(
     rb"input_ids|input_features|input_values|inputs_embeds|attention_mask|decoder_|tokenizer|processor|pad_token|transformers|[cC]ollator"
 )
-"""Arguments that accompany the labels of a transformers model, whose loss ignores -100."""
+"""Arguments that are passed together with `labels` to a model of transformers, whose loss ignores -100."""
 
 
 def doubt(source: PythonSource, padded: ast.expr) -> str:

@@ -31,7 +31,7 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
     (reads_config, _parse_config),
     (reads_commands, _parse_commands),
 )
-"""(predicate of the path, parser that raises Unparsable)"""
+"""Pairs of a predicate of the path and a parser that raises Unparsable."""
 
 
 def parse_again(source: Source) -> None:

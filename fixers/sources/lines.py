@@ -11,7 +11,7 @@ from itertools import accumulate, repeat
 def holds(source: bytes, word: bytes) -> bool:
     """Return True if the file contains the word; several fixers search one file for the same words.
 
-    `no_cuda` and `no-cuda` are searched together, because most files contain neither.
+    `no_cuda` and `no-cuda` are searched with one pattern first, because most files contain neither.
     """
     folded = word.replace(b"-", b"_")
     return (b"_" not in folded or _holds_folded(source, folded)) and word in source

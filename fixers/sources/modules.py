@@ -1,4 +1,4 @@
-"""The Python files of a project by module name: what a name means that one file imports from another."""
+"""The Python files of a project by module name, to resolve names that one file imports from another."""
 
 from __future__ import annotations
 

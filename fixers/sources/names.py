@@ -1,4 +1,4 @@
-"""Qualified names of expressions: imports and aliases resolved through scopes, and names that are bound twice."""
+"""Qualified names of expressions: imports and aliases are resolved through scopes; names bound twice are unknown."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ class Cell:
 
 
 class Placement:
-    """Maps UTF-8 offsets of the module to the notebook. The line ends between cells have no position there."""
+    """Maps UTF-8 offsets of the module to the notebook.
+
+    The line ends between cells have no position in the notebook.
+    """
 
     def __init__(self, data: bytes, cells: tuple[Cell, ...]) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""The models whose parameters an optimizer receives."""
+"""Find the models whose parameters are passed to an optimizer."""
 
 from __future__ import annotations
 

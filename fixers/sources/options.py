@@ -14,35 +14,44 @@ from fixers.sources.python import PythonSource
 DTYPES = ("dtype", "torch_dtype")
 
 
-def entries_of(source: PythonSource, options: ast.expr) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
-    """Yield every key (or keyword) and value that this file puts into the dict: displays, `dict(...)`, assignments."""
+def entries_of(
+    source: PythonSource, options: ast.expr, within: frozenset[str] = frozenset()
+) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
+    """Yield every key (or keyword) and value that this file puts into the dict: displays, `dict(...)`, assignments.
+
+    `within` are the dicts that are being read: `options = {"a": 1, **options}` contains itself.
+    """
     if isinstance(options, ast.Dict):
         for key, value in zip(options.keys, options.values, strict=True):
             if key is not None:
                 yield key, value
             else:
-                yield from entries_of(source, value)
+                yield from entries_of(source, value, within)
     elif isinstance(options, ast.Call) and tail_of(options) == "dict":
         yield from ((keyword, keyword.value) for keyword in options.keywords if keyword.arg is not None)
     elif isinstance(options, (ast.Name, ast.Attribute)):
-        yield from _assigned(source, source.segment(options))
+        name = source.segment(options)
+        if name not in within:
+            yield from _assigned(source, name, within | {name})
 
 
-def _assigned(source: PythonSource, name: str) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
+def _assigned(
+    source: PythonSource, name: str, within: frozenset[str]
+) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
     """Yield what assignments to the name, to its keys and in `name.update(...)` put into it."""
     for assignment in source.names.of_type(ast.Assign):
         for target in assignment.targets:
             if isinstance(target, ast.Subscript) and source.segment(target.value) == name:
                 yield target.slice, assignment.value
             elif isinstance(assignment.value, (ast.Dict, ast.Call)) and _is_named(source, target, name):
-                yield from entries_of(source, assignment.value)
+                yield from entries_of(source, assignment.value, within)
     for call in source.names.of_type(ast.Call):
         match call.func:
             case ast.Attribute(attr="update", value=owner) if source.segment(owner) == name:
                 yield from ((keyword, keyword.value) for keyword in call.keywords if keyword.arg is not None)
                 for argument in call.args:
                     if isinstance(argument, (ast.Dict, ast.Call)):
-                        yield from entries_of(source, argument)
+                        yield from entries_of(source, argument, within)
 
 
 def _is_named(source: PythonSource, target: ast.expr, name: str) -> bool:

@@ -95,7 +95,7 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """Return the edit that inserts a keyword argument before another, on its own line if the other has its own."""
+        """Return the edit that inserts a keyword argument before another one, on its own line if that one is."""
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
         gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "

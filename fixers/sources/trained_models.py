@@ -1,4 +1,4 @@
-"""The models that a file trains: arguments of trainers, optimizers, wrappers and `prepare`, and their origins."""
+"""Find the models that a file trains: arguments of trainers, optimizers, wrappers and `prepare`, and their origins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import WRAPS, consumers_of
+from fixers.sources.training_setup import consumers_of, is_wrap
 
 FROZEN = ("eval", "requires_grad_")
 
@@ -40,7 +40,7 @@ def _trained_models(source: PythonSource) -> frozenset[str] | None:
     owners = {consumer.owner for consumer in consumers_of(source)}
     if not owners or "" in owners:
         return None
-    wraps = (call for call in source.names.of_type(ast.Call) if tail_of(call) in WRAPS)
+    wraps = (call for call in source.names.of_type(ast.Call) if is_wrap(source, call))
     names = owners | {written(source, argument) for call in wraps for argument in call.args}
     links = tuple(_links(source))
     while True:

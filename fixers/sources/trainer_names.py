@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -52,4 +53,13 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
 TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 16))}
 TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "transformers", (4, 46))}
 TRAIN: dict[str, Renamed | Removed] = {"model_path": Renamed("resume_from_checkpoint", *V5)}
-DTYPE = Renamed("dtype", "transformers", (4, 56))
+OLD_TRL = frozenset(
+    {"dataset_text_field", "max_seq_length", "max_length", "max_prompt_length", "packing", "eval_packing"}
+    | {"dataset_num_proc", "dataset_batch_size", "dataset_kwargs", "num_of_sequences", "chars_per_token"}
+    | {"model_init_kwargs", "neftune_noise_alpha", "beta", "loss_type"}
+)
+"""Arguments of TRL's trainers that moved to their configs before `tokenizer` was removed."""
+TRL_CALLED_SO = ("trl", (0, 12))
+"""The first version whose trainers take `processing_class`."""
+GONE_IN_V5 = re.compile(r"(?:transformers\.)?(?:deepspeed|AdamW|AutoModelFor(?:Vision2Seq|LMHead)|TF[A-Z]\w+|Flax\w+)")
+"""Modules and classes that transformers 4 has and 5 lacks: a file that imports one was written for 4."""

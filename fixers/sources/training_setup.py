@@ -49,7 +49,19 @@ def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
     """Return True if the call shards, replicates or prepares the model, so its dtypes must be final before."""
-    return tail_of(call) in WRAPS and any(written(source, argument) == owner for argument in call.args)
+    return is_wrap(source, call) and any(written(source, argument) == owner for argument in call.args)
+
+
+def is_wrap(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for a call that shards, replicates or prepares a model, as `fabric.setup` does."""
+    return tail_of(call) in WRAPS or is_fabric_setup(source, call)
+
+
+def is_fabric_setup(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for `fabric.setup` and `fabric.setup_module` of Lightning."""
+    if not isinstance(call.func, ast.Attribute) or tail_of(call) not in ("setup", "setup_module"):
+        return False
+    return written(source, call.func.value).rpartition(".")[2] == "fabric"
 
 
 def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
@@ -105,7 +117,7 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
 
 
 def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterable[str]:
-    """Return the models that this call creates an optimizer for; empty if it optimizes float32 copies."""
+    """Return the models for which this call creates an optimizer; empty if it optimizes float32 copies."""
     if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
         return () if are_float32(source, call) else _owners(source, call)
     if _takes_parameters(source, call, tail) and not are_float32(source, call):

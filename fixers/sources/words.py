@@ -1,4 +1,4 @@
-"""Commands as words with byte positions, for every file format."""
+"""Commands as words with byte positions; the same types serve every file format."""
 
 from __future__ import annotations
 

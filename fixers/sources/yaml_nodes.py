@@ -158,7 +158,7 @@ class _Builder:
         return tag
 
     def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
-        """Return the position of the value itself, without an anchor or tag before it."""
+        """Return the position of the value, after an anchor or tag."""
         start = event.start_mark.index
         while self._text[start : start + 1] in ("&", "!") and start < event.end_mark.index:
             start = min(_PROPERTY.match(self._text, start).end(), event.end_mark.index)  # type: ignore[union-attr]

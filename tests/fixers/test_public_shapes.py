@@ -90,7 +90,7 @@ def fixed(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     return {path: (folder / path).read_text() for path in files}
 
 
-def test_a_lightning_module_in_bf16_mixed_is_settled_in_one_pass(tmp_path: Path) -> None:
+def test_a_lightning_module_in_bf16_mixed_is_fixed_in_one_pass(tmp_path: Path) -> None:
     text = fixed(tmp_path, {"train.py": LIGHTNING})["train.py"]
     assert 'precision="16-mixed"' in text and "cross_entropy(self.net(x), y)" in text
 
@@ -144,7 +144,7 @@ def test_options_of_a_launch_script_follow_the_trainer_that_parses_them(
         ("python t.py --warmup_steps 5 --warmup_ratio 0\n", "python t.py --warmup_steps 5 --warmup_ratio 0\n"),
     ],
 )
-def test_an_option_is_renamed_or_taken_out_in_every_way_of_writing_it(tmp_path: Path, before: str, after: str) -> None:
+def test_an_option_is_renamed_or_removed_in_all_its_spellings(tmp_path: Path, before: str, after: str) -> None:
     assert fixed(tmp_path, {"t.py": ARGUMENTS, "go.sh": before, **V5})["go.sh"] == after
 
 

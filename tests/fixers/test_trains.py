@@ -1,4 +1,4 @@
-"""An adapter really trained: changing bfloat16 in the text causes the scaler error, the fixers' plan trains."""
+"""A real training of an adapter: replacing the word bfloat16 causes the scaler error; after the fixers it trains."""
 
 from __future__ import annotations
 

@@ -7,10 +7,13 @@ import ast
 from fixers.code.bf16_forms.flags import COUNTERPARTS, key_renamer, set_value
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
+from fixers.settings.precision_words import LIKE_BF16, fp16_name
 from fixers.settings.refusals import refusal_of
 from fixers.sources.chosen_words import constant_of
-from fixers.sources.gates import is_gated
+from fixers.sources.gates import NAMES_BF16, is_gated
+from fixers.sources.python import PythonSource
 from fixers.sources.readers.consumers import Consumers
+from fixers.sources.training_setup import block_of
 from remote.protocol.findings import Severity
 
 
@@ -18,6 +21,8 @@ def find_assignments(draft: Draft, consumers: Consumers) -> None:
     """Turn bfloat16 off and float16 on wherever a flag is assigned."""
     for assignment in draft.source.names.of_type(ast.Assign):
         _judge_assignment(draft, consumers, assignment)
+    for declared in draft.source.names.of_type(ast.AnnAssign):
+        _swap_pair(draft, declared)
 
 
 def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> None:
@@ -40,6 +45,31 @@ def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> N
         draft.warn(node, message, severity=Severity.INFO)
 
 
+def _swap_pair(draft: Draft, node: ast.AnnAssign) -> None:
+    """Swap `self.use_bf16: bool = True` and `self.use_fp16: bool = False`, which are declared side by side."""
+    target = node.target
+    if not isinstance(target, ast.Attribute) or target.attr in COUNTERPARTS or constant_of(node.value) is not True:
+        return
+    twin = fp16_name(target.attr)
+    if twin == target.attr or not LIKE_BF16.fullmatch(target.attr):
+        return
+    for other in block_of(draft.source, node):
+        match other:
+            case ast.AnnAssign(target=ast.Attribute(attr=name, value=owner), value=ast.Constant(value=False) as off):
+                if name == twin and draft.source.segment(owner) == draft.source.segment(target.value):
+                    assert node.value is not None
+                    set_value(draft, off, "True")
+                    set_value(draft, node.value, "False")
+
+
+def _follows_switch(source: PythonSource, node: ast.Assign) -> bool:
+    """Return True for `if args.memory_efficient_bf16: args.bf16 = True`, which follows another switch for bfloat16."""
+    above = source.names.parent(node)
+    return (
+        isinstance(above, ast.If) and node in above.body and NAMES_BF16.search(source.segment(above.test)) is not None
+    )
+
+
 def _rename_key(draft: Draft, consumers: Consumers, key: ast.Constant) -> None:
     """Rename the key of `config["bf16"] = True`; warn if the project's settings class declares no float16 key."""
     name, counterpart = str(key.value), COUNTERPARTS[str(key.value)]
@@ -50,7 +80,7 @@ def _rename_key(draft: Draft, consumers: Consumers, key: ast.Constant) -> None:
 
 
 def _flip_attribute(draft: Draft, node: ast.Assign, target: ast.Attribute) -> None:
-    if is_gated(draft.source, node.value):
+    if is_gated(draft.source, node.value) or _follows_switch(draft.source, node):
         return
     counterpart = COUNTERPARTS[target.attr]
     owner = draft.source.segment(target.value)

@@ -6,19 +6,24 @@ import ast
 import re
 
 from fixers.frame.own_keys import keys_of
-from fixers.sources.expressions import written
+from fixers.frame.own_traits import ON_BY_DEFAULT, READS_FP16
+from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.python import PythonSource
 
 NAMES_IT = re.compile(r"bf16|bfloat", re.IGNORECASE)
 OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
+HALVES = ("torch.float16", "torch.half")
 NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 
 
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
 
-    With a flag, float16 must be reachable otherwise: in the other branch, or in the statement before for the same name.
+    With a flag, float16 must be selected otherwise: in the other branch, or by the previous assignment to the same
+    name.
     """
+    if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
+        return True
     if child is not choice.body or not _names_it(source, choice.test):
         return False
     if NAMES_HALF.search(source.segment(choice.orelse)):
@@ -37,6 +42,9 @@ def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) 
 
 def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> bool:
     """Return True for the body of `elif args.bf16:` if another branch, or the `if` beside it, selects float16."""
+    other = branch.orelse[0] if len(branch.orelse) == 1 else None
+    if child in branch.body and other is not None and _is_flag(source, branch.test) and _makes_half(source, other):
+        return True
     if child not in branch.body or not _names_it(source, branch.test):
         return False
     if _compares_dtype(source, branch.test):
@@ -52,11 +60,41 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
     return any(isinstance(each, ast.If) and NAMES_HALF.search(source.segment(each.test)) for each in beside)
 
 
+def _is_flag(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for `args.bf16`: a plain switch for bfloat16 that is not on by default."""
+    if not isinstance(test, (ast.Name, ast.Attribute)):
+        return False
+    if ON_BY_DEFAULT.search(source.text) or READS_FP16.search(source.text):
+        return False
+    named = test.id if isinstance(test, ast.Name) else test.attr
+    return NAMES_IT.search(named) is not None and named not in _switched_on(source)
+
+
+def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
+    """Return True for `x = x.half()` and `x = x.to(torch.float16)`, and for the dtype itself."""
+    if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)) or statement.value is None:
+        return False
+    value = statement.value
+    if isinstance(value, ast.Call) and tail_of(value) in ("half", "to"):
+        given = [*value.args, *values_of(value)]
+        return tail_of(value) == "half" or any(source.names.meaning(each) in HALVES for each in given)
+    return source.names.meaning(value) in HALVES
+
+
 def selects_other_device(test: ast.expr) -> bool:
     """Return True for `device == "cpu"`, `device.type in ("cpu", "mps")`, and such a comparison joined by `and`."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
-    if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.In))):
+    return _compares_with_device(test, (ast.Eq, ast.In))
+
+
+def excludes_other_device(test: ast.expr) -> bool:
+    """Return True for `device.type != "cpu"` and `device not in ("cpu", "mps")`."""
+    return _compares_with_device(test, (ast.NotEq, ast.NotIn))
+
+
+def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]) -> bool:
+    if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], operators)):
         return False
     compared = test.comparators[0]
     words = compared.elts if isinstance(compared, (ast.Tuple, ast.List, ast.Set)) else [compared]
@@ -66,13 +104,15 @@ def selects_other_device(test: ast.expr) -> bool:
 def _names_it(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test is true for bfloat16, and tests neither a config key nor a flag that is on by default.
 
-    A key that this file reads keeps its name in the project's configs, so the branch itself must change.
+    A key that this file reads is not renamed in the project's configs, so its branch must be changed instead.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_IT.search(text) or any(key in text for key in _keys(source)):
         return False
     operators = (operator for each in ast.walk(test) if isinstance(each, ast.Compare) for operator in each.ops)
     if any(isinstance(operator, (ast.NotEq, ast.NotIn, ast.IsNot)) for operator in operators):
+        return False
+    if isinstance(test, ast.Attribute) and ON_BY_DEFAULT.search(source.text):
         return False
     return not (isinstance(test, ast.Name) and test.id in _switched_on(source))
 

@@ -1,25 +1,33 @@
-"""What to do with a use of bfloat16, depending on its context: act, warn, or never change."""
+"""Decide from its context whether a use of bfloat16 is changed, reported or left alone."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from fixers.code.bf16_forms.branches import OTHER_DEVICES, is_selected_branch, is_selected_choice, selects_other_device
+from fixers.code.bf16_forms.branches import (
+    OTHER_DEVICES,
+    excludes_other_device,
+    is_selected_branch,
+    is_selected_choice,
+    selects_other_device,
+)
 from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
 from fixers.code.flash_fallbacks import stays_half
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.displays import DECLARES
+from fixers.sources.readers.displays import DECLARES, is_table_of_dtypes
 
 HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
+PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 SAFETENSORS = ("F32", "F16", "F64")
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
@@ -43,6 +51,10 @@ class Judged:
 ACT = Judged(Verdict.ACT)
 NEVER = Judged(Verdict.NEVER)
 PURE = "only reached with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
+OF_TRAINER = "only reached with --bf16, which commands on this card replace by --fp16"
+LOADS_FLOAT32 = Judged(
+    Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: ask for fp16 here"
+)
 FALLS_BACK_TO_FP32 = Judged(
     Verdict.WARN, "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"
 )
@@ -79,9 +91,15 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
         return None
     if child is parent.body and (_is_row_of_choices(source, parent) or selects_other_device(parent.test)):
         return NEVER
-    if is_selected_choice(source, parent, child):
+    if is_selected_choice(source, parent, child) or (child is parent.orelse and excludes_other_device(parent.test)):
         return NEVER
-    other = parent.orelse if child is parent.body else parent.body
+    if child is parent.body and _is_flag_of_trainer(source, parent.test):
+        return LOADS_FLOAT32 if isinstance(parent.orelse, ast.Constant) else Judged(Verdict.NEVER, OF_TRAINER)
+    return _judge_other(source, parent, parent.orelse if child is parent.body else parent.body)
+
+
+def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Judged | None:
+    """Judge a choice between bfloat16 and another value by that value."""
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
     is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)
@@ -90,9 +108,11 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
     if child not in parent.body:
-        return None
+        return NEVER if child in parent.orelse and excludes_other_device(parent.test) else None
     if "pure_bf16" in source.segment(parent.test):
         return Judged(Verdict.NEVER, PURE)
+    if _is_flag_of_trainer(source, parent.test):
+        return Judged(Verdict.NEVER, OF_TRAINER)
     if selects_other_device(parent.test) or names_bf16(source, parent.test):
         return NEVER
     return NEVER if is_selected_branch(source, parent, child) else None
@@ -103,7 +123,7 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
 
 
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
-    """Never change the index of a table of dtypes, or a table that is used at once; `(load(dtype))[0]` selects."""
+    """Judge a subscript; the index of a table of dtypes, and a table that is indexed where it is written, stay."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
@@ -120,11 +140,26 @@ def _judge_function(
 ) -> Judged | None:
     if child is parent.returns or _is_decorator(source, parent, child) or _is_registered(parent):
         return NEVER
+    if NAMES_BF16.search(parent.name) and _has_float16_twin(source, parent.name):
+        return NEVER
     return None
 
 
+def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for `training_args.bf16`, alone or with `and`, in a file that parses Trainer arguments."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    named = any(isinstance(each, ast.Attribute) and each.attr == "bf16" for each in parts)
+    return named and PARSES_ARGUMENTS.search(source.text) is not None
+
+
+def _has_float16_twin(source: PythonSource, name: str) -> bool:
+    """Return True if the file defines `apply_half` or `apply_fp16` beside `apply_bfloat16`."""
+    twins = {NAMES_BF16.sub(word, name) for word in HALF_WORDS}
+    return any(each.name in twins for each in source.names.of_type(ast.FunctionDef))
+
+
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
-    """Return True for one branch of a chain such as `bf16 if name == "bf16" else fp16 if name == "fp16" else fp32`."""
+    """Return True for one result in a chain such as `bf16 if name == "bf16" else fp16 if name == "fp16" else fp32`."""
     words = [each.value for each in ast.walk(choice.orelse) if isinstance(each, ast.Constant)]
     knows_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
     return knows_half and names_bf16(source, choice.test)
@@ -225,7 +260,8 @@ def _is_autocast_elsewhere(source: PythonSource, call: ast.Call) -> bool:
 def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
     """Return True for `choices=`, calls with several dtypes, and calls that inspect or print a value."""
     if isinstance(child, ast.keyword):
-        return child.arg in ("choices", "help", "metavar", "description")
+        named = NAMES_BF16.fullmatch(child.arg or "") is not None and is_table_of_dtypes(source, call)
+        return named or child.arg in ("choices", "help", "metavar", "description")
     if any(source.names.meaning(each) in OTHER_DTYPES for each in call.args if each is not child):
         return True
     function = call.func

@@ -15,7 +15,9 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE, NAMES_BF16, is_gated, tests_card
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
+from fixers.sources.readers.comparisons import test_of
 from fixers.sources.readers.consumers import Consumers
+from fixers.sources.readers.displays import is_table_of_dtypes
 from fixers.sources.readers.reader import Fields
 
 COUNTERPARTS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
@@ -46,7 +48,8 @@ def find_flags(draft: Draft, consumers: Consumers) -> None:
     """Turn bfloat16 off and float16 on wherever flags are set."""
     names = draft.source.names
     for call in names.of_type(ast.Call):
-        _judge_call(draft, consumers, call)
+        if not is_table_of_dtypes(draft.source, call):
+            _judge_call(draft, consumers, call)
         _judge_tf32_option(draft, call)
     for display in names.of_type(ast.Dict):
         _judge_dict(draft, display)
@@ -75,7 +78,7 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
 
 
 def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
-    """Add an `fp16=` to a lone `bf16=<test of the card>`, which would leave this card without mixed precision."""
+    """Add `fp16=` beside a lone `bf16=<test of the card>`: alone, that leaves this card without mixed precision."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
     if given is None or "fp16" in flags or torch is None or not tests_card(draft.source, given.value):
@@ -125,7 +128,7 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
-    """Return the parameters of the file's function of this name, or the fields of its class without bases."""
+    """Return the parameters of this file's function of that name, or the fields of its class without bases."""
     for function in source.names.of_type(ast.FunctionDef):
         if function.name == name:
             return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
@@ -221,6 +224,10 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
         set_value(draft, block, DEEPSPEED_FP16.format(enabled=draft.source.segment(enabled)))
         return
     on = _item(other.value, "enabled") if isinstance(other.value, ast.Dict) else None
+    if isinstance(on, ast.UnaryOp) and draft.source.segment(on.operand) == draft.source.segment(enabled):
+        return
+    if _both_follow_an_option(draft.source, enabled, on):
+        return
     if on is None:
         draft.warn(block, "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one")
         return
@@ -228,6 +235,13 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
         set_value(draft, on, draft.source.segment(enabled))
     if constant_of(enabled) != "auto" or constant_of(on) != "auto":
         set_value(draft, enabled, "False")
+
+
+def _both_follow_an_option(source: PythonSource, enabled: ast.expr, on: ast.expr | None) -> bool:
+    """Return True for `"enabled": dtype == "bf16"` beside `"enabled": dtype == "fp16"`: the option's value decides."""
+    tests = [test_of(source, each) for each in (enabled, on) if each is not None]
+    subjects = {source.segment(each.subject) for each in tests if each is not None}
+    return len(tests) == 2 and None not in tests and len(subjects) == 1
 
 
 def _item(node: ast.Dict, name: str) -> ast.expr | None:

@@ -1,8 +1,9 @@
-"""What else must change where 16-mixed replaces Lightning's `bf16-true`."""
+"""The checks that are needed where 16-mixed replaces Lightning's `bf16-true`."""
 
 from __future__ import annotations
 
 import ast
+import re
 
 from fixers.code.draft import Draft
 from fixers.sources.expressions import tail_of, written
@@ -12,7 +13,11 @@ TRUE_WORD = "bf16-true"
 PLUGINS = ("HalfPrecision", "HalfPrecisionPlugin", "FSDPPrecision", "FSDPPrecisionPlugin", "DeepSpeedPrecision")
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 SCALES = ("scale", "unscale_", "unscale_gradients")
+FLOAT32_WEIGHTS = "16-mixed creates these weights in float32, which needs twice the memory of bf16-true"
 LEFT = "bf16-true stays: "
+FROZEN = LEFT + "under 16-mixed, {place} holds the frozen weights in float32, which needs twice the memory"
+FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model|mark_only_lora")
+LOAD_IN_HALF = 'hold the frozen weights in float16, and pass precision="16-mixed"'
 
 
 def refuse_plugin(draft: Draft, node: ast.Constant) -> None:
@@ -22,6 +27,30 @@ def refuse_plugin(draft: Draft, node: ast.Constant) -> None:
     if isinstance(call, ast.Call) and tail_of(call) in PLUGINS:
         message = f"{LEFT}{tail_of(call)} casts all weights, and float16 weights cannot be trained with a loss scale"
         draft.refuse(node, message, hint='remove the plugin, and pass precision="16-mixed"')
+
+
+def warn_of_memory(draft: Draft) -> None:
+    """Report where Fabric creates a model in the dtype of its precision, which is float32 in 16-mixed."""
+    for call in draft.source.names.of_type(ast.Call):
+        if tail_of(call) == "init_module" and not call.args:
+            draft.warn(call, FLOAT32_WEIGHTS, hint="check that the frozen weights fit into the card's memory")
+            return
+
+
+def keeps_frozen_weights(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
+    """Report frozen weights that only bf16-true holds in two bytes, and return True if there are any.
+
+    If the project loads them, this is an error: its other files use float16 now, which bfloat16 weights do not accept.
+    """
+    if frozen_loads:
+        draft.refuse(node, FROZEN.format(place=frozen_loads[0]), hint=LOAD_IN_HALF)
+        return True
+    made = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) == "init_module" and not call.args]
+    if not made or not FREEZES.search(draft.source.text):
+        return False
+    place = f"init_module in line {made[0].lineno}"
+    draft.warn(node, FROZEN.format(place=place), hint=LOAD_IN_HALF)
+    return True
 
 
 def unscaled_step(source: PythonSource) -> tuple[str, str] | None:

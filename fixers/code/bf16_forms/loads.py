@@ -1,4 +1,4 @@
-"""Precision that is chosen implicitly: `dtype="auto"` or no dtype for bfloat16 checkpoints, and TRL's default."""
+"""Loads and settings that select bfloat16 implicitly: `dtype="auto"`, a load without a dtype, and TRL's default."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.options import auto_dtypes
+from fixers.sources.python import PythonSource
 
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")
@@ -106,12 +107,21 @@ def _is_model(draft: Draft, owner: ast.expr) -> bool:
 
 def _judge_trl(draft: Draft, call: ast.Call) -> None:
     given = {keyword.arg for keyword in call.keywords}
-    if given & {"bf16", "fp16"}:
+    if given & {"bf16", "fp16"} or _is_fallback(draft.source, call):
         return
     if None in given:
         draft.warn(call, WHY_TRL, hint="fp16=True")
         return
     _append_keyword(draft, call, "fp16=True", WHY_TRL)
+
+
+def _is_fallback(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for `if args is None: args = GRPOConfig(...)`, the default arguments of a trainer."""
+    statement = source.names.statement(call)
+    above = source.names.parent(statement)
+    if not isinstance(statement, ast.Assign) or not isinstance(above, ast.If):
+        return False
+    return source.segment(above.test) == f"{source.segment(statement.targets[0])} is None"
 
 
 def _append_keyword(draft: Draft, call: ast.Call, written: str, why: str) -> None:

@@ -1,13 +1,16 @@
-"""Reasons to keep bfloat16 in the code around it: it is saved, stays on the CPU, or must not be float16."""
+"""Find reasons in the code to keep bfloat16: the value is saved, stays on the CPU, or must not be float16."""
 
 from __future__ import annotations
 
 import ast
+import math
 import re
+from collections.abc import Iterator
 
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
+from fixers.sources.readers.branches import asserted_conditions
 from fixers.sources.training_setup import block_of
 
 SAVED = "weights that are saved"
@@ -15,9 +18,15 @@ ON_CPU = "models on the CPU"
 TABLE = "caches of generation, and rotary tables whose results get the dtype of the model"
 STATE = "state of an optimizer, whose users choose its dtype; it runs on every card"
 CAPABLE_ONLY = "kernels of cards with FP8, FP4 or packed int4"
+ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 elsewhere does not reach it"
+ASSERTED = "a value that the file asserts to be bfloat16"
+BEYOND_FLOAT16 = "values beyond 65504, which float16 cannot hold"
 STATED_REASON = "the code says why this is not float16; use float32 if the range is needed"
 
+FLOAT16_MAX = 65504.0
+FILLS = frozenset({"full", "full_like", "new_full"})
 SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
+WRITES = re.compile(r"_*(?:write|save|dump)\w*json\w*$|dump$")
 SAVING = re.compile(r"_*(?:save|merge|convert|unwrap_and_save)_\w+")
 RANGE = re.compile(
     r"overflow|underflow|\bnan'?s?\b|\binf(?:s|inity)?\b|dynamic range|exponent range|numerical(?:ly)? (?:in)?stab"
@@ -30,8 +39,10 @@ RANGE = re.compile(
 NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat16", re.IGNORECASE)
 CACHE = re.compile(r"\w*(?:KV|[Kk]v_?)[Cc]ache\w*|(?:setup|init|make|create|allocate|build)_\w*caches?|StaticCache")
 ROTARY = re.compile(r"\w*(?:freqs_cis|rotary|rope_cache|rope_table|Rotary|Rope)\w*")
-LOW_BIT = re.compile(r"float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
+LOW_BIT = re.compile(r"_scaled_mm\b|float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
 QUANTISES = re.compile(r"(?:^|/)quanti[sz]e\.py$")
+BF16_ONLY = re.compile(rb"\b_weight_int4pack_mm\b")
+"""Operators whose CUDA kernels accept only bfloat16, on cards that have it."""
 INTEGERS = re.compile(rb"[iI]nt[48](?:pack|[A-Z_])")
 LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
 
@@ -39,6 +50,8 @@ LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[
 def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
     """Return the reason to keep this use of bfloat16; empty if the code gives none."""
     statement = source.names.statement(node)
+    if _is_beyond_float16(source, node):
+        return BEYOND_FLOAT16
     if _is_on_cpu(source, node):
         return ON_CPU
     if _is_saved(source, node, statement):
@@ -47,11 +60,69 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
         return TABLE
     if _is_default_of_optimizer(source, node):
         return STATE
+    if _is_asserted(source, node, statement):
+        return ASSERTED
+    if _is_in_asserted_branch(source, node):
+        return ASSERTED_BRANCH
     return CAPABLE_ONLY if _is_low_bit(source, node) else ""
 
 
+def _is_beyond_float16(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for `mask.masked_fill(mask, -1e9).to(torch.bfloat16)` and `torch.full(shape, -1e9, dtype=...)`."""
+    above = source.names.parent(node)
+    call = source.names.parent(above) if isinstance(above, ast.keyword) else above
+    match call:
+        case ast.Call(func=ast.Attribute(attr="to" | "type", value=held)):
+            return _holds_wide(held)
+        case ast.Call(args=[_, filled, *_]) if tail_of(call) in FILLS:
+            return _holds_wide(filled)
+    return isinstance(above, ast.Call) and above.func is node and _holds_wide(node)
+
+
+def _holds_wide(expression: ast.expr) -> bool:
+    held = (each.value for each in ast.walk(expression) if isinstance(each, ast.Constant))
+    return any(isinstance(value, float) and FLOAT16_MAX < value < math.inf for value in held)
+
+
+def _is_asserted(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
+    """Return True if the value is cast, assigned or registered under a name that an assertion requires in bfloat16."""
+    names = source.remember("asserted-bf16", lambda: frozenset(_asserted(source)))
+    if not names:
+        return False
+    for above in source.names.ancestors(node):
+        if isinstance(above, ast.Call) and isinstance(above.func, ast.Attribute) and above.func.attr == "to":
+            return written(source, above.func.value) in names
+        if isinstance(above, ast.stmt):
+            break
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(written(source, target) in names for target in targets)
+
+
+def _is_in_asserted_branch(source: PythonSource, node: ast.expr) -> bool:
+    """Return True below an `if` under whose condition this file asserts that an option is bfloat16."""
+    conditions = asserted_conditions(source)
+    if not conditions:
+        return False
+    child: ast.AST = node
+    for above in source.names.ancestors(node):
+        if isinstance(above, ast.If) and child in above.body and source.segment(above.test) in conditions:
+            return True
+        child = above
+    return False
+
+
+def _asserted(source: PythonSource) -> Iterator[str]:
+    """Yield the values of `assert value.dtype == torch.bfloat16`."""
+    for each in source.names.of_type(ast.Assert):
+        for test in each.test.values if isinstance(each.test, ast.BoolOp) else [each.test]:
+            match test:
+                case ast.Compare(left=ast.Attribute(value=held, attr="dtype"), ops=[ast.Eq() | ast.Is()]):
+                    if source.names.meaning(test.comparators[0]) == "torch.bfloat16":
+                        yield written(source, held)
+
+
 def _is_of_table(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the dtype of a key-value cache, and of rotary tables whose results get the type of their input.
+    """Return True for the dtype of a key-value cache, and of rotary tables whose results are cast to the input's dtype.
 
     It is the default of an argument, or the dtype of the table that a function returns.
     """
@@ -133,7 +204,7 @@ def _is_on_cpu(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
-    """Return True if the value is an argument of a save, or the cast model is saved by one of the next statements."""
+    """Return True if the value is passed to a call that saves, or one of the next statements saves the cast model."""
     for above in source.names.ancestors(node):
         if isinstance(above, ast.Call) and _saves(source, above):
             return True
@@ -141,6 +212,8 @@ def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool
             if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and SAVING.match(above.name):
                 return True
             break
+    if _describes_a_saved_file(source, statement):
+        return True
     owner = _cast_model(source, node, statement)
     if not owner:
         return False
@@ -148,6 +221,18 @@ def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool
     later = block[block.index(statement) + 1 :][:4]
     calls = (each for one in later for each in ast.walk(one) if isinstance(each, ast.Call))
     return any(_saves(source, call) and owner in _touched(source, call) for call in calls)
+
+
+def _describes_a_saved_file(source: PythonSource, statement: ast.stmt) -> bool:
+    """Return True for `config["dtype"] = ...` in a function that writes `config` as JSON beside saved weights."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key))]):
+            if key not in ("dtype", "torch_dtype"):
+                return False
+            function = source.names.function(statement)
+            calls = (each for each in ast.walk(function) if isinstance(each, ast.Call))
+            return any(WRITES.match(tail_of(each)) and name in map(source.segment, each.args) for each in calls)
+    return False
 
 
 def _saves(source: PythonSource, call: ast.Call) -> bool:
@@ -178,7 +263,9 @@ def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> st
 
 
 def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
-    """Return True inside a function, or a file by its name, for number formats that only capable cards have."""
+    """Return True if the name of the function or file shows that it is for number formats of newer cards."""
+    if BF16_ONLY.search(source.text):
+        return True
     if QUANTISES.search(source.path) and INTEGERS.search(source.text):
         return True
     if LOW_BIT_PATH.search(f"/{source.path}"):

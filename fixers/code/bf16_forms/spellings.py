@@ -1,4 +1,4 @@
-"""The float16 spelling of a word that the project's readers of the option accept."""
+"""The float16 spelling of a word that is accepted wherever the project reads the option."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def spelled(
 
 
 def is_of_library(source: PythonSource, callee: ast.expr | None) -> bool:
-    """Return True for a function that is imported from a library, which no reader of the project restricts."""
+    """Return True for a function that is imported from a library; the project's code does not restrict its values."""
     meaning = source.names.meaning(callee) if callee is not None else None
     return meaning is not None and meaning.partition(".")[0] in LIBRARIES

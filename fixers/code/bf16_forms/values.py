@@ -119,7 +119,7 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
 
 
 def _widen_uses(draft: Draft, node: ast.expr) -> bool:
-    """Return True if the dtype is assigned to a variable all of whose uses need the range of float32.
+    """Return True if the dtype is assigned to a variable, and every use of this variable needs the range of float32.
 
     If only some of its uses do, those are replaced by float32.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 from fixers.code.bf16_forms.lightning import TRUE_WORD
 from fixers.code.bf16_forms.new_branches import Insertion, new_branch, new_case, new_choice
@@ -12,9 +13,10 @@ from fixers.settings.precision_words import COUNTERPARTS, IS_BF16, fp16_name, op
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
+from fixers.sources.readers.branches import asserted_conditions, condition_of
 from fixers.sources.readers.consumers import BF16Value, Consumers
 from fixers.sources.readers.displays import DECLARES
-from fixers.sources.readers.find import find_readers
+from fixers.sources.readers.find import find_readers, holds_readers
 from fixers.sources.readers.reader import ANY, Reader
 from fixers.sources.readers.subjects import NAMES_PRECISION
 
@@ -23,23 +25,37 @@ WHY_FLAG = "commands use --fp16 on this card"
 WHY_WORD = "configs and commands use float16 on this card"
 
 
-def find_vocabulary(draft: Draft, consumers: Consumers) -> None:
-    """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16."""
-    if not _has_quoted_word(draft.source.text):
+def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[str] = ()) -> None:
+    """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16.
+
+    `off_is_half` are switches that select float16 when they are off; their options get no second name.
+    """
+    if not holds_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
         return
     options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)
+    known |= {fp16_name(f"--{name}") for name in off_is_half}
     for call in options:
         _add_option_name(draft, call, known)
+    _warn_of_asserts(draft)
     extended: set[tuple[int, str]] = set()
     for found in find_readers(draft.source):
         for word in _missing(found.reader, consumers):
             if found.spot is None or is_gated(draft.source, found.spot):
                 break
-            counterpart = COUNTERPARTS[word] if isinstance(found.spot, (ast.Constant, ast.Dict)) else ""
+            counterpart = COUNTERPARTS[word] if isinstance(found.spot, (ast.Constant, ast.Dict, ast.Call)) else ""
             if (id(found.spot), counterpart) not in extended:
                 extended.add((id(found.spot), counterpart))
                 _add_spelling(draft, found.spot, word)
+
+
+def _warn_of_asserts(draft: Draft) -> None:
+    """Report asserts for bfloat16 that hold only under a condition: a program that meets it fails with float16."""
+    for node in draft.source.names.of_type(ast.Assert):
+        condition = condition_of(draft.source, node)
+        if condition is not None and (written := draft.source.segment(condition)) in asserted_conditions(draft.source):
+            words = f"with {written}, this accepts only bfloat16, which this card does not have"
+            draft.warn(node, words, hint="a program for this card cannot use this branch")
 
 
 def _has_quoted_word(text: bytes) -> bool:
@@ -63,7 +79,7 @@ def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> Non
 
 
 def _missing(reader: Reader, consumers: Consumers) -> list[str]:
-    """Return the bfloat16 words of the reader whose float16 word it has to accept, but does not."""
+    """Return the bfloat16 words of the reader whose float16 counterpart it must accept, but does not."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
     words = [word for word in reader.words if word in COUNTERPARTS and (reader.display or word != TRUE_WORD)]
@@ -107,6 +123,8 @@ def _insertion(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str
             return new_choice(source, spot)
         case ast.Dict():
             return _new_row(draft, spot, word)
+        case ast.Call():
+            return _new_keyword(draft, spot, word)
         case ast.Constant():
             written = rewritten_literal(source, spot, COUNTERPARTS[word])
             return Insertion(source.span(spot)[1], f", {written}") if written else None
@@ -120,6 +138,15 @@ def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
             written, dtype = rewritten_literal(draft.source, key, COUNTERPARTS[word]), _counterpart_value(draft, value)
             if written and dtype:
                 return Insertion(draft.source.span(key)[0], f"{written}: {dtype}, ")
+    return None
+
+
+def _new_keyword(draft: Draft, table: ast.Call, word: str) -> Insertion | None:
+    """Return `fp16=torch.float16, ` before the keyword for bfloat16 of a call of `dict`."""
+    for keyword in table.keywords:
+        dtype = _counterpart_value(draft, keyword.value) if keyword.arg == word else None
+        if dtype:
+            return Insertion(draft.source.span(keyword)[0], f"{COUNTERPARTS[word]}={dtype}, ")
     return None
 
 

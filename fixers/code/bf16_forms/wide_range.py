@@ -1,4 +1,4 @@
-"""Uses of bfloat16 whose values need its exponent range, which float32 has and float16 does not."""
+"""Uses of bfloat16 whose values need its exponent range; float32 has this range, float16 does not."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _called(target: ast.expr) -> str:
 
 
 def _cast_of(source: PythonSource, node: ast.expr, among: frozenset[str]) -> ast.Call | None:
-    """Return the call with a name in `among` that creates a tensor of the dtype or casts one to it."""
+    """Return the call, if its name is in `among`, that creates a tensor of the dtype or casts one to it."""
     above = source.names.parent(node)
     if isinstance(above, ast.keyword):
         above = source.names.parent(above)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import ast
 import re
 
+from fixers.code.bf16_forms.checkpoint_fields import OF_CHECKPOINT, loaded_from_checkpoint
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
-from fixers.code.bf16_forms.lightning import TRUE_WORD, refuse_plugin, unscaled_step
+from fixers.code.bf16_forms.lightning import (
+    TRUE_WORD,
+    keeps_frozen_weights,
+    refuse_plugin,
+    unscaled_step,
+    warn_of_memory,
+)
 from fixers.code.bf16_forms.spellings import is_of_library, spelled
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.precision_words import FULL, WHY_RANGE, counterpart_of, option
-from fixers.sources.chosen_words import callee_of, chosen_name, constant_of, rewritten_literal
+from fixers.sources.chosen_words import callee_of, chosen_name, constant_of, returning_function, rewritten_literal
+from fixers.sources.lightning_trainers import only_evaluates
 from fixers.sources.readers.consumers import Consumers
 
 MEANS_PRECISION = re.compile(
@@ -26,11 +34,13 @@ WORDS = {
     "bf16-mixed": "16-mixed",
     TRUE_WORD: "16-mixed",
 }
+TRUE_HALF = "16-true"
+"""Lightning's word for half weights that are not trained, so that they need no float32 and no loss scale."""
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
-def find_words(draft: Draft, consumers: Consumers) -> None:
+def find_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...] = ()) -> None:
     """Replace every word for bfloat16 that selects a precision, in the spelling that its readers accept."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
@@ -38,31 +48,56 @@ def find_words(draft: Draft, consumers: Consumers) -> None:
         if node.value == TRUE_WORD:
             refuse_plugin(draft, node)
         if node.value in WORDS:
-            _judge_word(draft, consumers, node)
+            _judge_word(draft, consumers, node, frozen_loads)
         elif node.value == "--bf16":
             _judge_flag(draft, node)
         else:
             _judge_override(draft, node)
 
 
-def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant) -> None:
-    name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_given_on(draft, node)
+def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_loads: tuple[str, ...]) -> None:
+    name = _option_of(draft, node)
     if name is None:
         return
+    where = loaded_from_checkpoint(draft.source, node)
     judged = judge_place(draft.source, node)
-    if judged.verdict is Verdict.WARN:
+    if where is not None:
+        draft.warn(node, OF_CHECKPOINT.format(name=name), hint=where)
+    elif judged.verdict is Verdict.WARN:
         draft.warn(node, judged.message)
     elif judged.verdict is Verdict.NEVER and judged.message:
         draft.leave(node, judged.message)
-    elif judged.verdict is Verdict.ACT and node.value == TRUE_WORD and (broken := unscaled_step(draft.source)):
+    elif judged.verdict is Verdict.ACT and node.value == TRUE_WORD and only_evaluates(draft.source, node):
+        _replace(draft, node, TRUE_HALF)
+    elif judged.verdict is Verdict.ACT and (node.value != TRUE_WORD or _may_be_mixed(draft, node, frozen_loads)):
+        _spell(draft, consumers, node, name)
+
+
+def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
+    """Return True if 16-mixed can replace bf16-true, and report why it cannot, or what it costs."""
+    broken = unscaled_step(draft.source)
+    if broken:
         draft.refuse(node, *broken)
-    elif judged.verdict is Verdict.ACT:
-        wide = _needs_range(draft, node)
-        default = FULL[str(node.value)] if wide else _counterpart(draft, node)
-        read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
-        word = spelled(draft, consumers, node, read_as, default, wide=wide)
-        if word is not None:
-            _replace(draft, node, word, WHY_RANGE if wide else NO_BFLOAT16)
+    elif not keeps_frozen_weights(draft, node, frozen_loads):
+        warn_of_memory(draft)
+        return True
+    return False
+
+
+def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) -> None:
+    """Replace the word by the spelling that the readers of the option accept."""
+    wide = _needs_range(draft, node)
+    default = FULL[str(node.value)] if wide else _counterpart(draft, node)
+    read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
+    word = spelled(draft, consumers, node, read_as, default, wide=wide)
+    if word is not None:
+        _replace(draft, node, word, WHY_RANGE if wide else NO_BFLOAT16)
+
+
+def _option_of(draft: Draft, node: ast.Constant) -> str | None:
+    """Return the option, variable or function that has the word as its value."""
+    name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_given_on(draft, node)
+    return name or returning_function(draft.source, node, MEANS_PRECISION)
 
 
 def _needs_range(draft: Draft, node: ast.Constant) -> bool:

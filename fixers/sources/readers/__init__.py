@@ -1,1 +1,1 @@
-"""The places of a project that read its precision settings: which values each accepts."""
+"""Readers: the places in a project that read a precision setting, with the values that each accepts."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
+from fixers.sources.gates import tests_card
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.comparisons import Test, test_of, word_of
 from fixers.sources.readers.displays import Found, display_of, names_bfloat16
@@ -34,7 +35,7 @@ def _if_chain(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found
     own = next((branch for branch, found in branches if names_bfloat16(_plain(found.words))), None)
     if own is None:
         return
-    words = tuple(word for _, found in branches for word in found.words)
+    words = (*_before(source, first, test), *(word for _, found in branches for word in found.words))
     rest = branches[-1][0].orelse
     if not rest:
         rest, words = _after(source, branches[-1][0], test, words)
@@ -59,10 +60,24 @@ def _branches(source: PythonSource, first: ast.If, subject: str) -> Iterator[tup
         branch = branch.orelse[0] if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If) else None
 
 
+def _before(source: PythonSource, first: ast.If, test: Test) -> list[str]:
+    """Return the words that `if` statements directly before this one test, if each of them returns or raises."""
+    block, subject = _block_of(source, first), source.segment(without_cast(test.subject))
+    words: list[str] = []
+    for each in reversed(block[: block.index(first)] if first in block else []):
+        if not isinstance(each, ast.If) or each.orelse or not isinstance(each.body[-1], (ast.Return, ast.Raise)):
+            break
+        found = test_of(source, each.test)
+        if found is None or not found.equal or source.segment(without_cast(found.subject)) != subject:
+            break
+        words += found.words
+    return words
+
+
 def _after(
     source: PythonSource, last: ast.If, test: Test, words: tuple[str, ...]
 ) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Return the code that runs if no branch of a chain without `else` is taken, and the words that it tests itself."""
+    """Return the code that follows a chain without `else`, and the words that this code tests itself."""
     block = _block_of(source, last)
     subject = source.segment(without_cast(test.subject))
     rest = block[block.index(_root(source, last, block)) + 1 :] if block else []
@@ -116,7 +131,7 @@ def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
 
 
 def _is_open(source: PythonSource, own: ast.If, rest: Sequence[ast.stmt]) -> bool:
-    """Return True if other values are handled elsewhere: by a call in the `else`, or by an earlier half assignment."""
+    """Return True if other values are handled elsewhere: by a call in the `else`, or an earlier float16 assignment."""
     if rest:
         return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
     names = {source.segment(t) for each in own.body if isinstance(each, ast.Assign) for t in each.targets}
@@ -190,10 +205,34 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 
 def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
-    """Yield `assert x in ("bf16", "fp32")`."""
+    """Yield `assert x in ("bf16", "fp32")`; below an `if` of another option, it rejects nothing for other programs."""
     test = test_of(source, node.test)
     if test is not None and test.equal and names_bfloat16(_plain(test.words)):
-        yield reader_of(source, node, test, strict=True, spot=_spot_in(source, node.test))
+        spot = _spot_in(source, node.test)
+        strict = spot is not None or condition_of(source, node) is None
+        yield reader_of(source, node, test, strict=strict, spot=spot)
+
+
+def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
+    """Return the test of the `if` whose body holds the statement; None outside of such a body and in a chain."""
+    above = source.names.parent(node)
+    if not isinstance(above, ast.If) or node not in above.body or test_of(source, above.test) is not None:
+        return None
+    return None if tests_card(source, above.test) else above.test
+
+
+def asserted_conditions(source: PythonSource) -> dict[str, str]:
+    """Return the conditions under which the file asserts that an option is bfloat16, each with a place that does."""
+    return source.remember("asserted-conditions", lambda: dict(_asserted_conditions(source)))
+
+
+def _asserted_conditions(source: PythonSource) -> Iterator[tuple[str, str]]:
+    for node in source.names.of_type(ast.Assert):
+        test, condition = test_of(source, node.test), condition_of(source, node)
+        if condition is not None and test is not None and test.equal:
+            words = _plain(test.words)
+            if words and all(BF16_WORD.fullmatch(word) for word in words):
+                yield source.segment(condition), source.where(node)
 
 
 def reader_of(

@@ -1,10 +1,11 @@
-"""The readers of a whole project, and the float16 spelling that all readers of an option accept."""
+"""All readers of a project, and the float16 spelling that every reader of an option accepts."""
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fixers.sources.readers.reader import (
     ANY,
@@ -12,8 +13,10 @@ from fixers.sources.readers.reader import (
     HALF_SPELLINGS,
     NUMBER,
     Fields,
+    HalfWithout,
     Overwritten,
     Reader,
+    Unscaled,
     same_option,
 )
 
@@ -48,7 +51,7 @@ class Spelling:
     """
 
     word: str
-    refused: Reader | Fields | Overwritten | None = None
+    refused: Reader | Fields | Overwritten | HalfWithout | Unscaled | None = None
     declared: bool = False
 
 
@@ -56,16 +59,20 @@ class Spelling:
 class Consumers:
     """`readers` and `fields` of all files; `scripts` are those of the files that can be started.
 
-    `selected` are the values for bfloat16 that files of the project select; None if that is not known.
+    `selected` are the values for bfloat16 that files of the project select; None if that is not known. `locked` are
+    readers that get no float16 word, because the edit of their file is impossible. `unscaled` are options that set the
+    dtype of gradients in a project that never scales its loss.
     """
 
     readers: tuple[Reader, ...] = ()
     fields: tuple[Fields, ...] = ()
     scripts: tuple[str, ...] = ()
     selected: tuple[BF16Value, ...] | None = None
+    locked: tuple[Reader, ...] = ()
+    unscaled: tuple[Unscaled, ...] = ()
 
     def of(self, value: BF16Value) -> list[Reader]:
-        """Return the readers that the value may reach."""
+        """Return the readers that may read the value."""
         every = [
             each
             for each in self.readers
@@ -79,6 +86,8 @@ class Consumers:
 
     def resolve(self, value: BF16Value, default: str) -> Spelling:
         """Return the spelling that every reader of the option accepts; `default` where none restricts it."""
+        if (unscaled := self._unscaled(value)) is not None:
+            return Spelling(default, unscaled)
         relevant = self.of(value)
         strict = [each for each in relevant if each.strict]
         spellings = FULL_SPELLINGS if value.wide else HALF_SPELLINGS
@@ -87,8 +96,11 @@ class Consumers:
             for word in candidates:
                 if all(each.accepts(_typed(word, value)) for each in readers):
                     return Spelling(word)
-        refusing = next((each for each in strict if not each.accepts(default) and not _will_accept(each, value)), None)
-        return Spelling(default, refusing)
+        return Spelling(default, _refusing(strict, value, default))
+
+    def _unscaled(self, value: BF16Value) -> Unscaled | None:
+        """Return the option if the value selects the dtype of gradients that no loss scale protects."""
+        return next((each for each in self.unscaled if each.option == value.option and not value.wide), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
         """Return the name of the float16 switch in the classes that declare this one; `default` where none does."""
@@ -129,13 +141,22 @@ class Consumers:
         left_out = frozenset(paths)
         readers = tuple(each for each in self.readers if each.path not in left_out)
         selected = self.selected and tuple(each for each in self.selected if each.path not in left_out)
-        return Consumers(readers, self.fields, self.scripts, selected)
+        return replace(self, readers=readers, selected=selected)
+
+    def locking(self, readers: Iterable[Reader]) -> Consumers:
+        """Return the project in which these readers get no float16 word, so that values that need one stay."""
+        held = replace(self, locked=(*self.locked, *readers))
+        return replace(held, readers=tuple(map(held._as_locked, self.readers)))
+
+    def _as_locked(self, reader: Reader) -> Reader:
+        locked = any(reader.is_same(each) for each in self.locked)
+        return replace(reader, extensible=False) if locked else reader
 
     def with_file(self, path: str, readers: Iterable[Reader], script: bool) -> Consumers:
         """Return the project with this file's readers as they are now."""
         others = tuple(each for each in self.readers if each.path != path)
         scripts = {*self.scripts, path} if script else set(self.scripts)
-        return Consumers((*others, *readers), self.fields, tuple(sorted(scripts)), self.selected)
+        return replace(self, readers=(*others, *map(self._as_locked, readers)), scripts=tuple(sorted(scripts)))
 
 
 def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
@@ -147,6 +168,17 @@ def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
         tuple(sorted({path for each in held for path in each.scripts})),
         tuple(value for each in held for value in each.selected or ()),
     )
+
+
+def _refusing(readers: Iterable[Reader], value: BF16Value, word: str) -> Reader | None:
+    """Return the reader that rejects the word and whose path is most like that of the value."""
+    refusing = [each for each in readers if not each.accepts(word) and not _will_accept(each, value)]
+    return max(refusing, key=lambda each: _words_shared(each.path, value.path), default=None)
+
+
+def _words_shared(one: str, other: str) -> int:
+    """Return how many words two paths share: a config is most often read by the script whose name it has."""
+    return len({*re.split(r"[/.]", one)} & {*re.split(r"[/.]", other)})
 
 
 def _typed(word: str, value: BF16Value) -> str:

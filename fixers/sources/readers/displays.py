@@ -1,10 +1,10 @@
-"""Readers that are displays: choices of options, Literal annotations, tables, enumerations and registries."""
+"""Readers that are lists of words: choices of options, Literal annotations, tables, enumerations and registries."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
@@ -21,11 +21,13 @@ SIZES = (2, 16)
 SAFETENSORS = frozenset({"F32", "F16", "F64"})
 """Names of dtypes in the header of a safetensors file: a table of them describes files."""
 Display = ast.List | ast.Tuple | ast.Set
+Row = tuple[str, ast.expr, ast.expr]
+"""The word of a key, the node at which the row is written, and the value."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A reader, and the node beside which its float16 word is written; None if that is not one line."""
+    """A reader, and the node beside which its float16 word is inserted; None if that would take more than one line."""
 
     reader: Reader
     spot: ast.expr | ast.If | ast.match_case | None = None
@@ -121,24 +123,54 @@ def _is_called(node: ast.expr, names: tuple[str, ...]) -> bool:
     return (node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")) in names
 
 
-def find_table(source: PythonSource, table: ast.Dict) -> Iterator[Found]:
-    """Yield a reader for each lookup in a dictionary with words as keys; without lookups, one for any option."""
-    words = tuple(word for key in table.keys if isinstance(word := constant_of(key), str))
-    if not names_bfloat16(words) or SAFETENSORS.intersection(words) or not _is_table_of_precisions(table):
+def find_table(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[Found]:
+    """Yield a reader for each lookup in a dictionary with words as keys; without lookups, one for any option.
+
+    A call `dict(bf16=torch.bfloat16, ...)` is such a dictionary if its values are dtypes.
+    """
+    rows = rows_of(source, table)
+    words = tuple(word for word, _, _ in rows)
+    if not names_bfloat16(words) or SAFETENSORS.intersection(words) or not _is_table_of_precisions(rows):
         return
-    at = next(at for at, key in enumerate(table.keys) if BF16_WORD.fullmatch(str(constant_of(key))))
-    if len(words) == 1 and (constant_of(table.values[at]) in SIZES or not _has_counterpart_value(table.values[at])):
+    _, key, value = next(row for row in rows if BF16_WORD.fullmatch(row[0]))
+    if len(words) == 1 and (constant_of(value) in SIZES or not _has_counterpart_value(value)):
         return
-    spot = table if _has_counterpart_value(table.values[at]) else None
+    spot = table if _has_counterpart_value(value) else None
     options = list(dict.fromkeys(_lookups(source, table)))
+    condition = _condition(source, table)
     for option, folds in options or [(ANY, False)]:
-        yield _found(source, table.keys[at] or table, option, words, spot, folds=folds)
+        found = _found(source, key, option, words, spot, folds=folds)
+        yield replace(found, reader=replace(found.reader, condition=condition))
 
 
-def _is_table_of_precisions(table: ast.Dict) -> bool:
+def _condition(source: PythonSource, table: ast.expr) -> str:
+    """Return the test of the `if` whose body holds the statement of the table; empty outside of such a body."""
+    statement = source.names.statement(table)
+    above = source.names.parent(statement)
+    return source.segment(above.test) if isinstance(above, ast.If) and statement in above.body else ""
+
+
+def rows_of(source: PythonSource, table: ast.Dict | ast.Call) -> list[Row]:
+    """Return the rows of a dictionary that have words as keys; of a call of `dict`, if it is a table of dtypes."""
+    if isinstance(table, ast.Dict):
+        pairs = zip(table.keys, table.values, strict=True)
+        return [(word, key, value) for key, value in pairs if key and isinstance(word := constant_of(key), str)]
+    if not is_table_of_dtypes(source, table):
+        return []
+    return [(each.arg, each.value, each.value) for each in table.keywords if each.arg is not None]
+
+
+def is_table_of_dtypes(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for `dict(fp32=torch.float32, bf16=torch.bfloat16)`."""
+    if not (isinstance(call.func, ast.Name) and call.func.id == "dict") or call.args or not call.keywords:
+        return False
+    meanings = ((source.names.meaning(each.value) or "").rpartition(".") for each in call.keywords)
+    return all(module == "torch" and name in DTYPE_ATTRIBUTES for module, _, name in meanings)
+
+
+def _is_table_of_precisions(rows: list[Row]) -> bool:
     """Return True unless a value is a mapping, as in a table of switches (`{"bf16": {"enabled": True}, ...}`)."""
-    bools = [isinstance(constant_of(value), bool) for value in table.values]
-    return not any(isinstance(value, ast.Dict) for value in table.values) and not any(bools)
+    return not any(isinstance(value, ast.Dict) or isinstance(constant_of(value), bool) for _, _, value in rows)
 
 
 def _has_counterpart_value(value: ast.expr) -> bool:
@@ -147,7 +179,7 @@ def _has_counterpart_value(value: ast.expr) -> bool:
     return isinstance(value, ast.Attribute) and value.attr == "bfloat16"
 
 
-def _lookups(source: PythonSource, table: ast.Dict) -> Iterator[tuple[str, bool]]:
+def _lookups(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[tuple[str, bool]]:
     """Yield the options by which this file looks the table up."""
     yield from _lookup(source, table)
     above = source.names.parent(table)

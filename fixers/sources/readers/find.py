@@ -22,7 +22,8 @@ from fixers.sources.readers.displays import (
 from fixers.sources.readers.flags import find_comparison
 from fixers.sources.readers.reader import Fields
 
-QUOTED = re.compile(rb"[\"'](?:torch\.)?[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16(?:[-_]mixed)?[\"']")
+QUOTED = re.compile(rb"[\"'](?:torch\.)?[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16(?:[-_](?:mixed|true))?[\"']")
+ROW = re.compile(rb"\bb(?:f|float)16[ ]*=[ ]*(?:\w+\.)*bfloat16\b")
 TESTED = re.compile(rb"^[ \t]*(?:assert|(?:el)?if)\b[^\n]*\bbfloat16\b", re.MULTILINE)
 DECLARED = re.compile(rb"^[ \t]+\w*(?:bf16|bfloat16)\w*[ \t]*:", re.MULTILINE)
 WORDS = (b"bf16", b"bfloat16", b"BF16", b"BFLOAT16")
@@ -33,7 +34,7 @@ LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 def holds_readers(data: bytes) -> bool:
     """Return True if the file may contain a reader: a cheap test that skips most files."""
     lines = lines_with(data, WORDS)
-    return bool(lines) and any(pattern.search(lines) is not None for pattern in (QUOTED, DECLARED, TESTED))
+    return bool(lines) and any(pattern.search(lines) is not None for pattern in (QUOTED, DECLARED, TESTED, ROW))
 
 
 def is_test(path: str) -> bool:
@@ -55,6 +56,7 @@ def find_readers(source: PythonSource) -> tuple[Found, ...]:
 def _every(source: PythonSource) -> Iterator[Found]:
     names = source.names
     for call in names.of_type(ast.Call):
+        yield from find_table(source, call)
         yield from find_choices(source, call)
         yield from find_torch_lookup(source, call)
     if b"Literal" in source.text or b"choices" in source.text:

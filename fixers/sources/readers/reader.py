@@ -1,4 +1,4 @@
-"""What one place of a project accepts as the value of an option, and the fields that a class of settings declares."""
+"""A reader, which is one place that reads an option, with the values it accepts; and the fields of settings classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 ANY = "*"
-"""The option of a reader whose values have another name, such as a parameter `name` or an exported table."""
+"""The option of a reader that may read any option, such as a parameter called `name` or an exported table."""
 HALF_SPELLINGS = (
     *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
     *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
@@ -25,7 +25,7 @@ class Reader:
 
     `strict`: any other value fails or selects float32. `extensible`: bf16-to-fp16 adds the float16 word there.
     `folds`: it ignores case. `owner`: the function or class around it.
-    `display`: it is a list of words, which selects nothing by itself.
+    `display`: it is a list of words, which selects nothing by itself. `condition`: the test of the `if` around it.
     """
 
     path: str
@@ -37,10 +37,15 @@ class Reader:
     folds: bool = False
     owner: str = ""
     display: bool = False
+    condition: str = ""
 
     @property
     def where(self) -> str:
         return f"{self.path}:{self.line}"
+
+    def is_same(self, other: Reader) -> bool:
+        """Return True for the same unchanged reader, whose line may have moved."""
+        return (self.path, self.option, self.words, self.owner) == (other.path, other.option, other.words, other.owner)
 
     def accepts(self, word: str) -> bool:
         return word in self.words or (self.folds and word.lower() in (each.lower() for each in self.words))
@@ -76,6 +81,22 @@ class Overwritten:
 
     owner: str
     name: str
+    where: str
+
+
+@dataclass(frozen=True)
+class HalfWithout:
+    """A switch for bfloat16, and the line of the project that selects float16 if the switch is off."""
+
+    name: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Unscaled:
+    """An option in whose dtype FSDP computes gradients, in a project that never scales its loss."""
+
+    option: str
     where: str
 
 

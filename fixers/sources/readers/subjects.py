@@ -1,4 +1,4 @@
-"""The name of the option that an expression reads."""
+"""Find the name of the option that an expression reads."""
 
 from __future__ import annotations
 

@@ -99,6 +99,46 @@ def rotate(x, table):
     return (x.float() * table).type_as(x)
 """
 ROTARY_CAST = ROTARY.replace(", dtype=torch.bfloat16", "").replace(".to(dtype)", ".to(dtype=torch.bfloat16)")
+BESIDE_CPU = TORCH + 'dtype = torch.float32 if torch.device(args.device).type != "cpu" else torch.bfloat16\n'
+BRANCH_BESIDE_CPU = TORCH + 'if device != "cpu":\n    x = x.half()\nelse:\n    x = x.to(torch.bfloat16)\n'
+UNUSED_ARGUMENTS = """from trl import GRPOConfig
+
+
+class Trainer:
+    def __init__(self, args=None):
+        if args is None:
+            args = GRPOConfig("out")
+"""
+FLAG_OF_CALL = TORCH + "if args.bf16:\n    x = x.to(torch.bfloat16)\nelse:\n    x = x.half()\n"
+OF_CHECKPOINT = """import json
+import os
+
+
+class ModelConfig:
+    hidden_size: int = 1024
+    dtype: str = "bfloat16"
+
+
+def load(path):
+    with open(os.path.join(path, "config.json")) as file:
+        return ModelConfig(**json.load(file))
+"""
+VALIDATED = OF_CHECKPOINT.replace("ModelConfig(**json.load(file))", "ModelConfig.model_validate_json(file.read())")
+OF_TRAINER = """import torch
+from transformers import HfArgumentParser
+
+(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+dtype = torch.float16 if args.fp16 else (torch.bfloat16 if args.bf16 else torch.float32)
+if args.bf16 and weight.dtype == torch.float32:
+    model = model.to(torch.bfloat16)
+"""
+MODEL_CONFIG = """from transformers import PretrainedConfig
+
+
+class VisionConfig(PretrainedConfig):
+    def __init__(self, use_flash_attn=True, dtype="bfloat16", **options):
+        super().__init__(**options)
+"""
 LEFT = {
     name: text
     for name, text in globals().items()
@@ -141,6 +181,19 @@ def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:
     assert planned(text, "tools/quantize.py").change is not None
 
 
+def test_a_load_that_becomes_float32_with_fp16_is_reported() -> None:
+    load = OF_TRAINER + "model = Model.from_pretrained(name, torch_dtype=torch.bfloat16 if args.bf16 else None)\n"
+    outcome = planned(load)
+    assert outcome.change is None
+    assert ["float32 weights, which need twice the memory" in finding.message for finding in outcome.findings] == [True]
+
+
+def test_a_default_that_a_checkpoint_overrides_is_reported() -> None:
+    (finding,) = planned(OF_CHECKPOINT).findings
+    assert finding.where == "src/model.py:7" and "dtype stays: a checkpoint's config.json sets it" in finding.message
+    assert finding.hint.endswith("src/model.py:12")
+
+
 @pytest.mark.parametrize("text", [COMMENT, TRAILING, WARNED])
 def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> None:
     outcome = planned(text)
@@ -156,6 +209,12 @@ CHANGED = {
     "a list of devices and dtypes": TORCH + 'jobs = [["cuda:0", torch.bfloat16]]\n',
     "another flag": TORCH + 'dtype = torch.bfloat16 if "5b" in name else torch.float16\n',
     "a flag without float16": TORCH + "if args.bf16:\n    model.to(torch.bfloat16)\n",
+    "arguments of TRL": "from trl import GRPOConfig\n\nargs = GRPOConfig('out')\n",
+    "a default of another class": MODEL_CONFIG.replace("PretrainedConfig):", "nn.Module):"),
+    "arguments of another parser": OF_TRAINER.replace("HfArgumentParser", "Parser"),
+    "a default that the code uses": OF_CHECKPOINT + "\n\nconfig = ModelConfig(hidden_size=8)\n",
+    "a default that another file overrides": OF_CHECKPOINT.replace("config.json", "mine.yaml"),
+    "a word that a function returns": 'def compute_dtype(on):\n    return "bfloat16" if on else "float16"\n',
     "a flag that is on": TORCH + "def run(bf16=True):\n    return torch.bfloat16 if bf16 else torch.float16\n",
     "a key of the project's config": TORCH + 'dtype = torch.bfloat16 if cfg["bf16"] else torch.float16\n',
     "the other branch": TORCH + "dtype = torch.float16 if args.fp16 else torch.bfloat16\n",
@@ -172,3 +231,23 @@ CHANGED = {
 @pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED.keys())
 def test_code_that_only_resembles_an_exception_is_still_changed(text: str) -> None:
     assert planned(text).change is not None
+
+
+FILL = "bias = (m * 1.0).masked_fill(m, {value}).to(torch.bfloat16)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        (FILL.format(value="-1e9"), True),
+        (FILL.format(value="-65504.0"), False),
+        (FILL.format(value="float('-inf')"), False),
+        ("bias = torch.full((n, n), -1e9, dtype=torch.bfloat16)\n", True),
+        ("bias = torch.full((n, n), -1e4, dtype=torch.bfloat16)\n", False),
+        ("table = torch.zeros(100000).to(torch.bfloat16)\n", False),
+    ],
+)
+def test_a_constant_beyond_float16_keeps_its_tensor(code: str, stays: bool) -> None:
+    outcome = plan_file("model.py", (TORCH + code).encode(), list(source_fixers()), Target(TITAN_RTX))
+    assert (outcome.change is None) is stays
+    assert any("beyond 65504" in each.reason for each in outcome.left) is stays

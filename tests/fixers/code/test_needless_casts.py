@@ -145,7 +145,7 @@ def test_a_class_of_another_file_that_makes_half_weights_is_cast(tmp_path: Path,
 )
 def test_a_function_of_another_file_that_makes_half_weights_is_followed(tmp_path: Path, body: str, casts: bool) -> None:
     model = f"import torch\nimport torch.nn as nn\n\n\ndef build(name):\n{body}\n"
-    train = HEAD + "from model import build\n\nmodel = build(config)\n" + TAKES
+    train = HEAD + "from models import build\n\nmodel = build(config)\n" + TAKES
     assert ("train.py" in changed(tmp_path, model, train)) is casts
 
 
@@ -183,3 +183,57 @@ def changed(root: Path, model: str, train: str) -> set[str]:
     (root / "train.py").write_text(train, "utf-8")
     plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
     return {change.path for change in plan.changes if isinstance(change, FileChange)}
+
+
+PREPARED = """from peft import PeftModel
+
+model = AutoModel.from_pretrained("a/b", load_in_8bit=args.use_8bit{more})
+model = prepare_model_for_kbit_training(model)
+if args.resume:
+    model = PeftModel.from_pretrained(model, args.resume, is_trainable=True{options})
+else:
+    model = get_peft_model(model, config{options})
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "after", "casts"),
+    [
+        ("", "", "", 0),
+        (", torch_dtype=torch.float16", "", "", 0),
+        ("", ", autocast_adapter_dtype=False", "", 1),
+        ("", ", **options", "", 1),
+        ("", "", "model.half()\n", 1),
+    ],
+)
+def test_adapters_of_a_prepared_model_are_float32_already(more: str, options: str, after: str, casts: int) -> None:
+    code = PREPARED.format(more=more, options=options) + after + TAKES
+    assert planned(code).count("parameter.data = ") == casts
+
+
+def test_a_model_that_is_not_prepared_is_cast_after_its_adapter_is_loaded() -> None:
+    code = PREPARED.format(more="", options="").replace("prepare_model_for_kbit_training(model)", "model.half()")
+    assert planned(code + TAKES).count("parameter.data = ") == 1
+
+
+TWIN = "from transformers import AutoModel\n\n\ndef build(name):\n    return AutoModel.from_pretrained(name).half()\n"
+PLAIN = "import torch.nn as nn\n\n\ndef build(name):\n    return nn.Linear(2, 2)\n"
+
+
+@pytest.mark.parametrize(("module", "casts"), [("speech.models", False), ("speech.serve", True)])
+def test_a_function_of_the_same_name_in_another_module_is_not_meant(tmp_path: Path, module: str, casts: bool) -> None:
+    (tmp_path / "speech").mkdir()
+    (tmp_path / "speech/serve.py").write_text(TWIN, "utf-8")
+    (tmp_path / "speech/models.py").write_text(PLAIN, "utf-8")
+    train = HEAD + f"from {module} import build\n\nmodel = build(config)\n" + TAKES
+    assert ("train.py" in changed(tmp_path, PLAIN, train)) is casts
+
+
+def test_autocast_in_a_class_of_another_file_makes_no_half_weights(tmp_path: Path) -> None:
+    body = (
+        "    def forward(self, x):\n        with torch.autocast('cuda', dtype=torch.float16):\n            return x\n"
+    )
+    model = "import torch\nfrom torch import nn\n\n\nclass Vits(nn.Module):\n" + body
+    assert changed(tmp_path, model, HEAD + "model = Vits(config)\n" + TAKES) == set()
+    inside = "class Run(Base):\n    def make(self):\n        self.net = Vits(config, dtype=self.dtype)\n        "
+    assert changed(tmp_path, model, HEAD + inside + TAKES.replace("model.", "self.net.")) == set()

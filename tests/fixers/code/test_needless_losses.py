@@ -69,7 +69,14 @@ def test_a_loss_of_half_values_is_cast(code):
 
 
 @pytest.mark.parametrize("code", KEPT.values(), ids=KEPT.keys())
-def test_a_loss_without_half_values_stays(code):
+def test_a_loss_of_float32_values_is_unchanged(code):
     before = code + "\n"
     after, findings = outcome(loss_fp32, before)
     assert (STAYS if after == before else after, findings) == (STAYS, [])
+
+
+def test_a_long_chain_of_values_is_searched_in_linear_time():
+    """A search of every path would take 40 to the power of 12 steps, and never end."""
+    steps = "".join("    x = layer(x) + x\n    y = x * y + x\n" for _ in range(40))
+    code = f"def forward(x, y, layer):\n{steps}    return F.mse_loss(x, y)\n\nhalf = torch.float16\n"
+    assert outcome(loss_fp32, code) == (code, [])

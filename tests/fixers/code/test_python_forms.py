@@ -215,7 +215,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
         ("SFTConfig(**k)", 1, "warning", "TRL enables bfloat16 unless float16 is set"),
     ],
 )
-def test_what_cannot_be_decided_is_reported_with_its_line_and_left(code, line, severity, message):
+def test_undecidable_forms_are_reported_with_their_line_and_not_changed(code, line, severity, message):
     assert outcome(code, {"transformers": "5.1"}) == (code, [(line, severity, message)])
 
 

@@ -19,6 +19,19 @@ accelerator = Accelerator(mixed_precision="fp16")
 accelerator.backward(loss)
 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 """
+RECEIVED = """def step(accelerator, model, loss):
+    accelerator.backward(loss)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+"""
+SCANS = """def train(loss):
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+
+def find_batch_size(loss):
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.zero_grad()
+"""
 
 
 @pytest.mark.parametrize(
@@ -51,6 +64,14 @@ def test_a_call_of_the_kernels_of_flash_attention_is_reported_once(code, lines):
         (PREPARED.replace("torch.nn.utils.clip", "accelerator.clip"), []),
         (PREPARED.replace('"fp16"', '"bf16"'), []),
         (PREPARED.replace("torch.nn", "accelerator.unscale_gradients()\ntorch.nn"), []),
+        (PREPARED.replace('mixed_precision="fp16"', ""), [5]),
+        (PREPARED.replace('"fp16"', "args.mixed_precision"), [5]),
+        (PREPARED.replace('"fp16"', '"no"'), []),
+        (PREPARED.partition("accelerator =")[2].replace('Accelerator(mixed_precision="fp16")', "import torch"), []),
+        (RECEIVED, [3]),
+        (RECEIVED.replace("accelerator", "engine"), []),
+        (SCANS, []),
+        (SCANS.replace("    loss.backward", "    scaler.scale(loss).backward"), [7]),
     ],
 )
 def test_clipping_of_scaled_gradients_is_reported(code, lines):

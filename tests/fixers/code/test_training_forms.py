@@ -208,8 +208,6 @@ def test_an_argument_has_the_name_that_transformers_5_accepts(before, after, mes
         ("Trainer({}=t)", "tokenizer", "processing_class", "transformers", "4.45.2", "4.46"),
         ("SFTConfig({}=1)", "max_seq_length", "max_length", "trl", "0.15.2", "0.16.0"),
         ("t.train({}=p)", "model_path", "resume_from_checkpoint", "transformers", "4.57", "5.1"),
-        ("AutoModel.from_pretrained({}=x)", "torch_dtype", "dtype", "transformers", "4.55", "4.56"),
-        ("AutoModel.from_config({}=x)", "torch_dtype", "dtype", "transformers", "4.55", "4.56"),
     ],
 )
 def test_an_argument_is_renamed_from_the_release_that_accepts_the_new_name(call, earlier, later, package, old, new):

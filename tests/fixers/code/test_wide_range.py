@@ -116,7 +116,7 @@ def test_what_needs_range_becomes_float32_and_the_rest_float16(before, after):
     assert outcome(bf16_to_fp16, fixed)[0] == fixed
 
 
-def test_a_bare_name_is_left_and_reported_where_torch_itself_is_not_imported():
+def test_a_bare_name_is_reported_and_not_changed_if_torch_itself_is_not_imported():
     code = "from torch import bfloat16\nf(ema_dtype=bfloat16)\n"
     planned = plan_file("train.py", code.encode(), [bf16_to_fp16], Target(TITAN_RTX, {}))
     assert planned.change is None

@@ -1,4 +1,4 @@
-"""Which files of a folder belong to its tree, and which git or the user excludes."""
+"""Which files of a folder belong to the project, and which are excluded by git or the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.frame.target_of import parse_pins, target_of
+from fixers.frame.target_of import target_of
 from tests.fixers.casebook import TITAN_RTX
 
 
@@ -67,26 +67,6 @@ def test_pipelineignore_excludes_files_that_git_includes(tmp_path: Path) -> None
     _make(tmp_path, "a.py", "legacy/old.py")
     (tmp_path / ".pipelineignore").write_text("legacy/\n")
     assert "legacy/old.py" not in list(DiskTree(tmp_path).paths())
-
-
-@pytest.mark.parametrize(
-    ("line", "pin"),
-    [
-        ("transformers==4.46.1", "4.46.1"),
-        ("transformers[torch] == 4.46.1  # why", "4.46.1"),
-        ("transformers<5", "4.999"),
-        ("transformers<4.50", "4.49.999"),
-        ("transformers<4.50.0", "4.49.999"),
-        ("transformers<=4.49", "4.49"),
-        ("transformers~=4.40", "4.40"),
-        ("Transformers==4.1", "4.1"),
-        ("transformers>=4.40", None),
-        ("transformers", None),
-        ("# transformers==4.1", None),
-    ],
-)
-def test_pins_give_the_newest_permitted_version(line: str, pin: str | None) -> None:
-    assert parse_pins(f"torch\n{line}\n").get("transformers") == pin
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def host(tmp_path):
     agent.close()
 
 
-def test_the_libraries_of_ffmpeg_are_looked_for_where_a_process_finds_them(host, tmp_path):
+def test_the_libraries_of_ffmpeg_are_searched_where_the_loader_finds_them(host, tmp_path):
     before = set(host.ask("fix.audio.look", {"environment": {}})["ffmpeg"])
     (tmp_path / "libavutil.so.60").write_bytes(b"")
     (tmp_path / "libavutil.so.12").write_bytes(b"")
@@ -38,7 +38,7 @@ def test_an_interpreter_outside_the_project_is_reported_and_left(host):
     assert plan.findings[0].hint == "/usr/bin/python3 -m pip install soundfile"
 
 
-def test_a_project_without_audio_is_not_looked_at(host):
+def test_a_project_without_audio_has_no_finding(host):
     assert audio_backends.plan(site_at(host, {"a.py": b"import torch"})) == audio_backends.Plan()
 
 
@@ -55,7 +55,7 @@ def venv(host, tmp_path):
     return path
 
 
-def test_what_is_missing_in_our_own_venv_is_installed_and_taken_out_again(host, venv):
+def test_what_is_missing_in_our_own_venv_is_installed_and_uninstalled_by_undo(host, venv):
     survey = survey_of(interpreter=Interpreter(f"{venv}/bin/python", packages={"torch": "2.9.0"}))
     plan = audio_backends.plan(site_at(host, {"a.py": b"import soundfile"}, survey=survey))
     (change,) = plan.changes

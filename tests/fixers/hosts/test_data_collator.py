@@ -51,7 +51,7 @@ def test_identical_files_cause_no_finding(host):
     assert data_collator.plan(site_of(host)) == data_collator.Plan()
 
 
-def test_a_project_not_sent_yet_is_left_to_sync(host):
+def test_a_project_that_was_not_sent_yet_causes_no_finding(host):
     assert data_collator.plan(site_of(host)) == data_collator.Plan()
 
 
@@ -77,7 +77,7 @@ def test_copies_beside_the_project_on_the_path_and_in_the_environment_are_named(
     assert all(finding.severity is Severity.WARNING for finding in plan.findings)
 
 
-def test_a_path_that_the_project_does_not_have_names_the_nearest():
+def test_a_path_that_the_project_does_not_have_is_reported_with_the_nearest_one():
     plan = data_collator.plan(
         site_at(None, {FILE: NEW}, settings={"data-collator": {"path": "src/AudioDatacollator.py"}})
     )

@@ -54,7 +54,7 @@ def state_of(host):
 
 
 def imports(host, *packages):
-    """The venv's Python imports the packages."""
+    """Check that the venv's Python imports the packages."""
     subprocess.run([f"{venv(host)}/bin/python", "-c", f"import {', '.join(packages)}"], check=True)
 
 
@@ -92,7 +92,7 @@ def test_an_unavailable_requirement_is_named_and_undo_removes_the_venv(host):
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
 
 
-def test_a_torch_that_cannot_run_on_the_card_is_not_called_done(host):
+def test_a_torch_that_cannot_run_on_the_card_is_an_error(host):
     (change,) = environment.plan(site_of(host, gpu=P100)).changes
     with pytest.raises(RemoteFault, match="no code for capability 6"):
         host.act(change.op, change.args)
@@ -196,7 +196,7 @@ def test_a_second_installation_waits_for_the_running_one(host, held_index):
     imports(host, "torch", "speechkit")
 
 
-def test_a_package_whose_files_were_cut_is_installed_again(host):
+def test_a_package_without_its_record_is_installed_again(host):
     (change,) = environment.plan(site_of(host)).changes
     host.act(change.op, change.args)
     site = next(name for name in os.listdir(f"{venv(host)}/lib"))

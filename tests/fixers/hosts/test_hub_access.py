@@ -67,7 +67,7 @@ def test_a_repository_that_the_hub_hides_is_an_error_that_mentions_the_token(hos
     assert "the host has no token" in finding.message
 
 
-def test_a_token_that_only_the_job_will_have_makes_it_a_warning(host, hub, tmp_path):
+def test_missing_access_is_only_a_warning_if_the_job_will_have_a_token(host, hub, tmp_path):
     hub.repositories.clear()
     (finding,) = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings
     assert finding.severity is WARNING

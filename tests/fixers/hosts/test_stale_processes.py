@@ -1,4 +1,4 @@
-"""Processes left by an ended run are ended, and no others."""
+"""Processes left by an ended run are terminated, and no others."""
 
 import contextlib
 import os

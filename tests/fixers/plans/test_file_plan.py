@@ -73,7 +73,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("path", "data", "edits", "where", "words"), FAULTS)
-def test_a_rewrite_that_goes_wrong_leaves_the_file(path: str, data: bytes, edits, where: str, words: str) -> None:
+def test_a_failed_rewrite_leaves_the_file_unchanged(path: str, data: bytes, edits, where: str, words: str) -> None:
     outcome = plan_file(path, data, [Fixer(edits)], Target())
     assert outcome.change is None
     (finding,) = outcome.findings

@@ -50,7 +50,7 @@ def test_a_cached_outcome_is_restored_byte_for_byte(tmp_path, before, after):
 
 
 @pytest.mark.parametrize("outcome", [FileOutcome(), FileOutcome(None, TOLD)])
-def test_an_outcome_without_a_change_is_known_without_reading_the_file(tmp_path, outcome):
+def test_a_cached_outcome_without_a_change_is_used_without_reading_the_file(tmp_path, outcome):
     first = PlanCache.of(tmp_path, "q")
     first.store("gone.py", b"x", outcome)
     first.save()

@@ -66,7 +66,7 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
         ("local/decode_stream.py", DECODES, INFERENCE),
     ],
 )
-def test_a_file_that_no_training_on_the_card_runs_is_left_with_its_reason(
+def test_a_file_that_no_training_on_the_card_runs_is_unchanged_and_the_reason_is_given(
     tmp_path: Path, path: str, text: str, reason: str
 ) -> None:
     assert plan_of(tmp_path, {path: text}) == (set(), {path: reason})
@@ -91,7 +91,7 @@ def test_a_file_that_no_training_on_the_card_runs_is_left_with_its_reason(
         ("model.py", f"import torch.nn as nn\n\n\nclass Net(nn.Module):\n    pass\n\n\n{CONVERTS}"),
     ],
 )
-def test_a_file_that_only_looks_like_one_is_still_changed(tmp_path: Path, path: str, text: str) -> None:
+def test_a_file_that_only_resembles_an_excluded_one_is_still_changed(tmp_path: Path, path: str, text: str) -> None:
     changed, left = plan_of(tmp_path, {path: text})
     assert (path in changed, left) == (True, {})
 

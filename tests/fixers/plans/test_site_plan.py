@@ -21,7 +21,9 @@ EVERY = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
 @pytest.mark.parametrize(
     ("only", "settings", "config", "chosen"),
     [
-        (None, {}, {}, EVERY),
+        (None, {}, {}, EVERY - {"trainer-resume"}),
+        (None, {}, {"precision": "auto"}, EVERY),
+        (["trainer-resume"], {}, {}, {"trainer-resume"}),
         (["port"], {}, {}, {"port"}),
         (["port", "tokenizer"], {}, {}, {"port", "tokenizer"}),
         ([], {}, {}, set()),
@@ -29,7 +31,7 @@ EVERY = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
         (["bf16-to-fp16"], {"trainable-fp32": "off"}, {}, BROUGHT - {"trainable-fp32"}),
         (["bf16-to-fp16"], {}, {"precision": "fp16-pure"}, BROUGHT - {"trainable-fp32"}),
         (["bf16-to-fp16"], {}, {"precision": "auto"}, BROUGHT),
-        (None, {"port": False, "tokenizer": "never"}, {}, EVERY - {"port", "tokenizer"}),
+        (None, {"port": False, "tokenizer": "never"}, {}, EVERY - {"port", "tokenizer", "trainer-resume"}),
         (["port"], {"port": "off"}, {}, set()),
         (["port"], {"port": "auto"}, {}, {"port"}),
         (["port"], {"port": {"path": "x"}}, {}, {"port"}),
@@ -101,7 +103,7 @@ ON_HOST = HostChange("t", "s", "op", {"path": "a"})
         ((ON_HOST, A, ON_HOST), (ON_HOST, A, ON_HOST)),
     ],
 )
-def test_what_several_fixers_make_of_a_file_is_one_change(changes, wanted):
+def test_the_edits_of_several_fixers_in_a_file_are_one_change(changes, wanted):
     finding = Finding("x", Severity.INFO, "m")
     assert one_change_each(Plan((finding,), changes)) == Plan((finding,), wanted)
 

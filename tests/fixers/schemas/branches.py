@@ -81,6 +81,28 @@ DTYPES = {
 }
 print(DTYPES[config["precision"]])
 """
+CALLED_TABLE = """import torch
+
+from config import config
+
+print(dict(FULL=torch.float32, %sBF=torch.bfloat16)[config["precision"]])
+"""
+NAMED_TABLE = """import torch
+
+from config import config
+
+DTYPES = dict(
+    BF=torch.bfloat16,
+    FULL=torch.float32,
+)
+
+
+def dtype_of(settings):
+    return DTYPES.get(settings["precision"], torch.float32)
+
+
+print(dtype_of(config))
+"""
 GET = """import torch
 
 from config import config
@@ -257,6 +279,9 @@ PROJECTS = (
     configured("table-knows-half", TABLE % ("half", "float16")),
     configured("table-learns", TABLE % ("FULL", "float32")),
     configured("get-knows-half", GET),
+    configured("dict-call-knows", CALLED_TABLE % "HALF=torch.float16, "),
+    configured("dict-call-learns", CALLED_TABLE % ""),
+    configured("named-dict-call-learns", NAMED_TABLE),
     configured("table-of-functions-refuses", CALLS, refused="train.py:12"),
     configured("assert-knows", ASSERT % ("HALF", "HALF", "float16")),
     configured("assert-learns", ASSERT % ("FULL", "FULL", "float32")),

@@ -25,7 +25,7 @@ class Project:
     spellings: tuple[str, ...] = field(default=("short", "long"))
 
     def written(self, spelling: str) -> dict[str, str]:
-        """Return the files in a spelling."""
+        """Return the files with the words of one spelling filled in."""
         texts = dict(self.files)
         for mark, word in SPELLINGS[spelling].items():
             texts = {path: text.replace(mark, word) for path, text in texts.items()}

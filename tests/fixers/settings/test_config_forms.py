@@ -95,7 +95,7 @@ NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selec
         ('dtype: "bf\\x31\\x36" # bf16\n', "1", AS_WRITTEN, ""),
     ],
 )
-def test_what_cannot_be_decided_is_reported_with_its_line_and_left(text, line, message, hint):
+def test_undecidable_forms_are_reported_with_their_line_and_not_changed(text, line, message, hint):
     assert outcome("conf.yaml", text) == (text, [(line, message, hint)])
 
 

@@ -1,4 +1,4 @@
-"""For any configuration, the result parses and needs no second pass; whatever was not planned stays."""
+"""For any configuration, the result parses and a second pass changes nothing; only the planned edits are made."""
 
 import json
 
@@ -42,7 +42,7 @@ def fixed(path, data, fixers=(mixed_precision_config, launch_flags)):
 
 @settings(max_examples=250, deadline=None)
 @given(CONFIGS, st.sampled_from([None, 2, 4]))
-def test_json_stays_json_and_is_settled_after_one_pass(config, indent):
+def test_json_still_parses_and_a_second_pass_changes_nothing(config, indent):
     data = json.dumps(config, indent=indent).encode()
     after = fixed("args.json", data)
     json.loads(after)
@@ -51,7 +51,7 @@ def test_json_stays_json_and_is_settled_after_one_pass(config, indent):
 
 @settings(max_examples=250, deadline=None)
 @given(CONFIGS, st.booleans(), st.booleans())
-def test_yaml_stays_yaml_and_is_settled_after_one_pass(config, flow, windows):
+def test_yaml_still_parses_and_a_second_pass_changes_nothing(config, flow, windows):
     text = yaml.safe_dump(config, default_flow_style=flow)
     data = (text.replace("\n", "\r\n") if windows else text).encode()
     after = fixed("a.yaml", data)
@@ -89,7 +89,7 @@ FLAGS += [
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(FLAGS), max_size=12), st.sampled_from(["a.sh", "Makefile", "Dockerfile"]))
-def test_a_script_is_settled_after_one_pass_and_keeps_its_lines(words, path):
+def test_a_script_keeps_its_lines_and_a_second_pass_changes_nothing(words, path):
     lead = {"a.sh": "python t.py ", "Makefile": "all:\n\tpython t.py ", "Dockerfile": "RUN python t.py "}[path]
     data = (lead + " ".join(words) + "\n").encode()
     after = fixed(path, data)

@@ -93,7 +93,7 @@ NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selec
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("\nt --use_bf16\n", "--use_bf16 selects bfloat16; which option selects float16 is unknown", ""),
+        ("\nt --use_bf16\n", "--use_bf16 selects bfloat16; its float16 counterpart is unknown", ""),
         (
             "\nt --bf16 --fp16\n",
             "both --bf16 and --fp16 are given; which one takes precedence is unknown",
@@ -115,7 +115,7 @@ NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selec
         ("\nDTYPE=bf16\n", "DTYPE is bf16, and its purpose is unknown", "DTYPE=fp16"),
     ],
 )
-def test_what_cannot_be_decided_is_reported_with_its_line_and_left(text, message, hint):
+def test_undecidable_forms_are_reported_with_their_line_and_not_changed(text, message, hint):
     assert outcome(text) == (text, [("2", message, hint)])
 
 
@@ -134,7 +134,7 @@ HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as
         ("cat > c.yaml <<E\nx: 1\nprecision: bf16_true\nE\n",) * 2 + ([("3", NO_COUNTERPART, "precision: 16-mixed")],),
     ],
 )
-def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, findings):
+def test_a_heredoc_is_read_by_the_type_of_the_file_that_it_writes(before, after, findings):
     assert outcome(before) == (after, findings)
 
 

@@ -1,4 +1,4 @@
-"""What a host lacks to decode a project's audio: tables, and a fake host."""
+"""What a host lacks to decode a project's audio, tested with tables and a fake host."""
 
 import pytest
 
@@ -173,7 +173,7 @@ def installation(*packages):
     return HostChange("audio-backends", summary, "fix.packages.install", args, undo="fix.undo")
 
 
-def test_what_is_missing_in_the_projects_own_venv_is_installed_at_once():
+def test_packages_missing_in_the_projects_own_venv_are_installed_at_once():
     plan, _ = plan_of(b"import soundfile, librosa", {"torch": "2.9.0"}, OURS)
     assert plan.findings == (resolved(lacks("librosa", OURS)), resolved(lacks("soundfile", OURS)))
     assert plan.changes == (installation("librosa", "soundfile"),)
@@ -198,12 +198,12 @@ def test_the_release_of_torchcodec_that_is_installed_is_the_one_for_this_torch(t
     assert asked == [{"environment": {"LD_LIBRARY_PATH": "/l"}}]
 
 
-def test_other_packages_are_installed_beside_it_in_the_release_that_pip_chooses():
+def test_packages_other_than_torchcodec_are_installed_in_the_release_that_pip_chooses():
     plan, _ = plan_of(DATASETS + b"\nimport soundfile", {"datasets": "4.1.0", "torch": "2.9.1"}, OURS)
     assert plan.changes == (installation("soundfile", "torchcodec==0.9.*"),)
 
 
-def test_missing_libraries_of_ffmpeg_are_reported_beside_the_installation_and_beside_the_advice():
+def test_missing_ffmpeg_libraries_are_reported_with_or_without_an_installation():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
     ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
     assert ours == Plan((resolved(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
@@ -232,7 +232,7 @@ def test_the_built_in_trainer_needs_soundfile(config, findings):
 
 
 @pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"error": "gone"}])
-def test_without_an_interpreter_in_a_project_on_a_host_there_is_no_finding(known):
+def test_nothing_is_reported_without_a_survey_project_or_working_interpreter(known):
     assert plan_of(b"import soundfile", **known) == (Plan(), [])
 
 
@@ -240,6 +240,6 @@ def test_a_folder_on_the_laptop_is_not_judged():
     assert audio_backends.plan(site_at(None, {"a.py": b"import soundfile"})) == Plan()
 
 
-def test_a_folder_whose_name_begins_as_the_trees_does_is_not_the_projects():
+def test_a_sibling_folder_that_shares_the_trees_prefix_is_outside_the_project():
     plan, _ = plan_of(b"import soundfile", {}, f"{TREE}-old/venv/bin/python")
     assert plan.changes == ()

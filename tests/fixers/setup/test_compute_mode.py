@@ -1,4 +1,4 @@
-"""The compute mode of each card, and whether a run can use it: tables."""
+"""The compute mode of each card, and whether a run can use it, as tables."""
 
 import pytest
 
@@ -49,7 +49,7 @@ SHARED = error("TITAN RTX allows one process (Exclusive_Process); 2 would share 
         ((card(uuid="GPU-2"), card(compute_mode="Prohibited"), EXCLUSIVE), 3, (NOBODY,)),
     ],
 )
-def test_an_exclusive_card_takes_one_process_and_a_prohibited_one_none(gpus, processes, findings):
+def test_an_exclusive_card_allows_one_process_and_a_prohibited_card_none(gpus, processes, findings):
     assert judge_modes(gpus, processes) == findings
 
 

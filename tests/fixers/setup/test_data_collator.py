@@ -1,4 +1,4 @@
-"""Which collator the host imports, and which copies are outdated: tables, and a fake host."""
+"""Which collator the host imports, and which copies are outdated, tested with tables and a fake host."""
 
 import base64
 import hashlib
@@ -136,13 +136,13 @@ def absent(wanted, hint, key="path"):
         ("x.cfg", "correct fixers.data-collator.path"),
     ],
 )
-def test_a_path_that_the_project_does_not_have_names_the_nearest(wanted, hint):
+def test_a_path_that_the_project_does_not_have_is_reported_with_the_nearest_one(wanted, hint):
     files = {FILE: NEW, "train.py": b"", "zz.py": b""}
     assert plan_of(CollatorFacts("bb"), {"path": wanted}, files) == (Plan((absent(wanted, hint),)), [])
 
 
 @pytest.mark.parametrize("setting", ["auto", {"copies": ["x.py"]}])
-def test_a_project_without_a_collator_is_not_looked_at(setting):
+def test_a_project_without_a_collator_makes_no_request_to_the_host(setting):
     assert plan_of(CollatorFacts("bb"), setting, {"train.py": b""}) == (Plan(), [])
 
 

@@ -1,4 +1,4 @@
-"""Whether an interpreter suits a card, and which venv would: tables, and a fake host."""
+"""Whether an interpreter suits a card, and which venv is planned if not, tested with tables and a fake host."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_an_interpreter_is_judged_by_the_card_and_its_driver(torch, gpu, driver,
     assert finding == (None if message is None else error(message))
 
 
-def test_an_interpreter_that_does_not_run_says_why():
+def test_an_interpreter_that_does_not_run_is_reported_with_the_reason():
     finding = judge_interpreter(Interpreter(PYTHON, error="no such file"), None, Driver())
     assert finding == error(f"{PYTHON} does not run: no such file")
 
@@ -205,11 +205,11 @@ def test_nothing_is_created_unless_requested(setting):
 
 
 @pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"host": None}])
-def test_nothing_is_made_without_a_project_on_a_host(known):
+def test_no_venv_is_planned_without_a_project_on_a_host(known):
     assert plan_of("create", **known) == Plan()
 
 
-def test_an_interpreter_that_suits_the_card_is_left_without_a_word():
+def test_an_interpreter_that_supports_the_card_causes_no_finding():
     assert plan_of("create", interpreter=Interpreter(PYTHON, torch=built_for("sm_75"))) == Plan()
 
 

@@ -1,4 +1,4 @@
-"""Versions of flash-attn that a card cannot run: tables."""
+"""Versions of flash-attn that a card cannot run, as tables."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_both_flash_attentions_are_reported_on_a_card_that_runs_neither():
     assert [finding.message.split()[0] for finding in findings] == ["flash-attn", "flash_attn_3"]
 
 
-def test_it_needs_a_survey_and_a_known_card():
+def test_without_a_survey_or_a_known_card_there_is_no_finding():
     survey = survey_of(interpreter=Interpreter("python", packages={"flash-attn": "2.8.3"}))
     assert flash_attention.plan(site_at(None, survey=survey, gpu=card())) == Plan((TWO,))
     assert flash_attention.plan(site_at(None, survey=survey)) == Plan()

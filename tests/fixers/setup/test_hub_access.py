@@ -1,4 +1,4 @@
-"""Why a host cannot download its model, judged from answers of the hub: tables, and a fake host."""
+"""Why a host cannot download its model, judged from answers of the hub; tested with tables and a fake host."""
 
 import pytest
 

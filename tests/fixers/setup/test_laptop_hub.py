@@ -54,7 +54,7 @@ def client(monkeypatch, tmp_path, program: str) -> None:
     monkeypatch.setattr(sys, "executable", str(script))
 
 
-def test_the_hub_client_is_the_payloads_and_reads_the_request_from_stdin(monkeypatch, tmp_path):
+def test_the_payload_s_hub_client_reads_the_request_from_stdin(monkeypatch, tmp_path):
     client(monkeypatch, tmp_path, """printf '{"argv": "%s", "at": "%s", "asked": %s}' "$*" "$(pwd)" "$(cat)"; exit 3""")
     assert ask_laptop_hub({"do": "tree"}) == {
         "argv": "-E -m remote.payload hub",

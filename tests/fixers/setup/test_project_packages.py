@@ -40,7 +40,7 @@ def test_requirement_files_come_before_the_dependencies_of_pyproject(files, sett
         (b'[project]\ndependencies = "six"\n', "is not a list of strings"),
     ],
 )
-def test_a_pyproject_that_does_not_name_its_packages_says_so(data, words):
+def test_a_pyproject_without_static_dependencies_is_reported(data, words):
     with pytest.raises(NoPackages, match=words) as refusal:
         read_packages(MemoryTree({"pyproject.toml": data}), {})
     assert refusal.value.hint == "write the packages into requirements.txt"

@@ -1,4 +1,4 @@
-"""Whether /dev/shm of a container is large enough for a run: tables."""
+"""Whether /dev/shm of a container is large enough for a run, as tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which GPU processes are orphans of ended runs, belong to others, or are still running: tables."""
+"""Which GPU processes are orphans of ended runs, belong to others, or are still running, as tables."""
 
 import pytest
 
@@ -72,7 +72,7 @@ END_11 = end("paper-1", [11], "process 11")
         ((OURS, DESKTOP, ANN), (run_in(JobState.FAILED),), (LEFT, OF_ANN), (END_11,)),
     ],
 )
-def test_only_what_an_ended_run_of_ours_left_is_ended(processes, runs, findings, changes):
+def test_only_processes_left_by_an_ended_run_of_this_project_are_terminated(processes, runs, findings, changes):
     assert plan_of(card(processes=processes), runs=runs) == Plan(findings, changes)
 
 

@@ -1,4 +1,4 @@
-"""Where a good tokenizer file comes from: plans for a fake host, and for a laptop."""
+"""The source of a valid tokenizer file, in plans for a fake host and for a laptop."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_the_host_looks_into_the_folders_that_the_config_names():
 CACHED = TokenizerFile("/hub/tokenizer.json", "/hub/b", 26, GOOD.sha256, known_from="cache", repo=REPO, revision="r")
 
 
-def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hub():
+def test_a_cached_copy_of_the_same_revision_is_used_without_a_hub_query():
     plan, asked = plan_of(BAD, CACHED)
     digest = encode(Digest(26, GOOD.sha256))
     assert plan.changes == (
@@ -93,7 +93,7 @@ def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hu
     assert len(asked) == 1
 
 
-def test_a_copy_in_the_projects_folder_that_the_config_names_is_taken():
+def test_a_copy_in_the_project_folder_that_the_config_names_is_used():
     asset = TokenizerFile(f"{TREE}/assets/tokenizer.json", "/real", 26, GOOD.sha256)
     plan, asked = plan_of(BAD, CACHED, asset, settings={"tokenizer": {"source": "assets"}})
     assert [each.args["copy"] for each in plan.changes] == ["/real"]
@@ -132,7 +132,7 @@ def test_a_file_without_a_good_replacement_is_reported_and_left(hub, reason, hin
     assert plan_of(BAD, hub=hub)[0] == Plan((unresolved(reason, hint),))
 
 
-def test_a_file_of_no_known_model_is_reported_without_a_query_to_the_hub():
+def test_a_file_of_an_unknown_model_is_reported_without_a_hub_query():
     plan, asked = plan_of(BAD, config={})
     assert plan.findings == (
         unresolved("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config"),
@@ -150,7 +150,7 @@ def test_one_file_that_cannot_be_repaired_does_not_stop_the_others():
 
 
 @pytest.mark.parametrize("survey", [None, survey_of()])
-def test_a_library_that_is_not_known_is_not_too_old(survey):
+def test_an_unknown_version_of_tokenizers_does_not_count_as_too_old(survey):
     pairs = TokenizerFile(REMOTE, "x", 9, "cc", paired_merges=True)
     assert plan_of(pairs, survey=survey)[0] == Plan()
 
@@ -187,7 +187,7 @@ def test_a_file_not_sent_yet_is_judged_from_the_laptop_and_one_that_was_by_the_h
 
 
 @pytest.mark.parametrize("known", [{"host": None}, {"project": None}])
-def test_on_the_laptop_a_copy_in_the_project_is_taken(known):
+def test_on_the_laptop_a_copy_in_the_project_is_used(known):
     site = site_at(FakeHost(), ASSETS, settings=SOURCE)
     site = Site(
         site.tree, host=known.get("host", site.host), project=known.get("project", site.project), settings=SOURCE
@@ -197,7 +197,7 @@ def test_on_the_laptop_a_copy_in_the_project_is_taken(known):
     assert [finding.severity for finding in plan.findings] == [Severity.INFO]
 
 
-def test_on_the_laptop_a_file_of_no_known_model_is_reported():
+def test_on_the_laptop_a_file_of_an_unknown_model_is_reported():
     (finding,) = tokenizer.plan(Site(MemoryTree({FILE: CUT}))).findings
     assert (finding.where, finding.hint) == (FILE, "set fixers.tokenizer.repo in the config")
     assert tokenizer.plan(Site(MemoryTree({FILE: WHOLE}))) == Plan()

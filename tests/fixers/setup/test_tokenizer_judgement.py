@@ -1,4 +1,4 @@
-"""What is wrong with a tokenizer file, and which other file can replace it: tables."""
+"""What is wrong with a tokenizer file, and which other file can replace it, as tables."""
 
 import pytest
 
@@ -100,5 +100,5 @@ ASSET = file_of("/t/assets/tokenizer.json")
         ([BAD, file_of("/x/tokenizer.json", known_from="record", repo="a/b")], "", "a/b", "", None),
     ],
 )
-def test_a_good_copy_is_whole_and_from_where_the_config_says_or_the_same_model(files, source, repo, revision, copy):
+def test_a_good_copy_is_valid_and_from_the_configured_folder_or_the_same_model(files, source, repo, revision, copy):
     assert good_copy(BAD, files, source, repo, revision) == copy

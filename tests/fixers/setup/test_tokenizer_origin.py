@@ -1,4 +1,4 @@
-"""Which model a tokenizer file belongs to, and which files are examined: tables."""
+"""Which model a tokenizer file belongs to, and which files are examined, as tables."""
 
 import json
 
@@ -62,7 +62,7 @@ def named(repo):
         ({"config.json": named("a/b"), "n/config.json": named("a/b")}, ""),
     ],
 )
-def test_a_tokenizer_belongs_to_the_hub_id_beside_it(files, repo):
+def test_the_model_of_a_tokenizer_is_the_hub_id_in_the_config_beside_it(files, repo):
     assert named_beside(MemoryTree(files), "m") == repo
 
 
@@ -82,7 +82,7 @@ BESIDE = {"model/config.json": named("lab/beside")}
         (BESIDE, Origin(REPO, "r"), {"repo": "c/d"}, ("c/d", "")),
     ],
 )
-def test_a_file_belongs_to_its_place_in_the_cache_or_the_model_beside_it_or_the_config(files, origin, known, whose):
+def test_the_model_of_a_file_follows_from_its_cache_path_the_files_beside_it_or_the_config(files, origin, known, whose):
     site = Site(MemoryTree(files))
     assert belongs_to(site, origin, TokenizerFile(FILE, FILE, 1, "aa", **known)) == whose
     assert belongs_to(site, origin, TokenizerFile(REMOTE, REMOTE, 1, "aa", **known), TREE) == whose
@@ -117,6 +117,6 @@ def test_the_laptops_files_are_those_beside_a_tokenizer():
     )
 
 
-def test_pairs_in_a_companion_are_no_merges():
+def test_pairs_in_other_tokenizer_files_are_not_taken_for_merges():
     files = {"m/tokenizer_config.json": b'{"merges": [["a", "b"]]}'}
     assert [file.paired_merges for file in laptop_files(Site(MemoryTree(files)))] == [False]

@@ -82,7 +82,7 @@ def test_without_a_requirement_the_newest_release_that_is_known_is_chosen():
         ((9, 0), (10, 0), False),
     ],
 )
-def test_machine_code_runs_on_its_own_major_capability_and_no_smaller_minor_one(built, card, runs):
+def test_machine_code_runs_on_cards_of_its_major_and_no_lower_minor_capability(built, card, runs):
     assert runs_on((built,), card) is runs
 
 

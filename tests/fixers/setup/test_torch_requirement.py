@@ -29,7 +29,7 @@ from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
         (None, "torch"),
     ],
 )
-def test_a_version_a_specifier_and_a_requirement_are_taken(value, requirement):
+def test_a_version_a_specifier_and_a_requirement_are_accepted(value, requirement):
     assert parse_torch_requirement(value).requirement == requirement
 
 

@@ -73,7 +73,7 @@ def test_a_heredoc_in_a_block_has_its_byte_range():
         ("containerfile.gpu", is_dockerfile),
     ],
 )
-def test_a_file_of_commands_is_known_by_its_name(path, kind):
+def test_files_of_commands_are_recognised_by_name(path, kind):
     assert [each(path) for each in (is_shell, is_makefile, is_dockerfile)].count(True) == 1
     assert kind(path)
     assert reads_commands(path)
@@ -88,6 +88,6 @@ def test_other_files_are_not_read_for_commands(path):
     ("path", "text", "words"),
     [("a.sh", "RUN a", ["RUN", "a"]), ("Dockerfile", "RUN a", ["a"]), ("Makefile", "t:\n\tRUN a", ["RUN", "a"])],
 )
-def test_each_is_read_in_its_own_language(path, text, words):
+def test_each_file_is_read_in_the_language_of_its_name(path, text, words):
     (command,) = read_commands(path, text.encode()).commands
     assert [word.text for word in command.words] == words

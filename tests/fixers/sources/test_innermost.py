@@ -1,4 +1,4 @@
-"""Finding the innermost node at a position."""
+"""Finding the innermost syntax node at a position."""
 
 import ast
 

@@ -41,7 +41,7 @@ def test_a_scalar_means_what_yaml_1_1_says(text, meaning):
         ("b: {x: 1, x: 2}\n", {"x": 2}),
     ],
 )
-def test_merges_come_under_a_mappings_own_keys_and_the_first_source_wins(text, meaning):
+def test_own_keys_override_merged_ones_and_the_first_merged_mapping_wins(text, meaning):
     assert plain(compose(text))["b"] == meaning
 
 
@@ -53,7 +53,7 @@ def test_merges_come_under_a_mappings_own_keys_and_the_first_source_wins(text, m
         ("b:\n  <<: [{}, 1]\n", "only a mapping can be merged", 2, 12),
     ],
 )
-def test_what_has_no_plain_value_is_refused_with_its_place(text, words, line, column):
+def test_a_node_without_a_plain_value_is_refused_with_its_position(text, words, line, column):
     with pytest.raises(YamlProblem) as refusal:
         plain(compose(text))
     assert (refusal.value.message, refusal.value.line, refusal.value.column) == (words, line, column)
@@ -88,7 +88,7 @@ def test_a_key_written_twice_is_found_with_its_path(text, found):
     assert [(each.path, each.first.line, each.second.line) for each in duplicates(compose(text))] == found
 
 
-def test_a_walk_goes_in_order_and_enters_what_is_shared_once():
+def test_a_walk_is_in_order_and_visits_shared_nodes_once():
     document = compose("a: &x [1, {b: 2}]\nc: *x\n? [k]\n: 3\n")
     found = [(path, key.text if isinstance(key, Scalar) else None) for path, key, _ in walk(document)]
     assert found == [

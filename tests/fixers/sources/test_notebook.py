@@ -93,7 +93,7 @@ def test_lines_before_a_single_string_have_its_layout():
     assert written == notebook(cell(["x\n", "y\n", "a\n"]), indent=1)
 
 
-def test_a_notebook_in_unicode_stays_so_and_one_in_ascii_too():
+def test_an_edited_notebook_keeps_its_unicode_or_ascii_encoding():
     for ascii_only, wanted in ((True, b"\\u00e9"), (False, "é".encode())):
         data = notebook(cell(["a = 'ü'\n"]), ensure_ascii=ascii_only)
         assert Placement(data, code_cells(data)).encode("é", 1) == wanted

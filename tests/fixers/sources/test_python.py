@@ -38,7 +38,7 @@ REMOVED = [
 
 
 @pytest.mark.parametrize(("code", "after"), REMOVED)
-def test_an_argument_is_taken_out_with_its_comma_or_not_at_all(code: str, after: str | None) -> None:
+def test_an_argument_is_removed_with_its_comma_or_not_at_all(code: str, after: str | None) -> None:
     source = _read(code)
     call = source.names.of_type(ast.Call)[0]
     keyword = next(keyword for keyword in call.keywords if keyword.arg == "gone")
@@ -59,7 +59,7 @@ APPENDED = [
 
 
 @pytest.mark.parametrize(("code", "after"), APPENDED[:-1])
-def test_an_argument_comes_after_the_last_one(code: str, after: str) -> None:
+def test_an_argument_is_appended_after_the_last_one(code: str, after: str) -> None:
     source = _read(code)
     assert _edited(source, source.append_argument(source.names.of_type(ast.Call)[0], "k=1", "")) == after
 
@@ -77,7 +77,7 @@ INSERTED = [
 
 
 @pytest.mark.parametrize(("code", "before", "behind"), INSERTED)
-def test_lines_are_put_before_and_behind_a_statement(code: str, before: str | None, behind: str | None) -> None:
+def test_lines_are_inserted_before_and_after_a_statement(code: str, before: str | None, behind: str | None) -> None:
     source = _read(code)
     statement = next(s for s in ast.walk(source.tree) if isinstance(s, ast.stmt) and _is_here(source, s))
     first, last = source.insert_before(statement, ("+",), ""), source.insert_after(statement, ("+",), "")
@@ -123,7 +123,7 @@ def test_prose_is_distinguished_from_code(code: str, mentioned: bool) -> None:
     assert _read(code).mentions(re.compile(rb"word")) is mentioned
 
 
-def test_an_edit_refuses_other_bytes_than_it_expects() -> None:
+def test_an_edit_is_refused_if_the_bytes_differ_from_those_it_expects() -> None:
     with pytest.raises(EditRefused, match="expected 'b'"):
         _read("a = 1\n").replace(0, "b", "c", "why")
 
@@ -147,7 +147,7 @@ def test_unparsable_python_is_reported_with_its_line(data: bytes, line: int, wor
 
 
 @pytest.mark.parametrize("path", ["a.py", "b/a.pyw", "a.ipynb"])
-def test_python_is_known_by_its_name(path: str) -> None:
+def test_python_files_are_recognised_by_name(path: str) -> None:
     assert reads_python(path)
     assert not reads_python(path + ".txt")
 
@@ -167,7 +167,7 @@ MASKED = [
 
 
 @pytest.mark.parametrize(("cell", "text"), MASKED)
-def test_lines_of_ipython_become_nothing_of_the_same_length(cell: str, text: str) -> None:
+def test_ipython_lines_become_empty_expressions_of_the_same_length(cell: str, text: str) -> None:
     assert masked(cell) == text
     assert len(masked(cell).encode()) == len(cell.encode())
 
@@ -187,7 +187,7 @@ INSERTED_IN_CELLS = [
 
 @pytest.mark.parametrize("options", [{}, {"indent": 1}, {"ensure_ascii": False, "indent": 2}])
 @pytest.mark.parametrize(("before", "after"), INSERTED_IN_CELLS)
-def test_lines_put_into_a_cell_are_strings_of_their_own(before: object, after: object, options) -> None:
+def test_lines_inserted_into_a_cell_are_separate_strings(before: object, after: object, options) -> None:
     data = _notebook(["x = 'é'\n"], before, ["z"], **options)
     source = read_python("a.ipynb", data)
     statement = next(s for s in source.tree.body if _is_here(source, s))
@@ -199,7 +199,7 @@ def test_lines_put_into_a_cell_are_strings_of_their_own(before: object, after: o
         assert changed == _notebook(["x = 'é'\n"], after, ["z"], **options)
 
 
-def test_a_line_behind_the_last_of_a_cell_stays_in_its_cell() -> None:
+def test_a_line_inserted_after_the_last_line_of_a_cell_stays_in_that_cell() -> None:
     data = _notebook(["a\n", "HERE()"], ["%%bash\n", "ls"])
     source = read_python("a.ipynb", data)
     edit = source.insert_after(source.tree.body[1], ("+",), "")

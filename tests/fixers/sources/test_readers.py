@@ -37,7 +37,7 @@ from fixers.sources.readers.reader import ANY, Fields, Reader
         ),
     ],
 )
-def test_a_reader_has_an_option_the_words_it_accepts_and_what_becomes_of_others(
+def test_a_reader_has_an_option_its_accepted_words_and_the_effect_of_other_words(
     code: str, option: str, words: tuple[str, ...], strict: bool, extensible: bool
 ) -> None:
     source = read_python("train.py", f"import torch\nfrom enum import Enum\n{code}\n".encode())
@@ -56,7 +56,7 @@ def test_a_reader_has_an_option_the_words_it_accepts_and_what_becomes_of_others(
         'print("bf16")',
     ],
 )
-def test_code_that_serves_every_other_word_with_float16_is_no_reader(code: str) -> None:
+def test_code_that_selects_float16_for_every_other_word_is_no_reader(code: str) -> None:
     assert find_readers(read_python("train.py", f"import torch\n{code}\n".encode())) == ()
 
 
@@ -129,7 +129,7 @@ def test_a_switch_is_renamed_to_one_that_its_class_declares(
     assert (answer.word, answer.refused is not None) == (word, refused)
 
 
-def test_a_class_is_known_by_its_switches_and_bases() -> None:
+def test_a_class_is_described_by_its_switches_and_bases() -> None:
     code = (
         b"class A(transformers.TrainingArguments):\n    lr: float = 1\n    bf16: bool = True\n\n\nclass B:\n    x: X\n"
     )

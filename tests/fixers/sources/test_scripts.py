@@ -110,7 +110,7 @@ def test_a_shell_script_is_read_as_the_shell_reads_it(text, commands):
         ("cat <<E\nx\nE", [("x\n", "cat", "")]),
     ],
 )
-def test_a_heredoc_has_its_byte_range_its_reader_and_the_file_that_its_line_writes(text, heredocs):
+def test_a_heredoc_has_a_byte_range_the_program_that_reads_it_and_its_output_file(text, heredocs):
     script = scan_shell(text.encode())
     assert [(text[each.start : each.stop], each.program, each.target) for each in script.heredocs] == heredocs
 
@@ -128,7 +128,7 @@ def test_a_heredoc_has_its_byte_range_its_reader_and_the_file_that_its_line_writ
         ("\ncat <<E\nx\n", 3, "the heredoc has no closing line 'E'"),
     ],
 )
-def test_what_does_not_end_is_refused_in_words_with_the_line_where_it_began(text, line, words):
+def test_an_unterminated_construct_is_named_with_the_line_where_it_begins(text, line, words):
     with pytest.raises(Unparsable) as refusal:
         scan_shell(text.encode())
     assert (refusal.value.message, refusal.value.line) == (words, line)
@@ -140,7 +140,7 @@ def test_forty_levels_of_substitution_are_read_and_one_more_is_refused():
         scan_shell(b"$(" * 41 + b")" * 41)
 
 
-def test_a_part_is_scanned_by_itself_and_a_byte_order_mark_is_no_word():
+def test_a_range_of_a_file_can_be_scanned_alone_and_a_byte_order_mark_is_skipped():
     data = b"\xef\xbb\xbfa b; c d"
     assert commands_of(scan_shell(data)) == [["a", "b"], ["c", "d"]]
     assert commands_of(scan_shell(data, 5, 9)) == [["b"], ["c"]]
@@ -171,7 +171,7 @@ def test_a_part_is_scanned_by_itself_and_a_byte_order_mark_is_no_word():
         ("  A = b", [["A=b(b)"]]),
     ],
 )
-def test_a_makefile_is_its_variables_and_its_recipes(text, commands):
+def test_a_makefile_is_read_as_variables_and_recipes(text, commands):
     assert commands_of(scan_makefile(text.encode())) == commands
 
 
@@ -199,5 +199,5 @@ def test_a_makefile_is_its_variables_and_its_recipes(text, commands):
         ("\ufeffRUN a", [["a"]]),
     ],
 )
-def test_a_dockerfile_is_what_it_starts_and_sets(text, commands):
+def test_a_dockerfile_is_read_as_commands_and_variables(text, commands):
     assert commands_of(scan_dockerfile(text.encode())) == commands

@@ -63,7 +63,7 @@ def test_a_command_line_is_split_into_words(text, words):
 @pytest.mark.parametrize(
     ("text", "line"), [("a\n'b", 2), ('a "b', 1), ("a\n\n$(b", 3), ("a <<E\nb\n", 2), ("A=(b", 1), ("${a", 1)]
 )
-def test_what_does_not_end_is_refused_with_the_line_where_it_began(text, line):
+def test_an_unterminated_construct_is_refused_with_the_line_where_it_begins(text, line):
     with pytest.raises(Unparsable) as refusal:
         scan_shell(text.encode())
     assert refusal.value.line == line
@@ -74,6 +74,6 @@ def test_an_array_has_its_words():
     assert [item.text for item in command.assignments[0].items] == ["--x", "y z", "--w"]
 
 
-def test_nesting_without_end_is_refused():
+def test_nesting_that_is_too_deep_is_refused():
     with pytest.raises(Unparsable, match="nested"):
         scan_shell(b"$(" * 2000)

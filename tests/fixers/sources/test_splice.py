@@ -21,7 +21,7 @@ from fixers.sources.splice import Edit, EditRefused, line_of, newline_of, splice
         (b"a\r", b"\r"),
     ],
 )
-def test_a_new_line_ends_as_the_first_one_does(data: bytes, newline: bytes) -> None:
+def test_an_inserted_line_ends_like_the_first_line_of_the_file(data: bytes, newline: bytes) -> None:
     assert newline_of(data) == newline
 
 

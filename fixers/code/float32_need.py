@@ -1,0 +1,61 @@
+"""Judge whether the model of an optimizer or trainer must be cast to float32."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from posixpath import splitext
+
+from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of
+from fixers.sources.finished_setups import is_given_optimizer, is_prepared_with_optimizer, is_tested_in_half
+from fixers.sources.float_models import is_float32
+from fixers.sources.half_models import may_be_half
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import Consumer, is_library_trainer
+
+
+def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> bool:
+    """Return True if the model may have half weights.
+
+    transformers 5 loads most models in half precision; earlier versions load them in float32 unless told otherwise.
+    """
+    owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.own.half_models))
+    if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
+        return False
+    if is_float32(source, owner, call, half_makers):
+        return False
+    loads_float32 = target.at_least("transformers", (5,)) is False
+    if not owner or (_is_of_library(source, consumer) and not loads_float32):
+        return True
+    return may_be_half(source, owner, call, half_makers, loads_float32=loads_float32)
+
+
+def _makers_of(source: PythonSource, makers: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of the makers that this file may mean; of an imported name, those of the module that it names.
+
+    `from speech.build import load` means a `load` of speech/build.py, or of a file below a folder `build`.
+    """
+    modules: dict[str, str] = {}
+    for each in source.names.of_type(ast.ImportFrom):
+        modules |= {alias.asname or alias.name: (each.module or "").rpartition(".")[2] for alias in each.names}
+    for maker in makers:
+        path, _, name = maker.rpartition(":")
+        module = modules.get(name)
+        if not module or module in splitext(path)[0].split("/"):
+            yield name
+
+
+def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
+    """Return True for a trainer whose optimizer exists: it is an argument, or `prepare` returned it with the model."""
+    if not consumer.trainer or _is_of_library(source, consumer):
+        return False
+    return is_given_optimizer(consumer.call) or is_prepared_with_optimizer(source, consumer.owner, consumer.call)
+
+
+def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:
+    """Return True for a trainer of transformers or TRL, or of a class of this file that is derived from one."""
+    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(consumer.call)]
+    bases = [source.names.meaning(base) or "" for each in own for base in each.bases]
+    derived = any(base.startswith(("transformers.", "trl.")) for base in bases)
+    return consumer.trainer and (derived or is_library_trainer(source, consumer.call))

@@ -1,0 +1,182 @@
+"""The newest package versions that a project allows, from its requirements, pyproject.toml, setup files and Conda."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from posixpath import basename, dirname
+from typing import Any
+
+from fixers.frame.site import Tree
+
+DEEPEST = 4
+REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")
+IN_FOLDER = re.compile(r"(?:^|/)requirements/[\w.-]+\.(?:txt|in)$")
+CONDA = re.compile(r"[\w.-]*(?:environment|conda|requirements)[\w.-]*\.ya?ml$")
+REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*([=<>~!^,.*\d\s]*)")
+CLAUSE = re.compile(r"(===?|=|<=|<|~=|~|\^)\s*([0-9][0-9.]*)")
+IN_LIST = re.compile(r"^[ \t]*-[ \t]*[\"']?([A-Za-z0-9][^\n\"'#]*)", re.MULTILINE)
+POETRY_EXACT = re.compile(r"\d[\d.]*$")
+
+
+def project_pins(folders: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the newest version that the project allows, by package, where a file limits it.
+
+    Pins of the top folder count; those of subfolders count only if all of them agree.
+    """
+    below: dict[str, set[str]] = {}
+    for pins in (pins for folder, pins in folders.items() if folder):
+        for package, version in pins.items():
+            below.setdefault(package, set()).add(version)
+    agreed = {package: min(found) for package, found in below.items() if len(found) == 1 and "" not in found}
+    return agreed | _limits(folders.get("", {}))
+
+
+def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[str, str]:
+    """Return the versions that the folders above a file pin; for each package, the nearest folder that limits it."""
+    pins: dict[str, str] = {}
+    parts = dirname(path).split("/")
+    for depth in range(1, len(parts) + 1):
+        pins |= _limits(folders.get("/".join(parts[:depth]), {}))
+    return pins
+
+
+def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
+    """Return the newest permitted version of each listed package, by the folder of the file that lists it.
+
+    Several files of a folder are read in order of precedence: requirements files, pyproject.toml, setup files, Conda's.
+    The version is empty where nothing limits it. `requirements/` belongs to the folder that contains it.
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    for path in tree.paths():
+        at = _precedence(path)
+        if at is not None and path.count("/") <= DEEPEST:
+            folder = dirname(path)
+            if IN_FOLDER.search(path):
+                folder = dirname(folder)
+            found.setdefault(folder, []).append((at, path))
+    folders: dict[str, dict[str, str]] = {}
+    for folder, files in found.items():
+        pins = folders.setdefault(folder, {})
+        for _, path in sorted(files, reverse=True):
+            listed = _pins_in(tree, path)
+            pins |= {package: version or pins.get(package, "") for package, version in listed.items()}
+    return folders
+
+
+def _limits(pins: Mapping[str, str]) -> dict[str, str]:
+    return {package: version for package, version in pins.items() if version}
+
+
+def parse_pins(text: str) -> dict[str, str]:
+    """Return the newest version that each line of a requirements file allows, such as `{"transformers": "4.46.1"}`.
+
+    The version is empty where nothing limits it; `<5` means the version just below.
+    """
+    return dict(filter(None, map(_parse, text.splitlines())))
+
+
+def _parse(requirement: str) -> tuple[str, str] | None:
+    """Parse one requirement into its package and the newest version that is allowed."""
+    plain = requirement.partition("#")[0].partition(";")[0]
+    found = REQUIREMENT.match(plain)
+    if found is None:
+        return None
+    clauses = CLAUSE.findall(re.sub(r"[!>]=?\s*[\d.]+", "", found[2]))
+    bounds = [_newest(relation, version) for relation, version in clauses]
+    return found[1].lower().replace("_", "-"), min(bounds, key=_numbers, default="")
+
+
+def _newest(relation: str, version: str) -> str:
+    if relation == "<":
+        return _just_below(version)
+    if relation == "^":
+        numbers = _numbers(version)
+        first = next((at for at, number in enumerate(numbers) if number), 0)
+        return ".".join(str(number) for number in (*numbers[: first + 1], 999))
+    return version
+
+
+def _just_below(version: str) -> str:
+    numbers = list(_numbers(version))
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    numbers[-1] -= 1
+    return ".".join(str(max(number, 0)) for number in [*numbers, 999])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split(".") if number)
+
+
+def _precedence(path: str) -> int | None:
+    """Return the position of a file in the order of precedence; None if it lists no packages."""
+    called = basename(path)
+    if called == "requirements.txt":
+        return 0
+    if REQUIREMENTS.match(called) or IN_FOLDER.search(path):
+        return 1
+    if called in READERS:
+        return 2 + [*READERS].index(called)
+    return 9 if CONDA.match(called) else None
+
+
+def _pins_in(tree: Tree, path: str) -> dict[str, str]:
+    try:
+        text = tree.read(path).decode("utf-8", "replace")
+        read = READERS.get(basename(path), _of_conda if CONDA.match(basename(path)) else str.splitlines)
+        return dict(filter(None, map(_parse, read(text))))
+    except (OSError, ValueError, SyntaxError, configparser.Error):
+        return {}
+
+
+def _of_pyproject(text: str) -> Iterator[str]:
+    """Yield the requirements of PEP 621, of dependency groups and of Poetry."""
+    document = tomllib.loads(text)
+    project = _table(document, "project")
+    lists = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    for each in (*lists, *_table(document, "dependency-groups").values()):
+        yield from (one for one in (each if isinstance(each, list) else ()) if isinstance(one, str))
+    poetry = _table(_table(document, "tool"), "poetry")
+    groups = [_table(group, "dependencies") for group in _table(poetry, "group").values() if isinstance(group, dict)]
+    for table in (_table(poetry, "dependencies"), _table(poetry, "dev-dependencies"), *groups):
+        for package, given in table.items():
+            version = given.get("version", "") if isinstance(given, dict) else given
+            if isinstance(version, str):
+                yield f"{package}{'==' if POETRY_EXACT.match(version) else ''}{version}"
+
+
+def _table(within: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = within.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _of_setup_cfg(text: str) -> Iterator[str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    if parser.has_section("options"):
+        yield from parser.get("options", "install_requires", fallback="").splitlines()
+    if parser.has_section("options.extras_require"):
+        for key in parser.options("options.extras_require"):
+            yield from parser.get("options.extras_require", key).splitlines()
+
+
+def _of_setup_py(text: str) -> Iterator[str]:
+    """Yield the items of every list of strings, as of `install_requires`."""
+    for node in ast.walk(ast.parse(text)):
+        items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+        yield from (one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _of_conda(text: str) -> list[str]:
+    return [found[1] for found in IN_LIST.finditer(text)]
+
+
+READERS: dict[str, Callable[[str], Iterator[str] | list[str]]] = {
+    "pyproject.toml": _of_pyproject,
+    "setup.cfg": _of_setup_cfg,
+    "setup.py": _of_setup_py,
+}

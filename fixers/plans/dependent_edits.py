@@ -1,0 +1,51 @@
+"""Edits that depend on each other: a word may be replaced only if each reader that needs the new word is edited too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from fixers.frame.change import FileChange, Plan
+from fixers.settings.precision_words import COUNTERPARTS
+from fixers.sources.python import TREES
+from fixers.sources.readers.consumers import Consumers
+from fixers.sources.readers.find import find_readers
+from fixers.sources.readers.reader import Reader
+from fixers.sources.unparsable import Unparsable
+
+
+def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> Plan:
+    """Return the plan in which no word is replaced that one of its readers would then reject.
+
+    A reader whose file could not be edited is locked, and everything is planned again, until no edit lacks a reader.
+    """
+    plan = plan_with(consumers)
+    while locked := list(_unedited(plan, consumers)):
+        consumers = consumers.locking(locked)
+        plan = plan_with(consumers)
+    return plan
+
+
+def _unedited(plan: Plan, consumers: Consumers) -> Iterator[Reader]:
+    """Yield the readers that must get a float16 word and have none in the planned files."""
+    after = {change.path: change.after for change in plan.changes if isinstance(change, FileChange)}
+    now: dict[str, list[Reader]] = {}
+    for reader in dict.fromkeys(_to_edit(consumers)):
+        if reader.path in after and reader.path not in now:
+            now[reader.path] = _readers_in(reader.path, after[reader.path])
+        if any(reader.is_same(each) for each in now.get(reader.path, (reader,))):
+            yield reader
+
+
+def _to_edit(consumers: Consumers) -> Iterator[Reader]:
+    """Yield the readers that accept a value for bfloat16 and must accept its float16 word too."""
+    for value in consumers.selected or ():
+        spelling = consumers.resolve(value, COUNTERPARTS.get(value.word, value.word))
+        if spelling.refused is None and not value.wide:
+            yield from (each for each in consumers.of(value) if each.strict and not each.accepts(spelling.word))
+
+
+def _readers_in(path: str, data: bytes) -> list[Reader]:
+    with suppress(Unparsable):
+        return [found.reader for found in find_readers(TREES.read(path, data))]
+    return []

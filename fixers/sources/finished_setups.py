@@ -1,0 +1,57 @@
+"""Find models whose dtypes must stay: an engine has taken them together with their optimizer, or they are tested."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import PythonSource
+
+OPTIMIZER = re.compile(r"(?:\w*_)?optim(?:izer)?s?$")
+ENGINES = frozenset({"prepare", "initialize"})
+TEST = re.compile(r"test_\w+")
+
+
+def is_given_optimizer(call: ast.Call) -> bool:
+    """Return True for `MyTrainer(model=model, optim=optim)`, whose optimizer was created before."""
+    given = (each for each in call.keywords if OPTIMIZER.match(each.arg or ""))
+    return any(not isinstance(each.value, (ast.Constant, ast.JoinedStr)) for each in given)
+
+
+def is_prepared_with_optimizer(source: PythonSource, owner: str, at: ast.AST) -> bool:
+    """Return True after `model, optim, _ = engine.prepare((model, config))`, which created the optimizer itself.
+
+    A `prepare` that is given the model as an argument of its own, as that of Accelerate, is given the optimizer too.
+    """
+    for node in source.names.of_type(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Call() as made) if tail_of(made) in ENGINES:
+                names = [written(source, each) for each in parts]
+                direct = any(written(source, each) == owner for each in made.args)
+                optimized = any(OPTIMIZER.match(each.rpartition(".")[2]) for each in names)
+                same = source.names.function(node) is source.names.function(at)
+                if owner in names and optimized and not direct and same and node.lineno < at.lineno:  # type: ignore[attr-defined]
+                    return True
+    return False
+
+
+def is_tested_in_half(source: PythonSource, owner: str, at: ast.AST) -> bool:
+    """Return True inside a test function, and where one set of options casts the model and creates its inputs."""
+    function = source.names.function(at)
+    if isinstance(function, FUNCTIONS) and TEST.fullmatch(getattr(function, "name", "")):
+        return True
+    calls = [call for call in source.names.of_type(ast.Call) if source.names.function(call) is function]
+    casts = [call for call in calls if _receiver(source, call) == owner and tail_of(call) == "to"]
+    shared = {name for call in casts for name in _unpacked(source, call)}
+    return any(shared.intersection(_unpacked(source, call)) for call in calls if call not in casts)
+
+
+def _receiver(source: PythonSource, call: ast.Call) -> str:
+    return written(source, call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _unpacked(source: PythonSource, call: ast.Call) -> Iterator[str]:
+    yield from (written(source, each.value) for each in call.keywords if each.arg is None)

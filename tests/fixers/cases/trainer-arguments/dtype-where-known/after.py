@@ -1,3 +1,0 @@
-from transformers import AutoModelForCausalLM
-
-model = AutoModelForCausalLM.from_pretrained("m", dtype="float16")
