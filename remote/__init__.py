@@ -1,1 +1,1 @@
-"""The remote host: connections to it, calls of its agent, and (in payload/) the program that runs on it."""
+"""The remote host: connections to it, calls to its agent, and (in payload/) the program that runs on it."""

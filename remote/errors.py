@@ -11,7 +11,7 @@ class HalfstepError(Exception):
 
     `findings` holds all problems if several were found at once; they then replace the message.
     `instead`: a mistyped word and its probable correction; the hint is then the corrected command line.
-    `about` names the host, config and run concerned, which the raising code may not know.
+    `about` names the host, config and run that the error concerns, if a caller added them.
     If `exit_code` is None or OK, the code of the class is used: an error never exits with 0.
     """
 
@@ -102,6 +102,10 @@ class HostUnfit(HalfstepError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class ContainerUnavailable(HostUnfit):
+    """The host cannot start the container that its host file names."""
+
+
 class DiskFull(HalfstepError):
     """Nothing more can be written: no space, no inodes, quota exceeded, or read-only."""
 
@@ -125,7 +129,7 @@ class DataUntrusted(SyncRefused):
 
 
 class PullRefused(HalfstepError):
-    """What the host offers must not be written to the laptop."""
+    """The host offers data that must not be written to the laptop."""
 
     exit_code = ExitCode.PULL
 
@@ -147,7 +151,7 @@ class Busy(HalfstepError):
 
 
 class RemoteFault(HalfstepError):
-    """The payload refused or failed an operation; `kind` is the machine-readable reason."""
+    """The payload refused an operation, or the operation failed; `kind` is the machine-readable reason."""
 
     def __init__(
         self,

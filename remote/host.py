@@ -113,7 +113,7 @@ class Host(Protocol):
         """Yield the events of a payload operation until it ends, on a separate channel; closing the iterator ends it.
 
         The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
-        Raises DeadlineExceeded after `within_s` in all; without it, a call lasts as long as the job that it follows.
+        Raises DeadlineExceeded after `within_s` in total; the default has no limit, since a job may run for days.
         """
         ...
 

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 from remote.errors import BadUsage
+from remote.link.container import Container
 
 MAX_HOST_LENGTH = 253
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
-IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 LOCAL = "local"
 
 
@@ -29,7 +29,7 @@ class Hop:
 class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
-    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A value of None is resolved as `ssh` does.
+    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting of None is resolved as `ssh` would.
     `destination` is the value of --host, for hints.
     """
 
@@ -43,7 +43,7 @@ class Address:
     proxy_jump: tuple[str, ...] = ()
     workdir: str = "~/halfstep"
     python: str = "python3"
-    container: str | None = None
+    container: Container | None = None
     scheduler: str | None = None
     destination: str = ""
 
@@ -59,8 +59,6 @@ class Address:
                 where="host_key",
                 hint="ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub   (on the host) prints one: SHA256:...",
             )
-        if self.container is not None and not IMAGE.fullmatch(self.container):
-            raise BadUsage(f"container {self.container!r} is not an image name", where="container")
         if "\0" in self.workdir or "\n" in self.workdir or not self.workdir:
             raise BadUsage(f"workdir {self.workdir!r} is not a folder name", where="workdir")
 
@@ -70,7 +68,7 @@ class Address:
 
     @property
     def other_python(self) -> str:
-        """The configured interpreter, if the agent can run with it: one of the host, not of the project."""
+        """The configured interpreter if it is outside the project, so that the agent can run with it; else empty."""
         return self.python if self.python.startswith(("/", "~/")) else ""
 
     @property

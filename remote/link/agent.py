@@ -29,9 +29,10 @@ class _Listed:
 
 
 class AgentHost:
-    """A host. The first call connects to it. `keep` False stores no payload on it.
+    """A host that is connected to at the first call. With `keep` False, no payload is stored on it.
 
-    `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works.
+    `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works. `image` is the
+    image of the container in which `starter` starts processes.
     A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
     raises ConnectionLost, and whether the change was made is unknown. Calls of several threads take turns, except
     `follow`, which has its own agent.
@@ -46,11 +47,12 @@ class AgentHost:
         keep: bool = True,
         retries: Retries = FIVE_TRIES,
         python: str = "",
+        image: str = "",
     ) -> None:
         self._name = name
         self._starter = starter
         self._retries = retries
-        self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python)
+        self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python, image)
         self._reader: FrameReader | None = None
         self._greeting: Json = {}
         self._lock = threading.RLock()

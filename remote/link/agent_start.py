@@ -13,7 +13,7 @@ from remote.errors import AgentEnded, ConnectionLost, Garbled, HalfstepError, Ho
 from remote.host import Json
 from remote.link.bootstrap import BootstrapRequest, bootstrap_argv
 from remote.link.bundle import payload_bundle
-from remote.link.container import why_no_container
+from remote.link.container import no_container
 from remote.link.frame_reader import FrameReader
 from remote.link.pythons import find_python
 from remote.link.streams import Starter
@@ -27,7 +27,7 @@ GREETING_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Retries:
-    """The number of tries, and the seconds before the second; each later wait is twice as long, with random jitter."""
+    """The number of tries, and the wait before the second try; each later wait is twice as long, with random jitter."""
 
     tries: int = 5
     first_wait_s: float = 0.4
@@ -44,7 +44,14 @@ class AgentStarter:
     """Starts agents on one host, each over its own stream."""
 
     def __init__(
-        self, name: str, starter: Starter, workdir: str, keep: bool, retries: Retries, named_python: str = ""
+        self,
+        name: str,
+        starter: Starter,
+        workdir: str,
+        keep: bool,
+        retries: Retries,
+        named_python: str = "",
+        image: str = "",
     ) -> None:
         self._name = name
         self._starter = starter
@@ -52,6 +59,7 @@ class AgentStarter:
         self._keep = keep
         self._retries = retries
         self._named_python = named_python
+        self._image = image
         self.python = ""
 
     def start(self, first_request: bytes = b"") -> tuple[FrameReader, Json]:
@@ -105,12 +113,11 @@ class AgentStarter:
         stderr = safe_text(reader.stream.stderr_text()).strip()
         output = reader.first_line() or stderr
         reader.stream.close()
-        if no_container := why_no_container(stderr):
-            hint = "docker run --rm IMAGE true   (on the host)"
-            raise HostUnfit(f"{self._name}: {no_container}", where=self._name, hint=hint)
+        if problem := no_container(stderr, self._image, self._name):
+            raise problem
         if self.python:
             raise HostUnfit(f"the agent did not start under {self.python} on {self._name}: {output}", where=self._name)
-        self.python = find_python(self._starter, self._name, output, self._named_python)
+        self.python = find_python(self._starter, self._name, output, self._named_python, self._image)
         return self._start_once(first_request)
 
 

@@ -1,4 +1,4 @@
-"""What a call accepts from its host: anything else, too much, or for too long, is an error and not an answer."""
+"""Reading the answer to a call within limits: unexpected frames, too many bytes and too long a wait are errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.text import safe_text
 
 IDLE_LIMIT_S = 3600.0
-"""The longest time without anything but heartbeats: computing the digests of a terabyte takes half an hour."""
+"""How long a host may send only heartbeats. Computing the digests of a terabyte takes half an hour."""
 MAX_MESSAGE = 8000
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events (only of changes)."""
+    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events if `events` is set."""
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0
@@ -103,7 +103,7 @@ def _text(value: object) -> str:
 
 
 def _exit_code(code: object) -> ExitCode:
-    """Return a published exit code of an error; BUG for any other value, 0 included."""
+    """Return the answer's exit code if it is a published code of an error; BUG for any other value, 0 included."""
     if type(code) is int and code in set(ExitCode) - {ExitCode.OK, ExitCode.WOULD_CHANGE}:
         return ExitCode(code)
     return ExitCode.BUG

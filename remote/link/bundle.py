@@ -33,7 +33,8 @@ def payload_bundle() -> Bundle:
     """Return remote/protocol, remote/policy and remote/payload, zipped with fixed times and order.
 
     The zip is cached in the user's cache folder under a key from the status of every source file, since zipping takes
-    longer than the rest of a finished run on the laptop. Without a writable cache it is built each time.
+    longer than everything else that the laptop does for a run that is already finished. Without a writable cache it is
+    built each time.
     """
     paths = list(_sources())
     cached = cache_folder() / f"{_stamp(paths)}.pyz"

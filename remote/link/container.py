@@ -1,72 +1,83 @@
-"""Processes in a container on a host: one long-lived container per image and workdir."""
+"""Processes in a container on a host: one long-lived container per user, image, workdir and settings."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from remote.errors import BadUsage, ContainerUnavailable
 from remote.link.streams import ProcessStream, Starter
+from remote.protocol.layout import OTHER_WORKDIR
 
-# argv: image, the container's name, workdir, then the command. The container outlives connections, because jobs do.
-# The home folder is mounted under its own path, so that caches, tokens and environments are found.
-# A pull prints a dot every few seconds: a connection that is silent for long is closed.
-ENTER = """
-image=$1 name=$2 work=$3
-shift 3
-fail() { set -f; echo "no container:" $1 >&2; exit 126; }
-engine=$(command -v docker || command -v podman) || fail "no docker or podman on PATH ($PATH)"
-case $work in
-  "~" | "~/"*) work=$HOME${work#"~"} ;;
-  /*) ;;
-  *) work=$HOME/$work ;;
-esac
-running() { [ "$("$engine" inspect -f "{{.State.Running}}" "$name" 2>/dev/null)" = "$1" ]; }
-if running false; then
-  output=$("$engine" start "$name" 2>&1) || fail "$output"
-elif ! running true; then
-  output=$("$engine" version 2>&1 >/dev/null) || fail "$output"
-  if ! "$engine" image inspect "$image" >/dev/null 2>&1; then
-    while sleep 5 >/dev/null 2>&1; do echo .; done &
-    dots=$!
-    output=$("$engine" pull -q "$image" 2>&1) || { kill $dots; fail "$output"; }
-    kill $dots
-  fi
-  (umask 077 && mkdir -p "$work")
-  gpus=
-  nvidia-smi -L >/dev/null 2>&1 && gpus="--gpus all"
-  output=$("$engine" run -d --init --name "$name" --user "$(id -u):$(id -g)" --ipc=host $gpus \\
-    -e HOME="$HOME" -v "$HOME:$HOME" -v "$work:$work" --entrypoint /bin/sh \\
-    "$image" -c "trap exit TERM; while :; do sleep 3600 & wait; done" 2>&1) || running true || fail "$output"
-fi
-exec "$engine" exec -i -e HOME="$HOME" "$name" "$@"
-"""
-NO_CONTAINER = "no container:"
+IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")
+PROBLEM = re.compile(r"^no container \(([a-z]+) ([a-z]*)\): ?(.*)$", re.MULTILINE)
+CURES = {
+    "engine": "sudo apt-get install podman",
+    "volume": "correct `container.volumes` in the host file",
+    "foreign": OTHER_WORKDIR,
+    "shared": f"`chmod go-w` that path, or {OTHER_WORKDIR}",
+    "user": "remove `container.user` from the host file",
+}
+NO_PERMISSION = ("permission denied while trying to connect", "got permission denied")
+NO_GPU_RUNTIME = ("could not select device driver", "unresolvable cdi", "nvidia-container")
 
 
-def why_no_container(stderr: str) -> str:
-    """Return the line of `stderr` that says why there is no container; empty if there is none."""
-    return next((line for line in stderr.splitlines() if line.startswith(NO_CONTAINER)), "")
+@dataclass(frozen=True)
+class Container:
+    """The `container:` settings of a host file.
+
+    None for `engine` means the first engine found, for `shm_size` the host's size.
+    `volumes` are `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`; `gpus` is auto, all or none; `user` is UID or UID:GID,
+    and None stands for your own ids.
+    """
+
+    image: str
+    engine: str | None = None
+    shm_size: str | None = None
+    volumes: tuple[str, ...] = ()
+    gpus: str = "auto"
+    user: str | None = None
+
+    def __post_init__(self) -> None:
+        if not IMAGE.fullmatch(self.image):
+            raise BadUsage(f"container {self.image!r} is not an image name", where="container")
+
+    def arguments(self, workdir: str) -> tuple[str, ...]:
+        """Return the arguments of container.sh before the `--`."""
+        settings = (self.engine or "", self.shm_size or "", self.gpus, self.user or "")
+        return (self.image, self.name(workdir), workdir, *settings, *self.volumes)
+
+    def name(self, workdir: str) -> str:
+        """Return the beginning of the container's name, which differs for each image, workdir and setting.
+
+        container.sh appends the user's id on the host.
+        """
+        settings = (self.image, workdir, self.engine, self.shm_size, self.volumes, self.gpus, self.user)
+        return f"halfstep-{hashlib.sha256(repr(settings).encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+
+
+@cache
+def _script() -> str:
+    return Path(__file__).with_name("container.sh").read_text(encoding="utf-8")
 
 
 class ContainerStarter:
-    """Starts processes in a container of `image`, which is created if needed, on the machine of `outside`."""
+    """Starts processes in a container on the machine of `outside`; creates the container if needed."""
 
-    def __init__(self, outside: Starter, image: str, workdir: str) -> None:
+    def __init__(self, outside: Starter, container: Container, workdir: str) -> None:
         self._outside = outside
-        self._image = image
-        self._workdir = workdir
-
-    @property
-    def name(self) -> str:
-        """The container's name on the host, a function of image and workdir."""
-        identity = f"{self._image}\0{self._workdir}".encode("utf-8", "surrogateescape")
-        return f"halfstep-{hashlib.sha256(identity).hexdigest()[:12]}"
+        self._arguments = container.arguments(workdir)
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
-        return self._outside.start(("/bin/sh", "-c", ENTER, "sh", self._image, self.name, self._workdir, *argv))
+        return self._outside.start(("/bin/sh", "-c", _script(), "sh", *self._arguments, "--", *argv))
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        return (*self._outside.describe(), ("container", f"{self.name} from {self._image}"))
+        return self._outside.describe()
 
     def warnings(self) -> tuple[str, ...]:
         return self._outside.warnings()
@@ -74,3 +85,40 @@ class ContainerStarter:
     def close(self) -> None:
         """Close the connection; the container and the processes in it keep running."""
         self._outside.close()
+
+
+def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | None:
+    """Return the error for what container.sh wrote to stderr; None if it wrote nothing of its own."""
+    found = PROBLEM.search(stderr)
+    if found is None:
+        return None
+    step, engine, words = found.groups()
+    return ContainerUnavailable(
+        f"{host}: no container: {words}",
+        where=host,
+        hint=f"{_command(step, engine or 'docker', words.lower(), image)}   (on {host})",
+    )
+
+
+def _command(step: str, engine: str, words: str, image: str) -> str:
+    """Return the command that removes the cause, or shows it as the engine's own message."""
+    if step in CURES:
+        return CURES[step]
+    if any(phrase in words for phrase in NO_PERMISSION):
+        return 'sudo usermod -aG docker "$USER", then log in again'
+    if any(phrase in words for phrase in NO_GPU_RUNTIME):
+        if engine == "podman":
+            return "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+        return "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+    if step == "daemon":
+        return "sudo systemctl start docker" if engine == "docker" else f"{engine} version"
+    image = _quoted(image)
+    if step == "image":
+        return f"{engine} pull {'docker://' if engine == 'apptainer' and '://' not in image else ''}{image}"
+    return f"{engine} exec {image} true" if engine == "apptainer" else f"{engine} run --rm {image} true"
+
+
+def _quoted(image: str) -> str:
+    """Return the image quoted as one word for a shell, which can still expand `~/` in it."""
+    home, path = ("~/", image[2:]) if image.startswith("~/") else ("", image)
+    return home + shlex.quote(path)

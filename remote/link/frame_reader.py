@@ -13,12 +13,12 @@ from remote.protocol.text import first_line
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
 START_LIMIT_S = 3600.0
-"""Longer than the pull of a container image, during which a dot is printed every few seconds."""
+"""The limit for starting an agent. The pull of a container image takes less; it prints a dot every few seconds."""
 SLOWEST_BYTES_PER_S = 1024
 
 
 class FrameReader:
-    """Reads frames from a stream, after the output of a login shell is skipped.
+    """Reads frames from a stream, after skipping what the login shell printed.
 
     Each frame and line must begin within `timeout_s`, and then arrive whole within `timeout_s` and the time that its
     bytes take at `SLOWEST_BYTES_PER_S`: a byte now and then does not extend a deadline. Raises DeadlineExceeded.
@@ -75,7 +75,10 @@ class FrameReader:
         return first_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:
-        """Wait for the first byte. The stream extends this wait while it is still sending what was written."""
+        """Wait for the first byte.
+
+        The stream extends this wait while it is still sending data that was written to it.
+        """
         if not self._buffer:
             self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
 

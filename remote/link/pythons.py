@@ -78,32 +78,36 @@ def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
-def find_python(starter: Starter, host: str, output: str, named: str = "") -> str:
+def find_python(starter: Starter, host: str, output: str, named: str = "", image: str = "") -> str:
     """Return the absolute path of a Python that can run the agent. Raises HostUnfit with everything that was tried.
 
     `named` is the interpreter of the host file if it is absolute; it is tried first. `output` is what was received
-    instead of an agent: the reason if not even a shell runs.
+    instead of an agent: the reason if not even a shell runs. `image` is the image of the container, if there is one.
     """
     candidates = parse_candidates(_search(starter, host, output, named))
     chosen = choose_python(candidates)
     if chosen is not None:
         return chosen.path
     needed = ".".join(map(str, NEEDED))
+    place = f"{host} in {image}" if image else host
+    hint = f"install Python {needed} or newer on the host, for example: apt-get install -y python3"
+    if image:
+        hint = f"set `container:` to an image with Python {needed} or newer"
     if not candidates:
         tried = ", ".join((*PYTHONS, *(f"{place}/python3" for place in PYTHON_FOLDERS)))
         raise HostUnfit(
-            f"no Python on {host}; tried {tried}",
+            f"no Python on {place}; tried {tried}",
             where=host,
-            hint=f"install Python {needed} or newer on the host, for example: apt-get install -y python3",
+            hint=hint,
         )
     results = "; ".join(
         f"{c.path}: {'found ' + '.'.join(map(str, c.version)) if c.version else c.output}" for c in candidates
     )
     bad = "bad interpreter: " if not any(c.version for c in candidates) else ""
     raise HostUnfit(
-        f"{bad}no Python on {host} can run the agent, need >= {needed}; tried {results}",
+        f"{bad}no Python on {place} can run the agent, need >= {needed}; tried {results}",
         where=host,
-        hint=f"install Python {needed} or newer on the host, for example: apt-get install -y python3",
+        hint=hint,
     )
 
 

@@ -24,7 +24,10 @@ def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None 
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:
         starter = ContainerStarter(starter, address.container, address.workdir)
-    return AgentHost(address.name, starter, workdir=address.workdir, keep=keep, python=address.other_python)
+    image = address.container.image if address.container else ""
+    return AgentHost(
+        address.name, starter, workdir=address.workdir, keep=keep, python=address.other_python, image=image
+    )
 
 
 def _ssh(address: Address, prompter: Prompter | None) -> Starter:

@@ -1,1 +1,1 @@
-"""Typed calls of the payload's operations: surveys, jobs, proofs, and the inspection of a host."""
+"""Typed functions that call the payload's operations: surveys, jobs, proofs, and the inspection of a host."""

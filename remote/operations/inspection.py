@@ -27,7 +27,7 @@ PROJECT = "hosts-check"
 
 
 class State(StrEnum):
-    """The result of a row. Rows after a failure that they depend on are `not checked`."""
+    """The result of one check. A check that depends on a failed one is `not checked`."""
 
     OK = "ok"
     WARNING = "warning"
@@ -37,7 +37,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One check; `hint` is one thing to type."""
+    """One check and its result; `hint` is one thing to type."""
 
     name: str
     state: State
@@ -78,7 +78,7 @@ def inspect_host(
 
 @dataclass(frozen=True)
 class RequiredCards:
-    """The cards that the host file names."""
+    """The cards that the host file requires."""
 
     gpus: tuple[int, ...] | None
     card: str | int | float | None
@@ -159,6 +159,11 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         yield Row("workdir", State.WARNING, words, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
     else:
         yield Row("workdir", State.OK, free)
+    container = survey.machine.own_container
+    if container is not None:
+        moved = f"; the image's name now refers to {container.newer}" if container.newer else ""
+        state = State.WARNING if moved else State.OK
+        yield Row("container", state, f"{container.name} ({container.engine}) from {container.image}{moved}")
     yield _python_row(survey)
 
 
@@ -181,10 +186,11 @@ def _python_row(survey: Survey) -> Row:
 def _gpu_rows(survey: Survey, *, required: bool) -> Iterator[Row]:
     why = survey.driver.error or "no NVIDIA card"
     if not survey.gpus and required:
-        words = "the driver reports no usable card" if survey.driver.broken else "the host file names cards, none found"
-        yield Row("gpu", State.FAILED, f"{words}: {why}", "nvidia-smi")
+        broken = survey.driver.broken
+        words = "the driver reports no usable card" if broken else "`gpus:` names cards, but the host has none"
+        yield Row("gpu", State.FAILED, f"{words}: {why}", _gpu_hint(survey))
     elif not survey.gpus:
-        yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", "nvidia-smi")
+        yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", _gpu_hint(survey))
     for gpu in survey.gpus:
         capability = ".".join(map(str, gpu.capability))
         if gpu.assumed:
@@ -193,3 +199,7 @@ def _gpu_rows(survey: Survey, *, required: bool) -> Iterator[Row]:
         used = f", {memory(gpu.used_bytes)} in use" if gpu.processes else ""
         detail = f"{gpu.index}: {gpu.name}, capability {capability}, {memory(gpu.memory_bytes)}{used}"
         yield Row("gpu", State.OK, detail)
+
+
+def _gpu_hint(survey: Survey) -> str:
+    return "nvidia-smi   (on the host)" if survey.driver.broken else "install the NVIDIA driver, if the host has a GPU"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remote.host import Host, read_answer, read_field
+from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
 from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer, StartRequest, StopAnswer
+from remote.protocol.slurm import ArrayRequest
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 from remote.pull.reconnect import RetryPolicy, follow_on
@@ -25,13 +27,18 @@ def start_job(host: Host, request: StartRequest) -> StartAnswer:
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 
+def submit_held(host: Host, request: ArrayRequest) -> None:
+    """Submit jobs that were started with `hold` to Slurm, those with the same options as one array."""
+    host.act("job.submit", encode(request), timeout_s=SILENCE_S)
+
+
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
     """Give the run's newest job a new supervisor if its own was killed, or record its result if it has ended."""
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 
 
 def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
-    """Adopt the job if the survey shows that its supervisor died. Returns True if a new survey is needed."""
+    """Adopt the job if the survey shows that its supervisor died. Returns True if the host must be surveyed again."""
     if run is None or not (run.orphans or run.state is JobState.LOST):
         return False
     adopt_job(host, project, run.run)
@@ -39,7 +46,10 @@ def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
 
 
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:
-    """Stop every process of the run. `grace_s`: time to save a checkpoint; None: the spec's; 0: kill at once."""
+    """Stop every process of the run.
+
+    `grace_s` is the time to save a checkpoint: None for that of the job's spec, 0 to kill at once.
+    """
     args = {"project": project, "run": run, "grace_s": grace_s}
     return read_answer(StopAnswer, host, host.act("job.stop", args, timeout_s=SILENCE_S))
 
@@ -72,6 +82,5 @@ def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
 
 def probe_environment(host: Host, request: EnvironmentRequest) -> EnvironmentFacts:
     """Run the interpreter to test its imports and cards; the host caches the result for its next survey."""
-    return read_answer(
-        EnvironmentFacts, host, host.act("environment.probe", encode(request), timeout_s=request.deadline_s + SILENCE_S)
-    )
+    timeout_s = request.deadline_s + SILENCE_S + (QUEUE_S if request.slurm is not None else 0.0)
+    return read_answer(EnvironmentFacts, host, host.act("environment.probe", encode(request), timeout_s=timeout_s))

@@ -11,7 +11,7 @@ from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
 COPY_LIMIT_S = 900.0
-"""For everything but the command itself: the copy of the project, and the end of its processes."""
+"""Extra time besides that of the command: to copy the project and to end its processes."""
 
 
 def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedStep], None] | None = None) -> ProofReport:

@@ -95,7 +95,7 @@ MEMORY_GIB = {
     140: "h200",
     180: "b200",
 }
-"""Cards by memory, from NVIDIA's data sheets; of a card that is sold with several sizes, the smallest."""
+"""Memory by card, from NVIDIA's data sheets; for a card that is sold with several sizes, the smallest."""
 
 
 class UnknownCard(ValueError):
@@ -107,7 +107,7 @@ class UnknownCard(ValueError):
 
 
 def parse_card(card: str | int | float) -> tuple[str, Capability]:
-    """Return name and capability of `titan-rtx`, `TITAN RTX`, `Tesla T4`, `7.5` or 7.5. Raises UnknownCard."""
+    """Parse `titan-rtx`, `TITAN RTX`, `Tesla T4`, `7.5` or 7.5 into a name and a capability. Raises UnknownCard."""
     if isinstance(card, bool):
         raise UnknownCard(f"{card!r} is not a card: write a name (titan-rtx) or a capability (7.5)")
     text = str(card).strip()
@@ -136,7 +136,7 @@ def requires_card(
     """Return True if finding no card on the host is an error; `seen` are the cards that were found or are assumed.
 
     It is an error if the driver fails to report its cards, because training would silently use the CPU, and if the host
-    file has `gpus:` or `card:`. It is none with `gpus: []`, or if a card is assumed (`card:` without a driver).
+    file has `gpus:` or `card:`. It is no error with `gpus: []`, or if a card is assumed (`card:` without a driver).
     `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
     """
     if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):

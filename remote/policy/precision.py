@@ -29,7 +29,7 @@ _PLANS: dict[Mode, PrecisionPlan] = {
 
 
 def supports_bf16(capability: tuple[int, int] | None) -> bool:
-    """Return True if the card supports bfloat16 natively; None is the CPU."""
+    """Return True if the card supports bfloat16 natively; a capability of None means the CPU."""
     return capability is not None and tuple(capability) >= BF16_FROM
 
 

@@ -65,7 +65,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
 
 
 def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
-    """Return the real folders outside `project` that the data at `root` comes from, each once.
+    """Return each real folder outside `project` from which data at `root` would be read.
 
     These are `root` itself, linked folders, and the folders of linked files. Links in them are not examined.
     """

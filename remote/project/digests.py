@@ -36,7 +36,7 @@ class CachedDigest(NamedTuple):
 
 
 class StillChanging(Exception):
-    """A file changed each time that it was read."""
+    """A file changed during every attempt to read it."""
 
 
 def stat_fields(status: os.stat_result) -> StatFields:
@@ -59,7 +59,7 @@ def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
 
 
 def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
-    """Write the cache, without files so fresh that they could change again within the resolution of the clock."""
+    """Write the cache, except files so recent that another change could leave the same mtime."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
     write_state(folder, name, {"version": VERSION, "rows": rows})

@@ -18,7 +18,10 @@ WILD = frozenset("*?[\\")
 
 @dataclass(frozen=True)
 class Pattern:
-    """One line of an ignore file. `name_only`: without a slash, so it is matched against the last component."""
+    """One line of an ignore file.
+
+    `name_only`: the pattern has no slash, so it is matched against the last component of a path.
+    """
 
     glob: str
     negated: bool
@@ -78,7 +81,10 @@ class Rules:
         return _Matcher(numbered, self.ignores_case)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """True: ignored. False: kept by a negation. None: no pattern matches. `path` and `name` are byte_text."""
+        """Return True if ignored, False if kept by a negation, None if no pattern matches.
+
+        `path` and `name` are byte_text.
+        """
         matcher = self._for_folders if is_folder else self._for_files
         last = matcher.last_match(path[len(self.folder) :], name)
         return None if last < 0 else not self.patterns[last].negated

@@ -29,7 +29,8 @@ MAX_ENTRIES = 1_000_000
 class Walk:
     """Everything under a root that is not ignored. `special`: path and kind of what is neither file, folder nor link.
 
-    `unreadable` holds the reason for each folder that could not be listed. `cut`: more than MAX_ENTRIES entries.
+    `unreadable` holds the reason for each folder that could not be listed. `cut` is True if the walk stopped at
+    MAX_ENTRIES.
     """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)

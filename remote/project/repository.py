@@ -23,7 +23,7 @@ REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONF
 
 @dataclass(frozen=True)
 class Repository:
-    """`work_tree` holds the files, `git_folder` the index, `common_folder` what linked work trees share."""
+    """`work_tree` holds the files, `git_folder` the index, `common_folder` the data that linked work trees share."""
 
     work_tree: Path
     git_folder: Path
@@ -61,7 +61,7 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def repository_at(folder: Path) -> Repository | None:
-    """Return the repository whose work tree begins at `folder`, or None if git would not take it for one."""
+    """Return the repository whose work tree begins at `folder`, or None if git would not accept it as one."""
     dot_git = folder / ".git"
     try:
         git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git

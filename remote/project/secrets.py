@@ -7,7 +7,7 @@ import re
 SCANNED_BYTES = 2**20
 """How much of a file is searched for keys and cloud credentials, from its start."""
 NOTE_BYTES = 2**16
-"""Files up to this size are searched for passwords; a longer text is a corpus that may mention them."""
+"""Files up to this size are searched for passwords; a larger text is probably a corpus that only mentions them."""
 
 NAMES = frozenset(
     {
@@ -34,7 +34,7 @@ SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE K
 # A key with its body: a line of base64 (indented, quoted or escaped) must follow, because tests quote the first line.
 FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
-# As the AWS tools write it: forty characters without quotes, unlike code that reads the key from elsewhere.
+# The form that AWS tools write: forty characters without quotes. Code that reads the key from elsewhere has quotes.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
 CLOUD = (
     (
@@ -61,7 +61,7 @@ WORDS = (
     b"token",
 )
 PASSWORDS = WORDS[:4]
-# The text between such a word and its value, then the value: one token, bare or quoted.
+# What follows the name of a secret: a separator, then the value as one token, bare or quoted.
 VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
@@ -158,7 +158,7 @@ def _password(text: bytes) -> str:
 
 
 def _stands_alone(text: bytes, at: int, end: int) -> bool:
-    """Return True if the line holds only the name and the value."""
+    """Return True if the line contains nothing but the name and the value."""
     begins = text.rfind(b"\n", 0, at) + 1
     ends = text.find(b"\n", end)
     behind = text[end : len(text) if ends < 0 else ends]
@@ -166,7 +166,10 @@ def _stands_alone(text: bytes, at: int, end: int) -> bool:
 
 
 def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
-    """Return True if `value`, assigned to `word`, looks like a real secret. `alone`: nothing else is on the line."""
+    """Return True if `value`, assigned to `word`, looks like a real secret.
+
+    `alone` is True if nothing else is on the line.
+    """
     if TOKEN.fullmatch(value):
         return True
     if word == b"token" or value.isdigit() or REFERENCE.match(value) or PLACEHOLDER.match(value):

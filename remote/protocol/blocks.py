@@ -1,4 +1,4 @@
-"""A byte stream in blocks: compressible data goes through one codec, dense data is stored as it is.
+"""A byte stream in blocks: compressible data is compressed, dense data (already compressed) is stored unchanged.
 
 A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
 `CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
@@ -76,7 +76,7 @@ def pack_blocks(
 ) -> Iterator[bytes]:
     """Yield blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense pieces are not compressed.
 
-    `level` is called for each other block and returns its compression level.
+    `level` is called for each compressed block and returns its compression level.
     """
     coder = _Coder(PACKERS[codec], level)
     waiting = bytearray()
@@ -123,7 +123,7 @@ class _Coder:
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
-    """Yield the original data, in pieces of other sizes. Raises BadStream."""
+    """Yield the original data, in pieces that may have other sizes than the packed ones. Raises BadStream."""
     unpacker = UNPACKERS[codec]()
     buffer = bytearray()
     for chunk in chunks:

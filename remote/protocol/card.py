@@ -14,9 +14,9 @@ QUEUE_S = 1800.0
 
 @dataclass(frozen=True)
 class CardRequest:
-    """The interpreter and the settings to try. `python` is from the host file; `gpus` None: all.
+    """The interpreter and the settings to try. `python` is from the host file; `gpus` of None means all.
 
-    `slurm`: options with which srun takes the step on a compute node; None: on the host.
+    `slurm`: the srun options to run the step on a compute node; None to run it on the host itself.
     """
 
     project: str
@@ -32,8 +32,9 @@ class CardRequest:
 class CardFacts:
     """The measurements of the step. `losses` are those of 20 steps over the same four samples, None where not finite.
 
-    `loss_gap`: relative difference of the first loss to the same in float32; `padding_gap`: of a padded batch to its
-    parts. If the device failed, `error` is set and the other fields hold what was measured until then.
+    `loss_gap` is the relative difference of the first loss from its float32 value; `padding_gap` that of the loss of a
+    padded batch from the loss of its rows. If the device failed, `error` is set and the other fields hold what was
+    measured until then.
     """
 
     device: str

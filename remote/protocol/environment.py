@@ -10,7 +10,11 @@ from remote.protocol.machine import Disk, Interpreter
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What to try. `write_bytes` bytes are written to the runs' folder and removed, since only that reveals a quota."""
+    """What to try.
+
+    `write_bytes` bytes are written to the runs' folder and removed again, because only a write reveals a quota.
+    `slurm`: the srun options to run the interpreter on a compute node; None to run it on the host itself.
+    """
 
     project: str
     python: str
@@ -19,6 +23,7 @@ class EnvironmentRequest:
     packages: Tuple[str, ...] = ("torch", "transformers", "peft")
     write_bytes: int = 64 * 2**20
     deadline_s: float = 180.0
+    slurm: Optional[Tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class CardTrial:
 
 @dataclass(frozen=True)
 class EnvironmentFacts:
-    """The results. `imports`: the import error of each package, or empty; `error`: the trial itself failed."""
+    """The results. `imports`: the import error of each package, or empty; `error`: why the trial itself failed."""
 
     interpreter: Interpreter
     disk: Disk

@@ -18,7 +18,7 @@ from remote.protocol.values import dumps
 HEADER = struct.Struct(">cI")
 MAX_JSON = 16 * 2**20
 MAX_VALUES = 10**6
-"""More than any answer needs; a million empty lists take 70 MiB."""
+"""The most JSON values in a frame, more than any answer needs. A million empty lists take 70 MiB of memory."""
 MAX_CHUNK = 2**20
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 

@@ -25,11 +25,13 @@ class JobSpec:
     """Everything the supervisor needs to start one training process; written before it starts.
 
     `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). In `argv` these are filled
-    in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
-    to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
-    to checkpoint after a stop; `stall_after_s` the time without a new step after which a job may be stalled;
-    `processes` how many ranks save a random state into each checkpoint. `data` maps places in the code to absolute
-    paths of data. `notify`: a shell command or URL for the end of the job.
+    in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port} {rendezvous}.
+    `environment` is added to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once
+    read. `grace_s` is the time to checkpoint after a stop; `stall_after_s` the time without a new step after which a
+    job may be stalled; `processes` how many ranks save a random state into each checkpoint. `data` maps places in the
+    code to absolute paths of data. `notify`: a shell command or URL for the end of the job. `slurm`: the sbatch
+    options of the job; `jobs_left`: how many more jobs the supervisor may queue by itself after Slurm's time limit.
+    `after`: the folders of the jobs that must end first, except jobs that wait themselves and have a later `turn`.
     """
 
     run: str
@@ -46,6 +48,10 @@ class JobSpec:
     processes: int = 1
     data: Dict[str, str] = field(default_factory=dict)
     notify: str = ""
+    slurm: Tuple[str, ...] = ()
+    jobs_left: int = 0
+    after: Tuple[str, ...] = ()
+    turn: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,8 @@ class Started:
 class JobResult:
     """How a job ended; written atomically, last. `exit` is the status, or 128 + `signal` after a signal.
 
-    `stopped`: by the user. `preempted`: ended by another SIGTERM, with a verified checkpoint kept.
+    `stopped`: by the user. `preempted`: ended by another SIGTERM or before Slurm's time limit, with a verified
+    checkpoint kept. `next_job`: the number of the job that the supervisor queued to continue the run; 0 if none.
     """
 
     exit: int
@@ -75,14 +82,16 @@ class JobResult:
     preempted: bool = False
     reason: str = ""
     ended_unix: float = 0.0
+    next_job: int = 0
 
 
 @dataclass(frozen=True)
 class Progress:
     """The newest optimizer step that the trainer or the hooks recorded; `at_unix` is the host's time.
 
-    `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `best_loss` is the
-    lowest of this training, `pace_seconds` the mean time from step to step in this job. An evaluation counts answers
+    `loss` is the mean over the newest steps, see remote/protocol/loss.py, and `best_loss` the lowest such mean.
+    `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `pace_seconds` is the
+    mean time from step to step in this job. An evaluation counts answers
     instead of steps, as `unit` says. `memory` describes the memory plan of the built-in trainer.
     """
 
@@ -129,7 +138,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where the next job of a run resumes: absolute path on the host, checkpoint, and broken ones that were renamed."""
+    """Where the next job of a run resumes: the checkpoint, its path on the host, and broken ones that were renamed."""
 
     path: str
     checkpoint: Checkpoint
@@ -151,7 +160,11 @@ class EventFile:
 
 @dataclass(frozen=True)
 class RunSurvey:
-    """One run on the host, with the state of its newest job; `elapsed_s` from its start to its end or to now."""
+    """One run on the host, with the state of its newest job; `elapsed_s` from its start to its end or to now.
+
+    `waits`: why a job that is RUNNING has not begun.
+    `slurm_end`: the state in which a job without a result left Slurm's queue; empty if it is unknown.
+    """
 
     run: str
     config: str
@@ -171,6 +184,8 @@ class RunSurvey:
     watched: Tuple[WatchNote, ...] = ()
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
+    waits: str = ""
+    slurm_end: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,15 +199,16 @@ class RunRecord:
     settings: Dict[str, Any] = field(default_factory=dict)
 
 
-SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
-"""An option as a line of a batch script: it cannot start a second line."""
-
-
 @dataclass(frozen=True)
 class StartRequest:
-    """Start one job. `backend`: auto, setsid, systemd or slurm; `fresh_code` copies the tree again for a later job.
+    """Start one job.
 
-    `slurm` are options of sbatch. `secrets` are values by name: they are never written anywhere but into the 0600 file
+    `backend`: auto, setsid, systemd or slurm; `fresh_code` copies the project's tree again although the run already has
+    a copy. `queue`: the job waits on the host until the jobs that use the same cards have ended. `hold`: the job is
+    only prepared, and submitted to Slurm with others by an `ArrayRequest`.
+
+    `slurm` are options of sbatch, and `max_jobs` the number of jobs that Slurm's time limit may cut the run into.
+    `secrets` are values by name: they are never written anywhere but into the 0600 file
     that the supervisor unlinks.
     """
 
@@ -204,6 +220,9 @@ class StartRequest:
     backend: str = "auto"
     slurm: Tuple[str, ...] = ()
     fresh_code: bool = False
+    max_jobs: int = 1
+    queue: bool = False
+    hold: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,7 +252,8 @@ class StopAnswer:
 class JobNews:
     """The state, progress and gauges of a job, sent when any of them changes; the last has a state other than RUNNING.
 
-    `elapsed_s`: from the job's start to the sending of this message.
+    `elapsed_s`: from the job's start to the sending of this message. `waits`: why a job that is RUNNING has not begun.
+    `slurm_end`: as in `RunSurvey`.
     """
 
     number: int
@@ -244,6 +264,8 @@ class JobNews:
     watched: Tuple[WatchNote, ...] = ()
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
+    waits: str = ""
+    slurm_end: str = ""
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:

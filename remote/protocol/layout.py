@@ -14,6 +14,7 @@ projects/<key>/data/<digest>/     large data, sent separately from the code
 projects/<key>/large/             copies of the tree's large files that runs share by hard links
 projects/<key>/cache/             decoded audio, features, tiny models
 projects/<key>/scratch/<nonce>/   the folder of a proof; removed afterwards
+projects/<key>/arrays/<name>/     links to the logs of a Slurm array's tasks
 projects/<key>/runs/<run>/        one run, see `RunLayout`
 """
 
@@ -98,6 +99,10 @@ class ProjectLayout:
     def owner(self) -> str:
         return f"{self.root}/owner.json"
 
+    @property
+    def arrays(self) -> str:
+        return f"{self.root}/arrays"
+
     def run(self, run: str) -> RunLayout:
         return RunLayout(f"{self.runs}/{run}")
 
@@ -151,6 +156,11 @@ class RunLayout:
         """The memory plan of the built-in trainer; see training.MemoryPlan."""
         return f"{self.root}/memory.json"
 
+    @property
+    def revisions(self) -> str:
+        """The commits to which the built-in trainer resolved hub revisions."""
+        return f"{self.root}/revisions.json"
+
     def job(self, number: int) -> JobLayout:
         return JobLayout(f"{self.root}/jobs/{number}")
 
@@ -174,6 +184,11 @@ class JobLayout:
         return f"{self.root}/output.log"
 
     @property
+    def ranks(self) -> str:
+        """The output of each process that torchrun starts."""
+        return f"{self.root}/ranks"
+
+    @property
     def supervisor_log(self) -> str:
         return f"{self.root}/supervisor.log"
 
@@ -193,6 +208,10 @@ class JobLayout:
     @property
     def submitted(self) -> str:
         return f"{self.root}/submitted.json"
+
+    @property
+    def queued(self) -> str:
+        return f"{self.root}/queued.json"
 
     @property
     def reserve(self) -> str:

@@ -1,44 +1,132 @@
-"""Collapse redrawn lines of output: a progress bar becomes its last state, as on a terminal."""
+"""Resolve redrawn lines of output as a terminal would: a progress bar becomes its last state."""
 
 from __future__ import annotations
 
 import re
 from typing import Iterator, List
 
-MAX_PENDING = 2**20
-_ENDS = re.compile(r"\r*\n|\r+")
+MAX_ROW = 2**16
+MOST_ROWS_UP = 50
+MOST_COLUMNS = 10_000
+# Line ends, backspaces, and the control sequences that move the cursor, erase, or change colours (ECMA-48).
+_CONTROL = re.compile(r"\r*\n|\r+|\x08+|\x1b\[([0-9;?]*)([ABCDEFGJKmhl])")
+_REDRAWS = re.compile(r"[\r\x08\x1b]")
+_UNFINISHED = re.compile(r"\x1b(\[[0-9;?]*)?\Z")
 
 
 class LineCollapser:
-    """Leaves every line that carriage returns redrew in its last state, and holds back one that may still be redrawn.
+    """Gives out every line in its last state, and holds back those that may still be redrawn.
 
-    A shorter line replaces a longer one completely; leftover characters of an earlier state are dropped.
+    A line that may be redrawn is the one with the cursor, and as many lines above it as the output has gone up before.
+    Text after a carriage return replaces the whole line; leftover characters of an earlier state are dropped.
     """
 
     def __init__(self) -> None:
-        self._shown = ""
-        self._pending = ""
+        self._unfinished = ""
+        self._reach = self._given_out = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: List[str] = [""]
+        self._row = self._column = 0
+        self._replaces = False
 
     def feed(self, text: str, *, final: bool = False) -> Iterator[str]:
         """Return the finished lines, each with its newline; `final` also returns the rest."""
         return iter(self._lines(text, final))
 
     def _lines(self, text: str, final: bool) -> List[str]:
-        lines: List[str] = []
-        self._pending += text
+        text, self._unfinished = self._unfinished + text, ""
+        cut = None if final else _UNFINISHED.search(text)
+        if cut is not None:
+            text, self._unfinished = text[: cut.start()], text[cut.start() :]
+        if not _REDRAWS.search(text) and len(self._rows) == 1 and self._column == len(self._rows[0]):
+            *plain, last = (self._rows[0] + text).split("\n")
+            self._rows, self._column, self._given_out = [last], len(last), self._given_out + len(plain)
+            return [f"{line}\n" for line in plain] + (self._rest() if final else self._finished())
         at = 0
-        for end in _ENDS.finditer(self._pending):
-            if end.end() == len(self._pending) and not final and not end.group().endswith("\n"):
-                break
-            self._shown = self._pending[at : end.start()] or self._shown
-            at = end.end()
-            if end.group().endswith("\n"):
-                lines.append(self._shown + "\n")
-                self._shown = ""
-        self._pending = self._pending[at:]
-        if final or len(self._pending) > MAX_PENDING:
-            rest = self._pending or self._shown
-            self._shown = self._pending = ""
-            if rest:
-                lines.append(rest)
+        for control in _CONTROL.finditer(text):
+            self._write(text[at : control.start()])
+            self._obey(control.group(), control.group(1) or "", control.group(2) or "")
+            at = control.end()
+        self._write(text[at:])
+        return self._rest() if final else self._finished()
+
+    def _finished(self) -> List[str]:
+        done = self._rows[: max(0, self._row - self._reach)]
+        del self._rows[: len(done)]
+        self._row -= len(done)
+        self._given_out += len(done)
+        lines = [f"{row}\n" for row in done]
+        if len(self._rows[self._row]) > MAX_ROW:
+            lines += [f"{row}\n" for row in self._rows[: self._row]] + [self._rows[self._row]]
+            self._clear()
         return lines
+
+    def _rest(self) -> List[str]:
+        rows = len(self._rows)
+        while len(self._rows) > self._row + 1 and not self._rows[-1].strip():
+            self._rows.pop()
+        if len(self._rows) < rows:
+            self._rows.append("")
+        *lines, last = self._rows
+        self._clear()
+        return [f"{row}\n" for row in lines] + ([last] if last else [])
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        row = "" if self._replaces else self._rows[self._row]
+        self._rows[self._row] = row[: self._column].ljust(self._column) + text + row[self._column + len(text) :]
+        self._column += len(text)
+        self._replaces = False
+
+    def _obey(self, control: str, parameter: str, kind: str) -> None:
+        amount = int(parameter) if parameter.isdecimal() else 0
+        if kind:
+            self._obey_sequence(kind, amount)
+        elif control.endswith("\n"):
+            self._down(1)
+            self._return()
+        elif control.endswith("\r"):
+            self._return()
+        else:
+            self._move_to(self._column - len(control))
+
+    def _obey_sequence(self, kind: str, amount: int) -> None:
+        if kind in "AF":
+            self._up(amount or 1)
+        elif kind in "BE":
+            self._down(amount or 1)
+        elif kind in "CD":
+            self._move_to(self._column + (amount or 1) * (1 if kind == "C" else -1))
+        elif kind in "JK":
+            self._erase(kind, amount)
+        if kind in "EF":
+            self._return()
+        elif kind == "G":
+            self._move_to(amount - 1)
+
+    def _return(self) -> None:
+        self._column, self._replaces = 0, True
+
+    def _move_to(self, column: int) -> None:
+        self._column, self._replaces = min(max(0, column), MOST_COLUMNS), False
+
+    def _up(self, rows: int) -> None:
+        rows = min(rows, MOST_ROWS_UP, self._row + self._given_out)
+        again = max(0, rows - self._row)  # lines that were given out and are redrawn appear again
+        self._rows[:0] = [""] * again
+        self._row += again - rows
+        self._reach = max(self._reach, len(self._rows) - 1 - self._row)
+
+    def _down(self, rows: int) -> None:
+        self._row += min(rows, MOST_ROWS_UP)
+        self._rows += [""] * (self._row + 1 - len(self._rows))
+        self._replaces = False
+
+    def _erase(self, kind: str, amount: int) -> None:
+        row = self._rows[self._row]
+        self._rows[self._row] = (row[: self._column], " " * self._column + row[self._column :], "")[min(amount, 2)]
+        if kind == "J" and amount != 1:
+            del self._rows[self._row + 1 :]

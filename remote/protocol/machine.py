@@ -75,7 +75,8 @@ class Driver:
 class Disk:
     """The file system under one path, from statvfs; `error` is the error of a small test write.
 
-    `volume` is a mounted volume to use instead, if the path is in a container's own file system, which ends with it.
+    If the path is in a container's own file system, which is deleted with the container, `volume` is a mounted volume
+    to use instead.
     """
 
     path: str
@@ -88,8 +89,21 @@ class Disk:
 
 
 @dataclass(frozen=True)
+class OwnContainer:
+    """The container that halfstep created on the host, in which everything runs.
+
+    `image` is its image by digest. `newer` is set if the image's name now refers to another image.
+    """
+
+    engine: str
+    name: str
+    image: str
+    newer: str = ""
+
+
+@dataclass(frozen=True)
 class Machine:
-    """Identity and resources of the host."""
+    """Identity and resources of the host. `container`: the agent runs in a container, whoever created it."""
 
     hostname: str
     machine_id: str
@@ -97,3 +111,4 @@ class Machine:
     shm_bytes: int
     clock_unix: float
     container: bool = False
+    own_container: Optional[OwnContainer] = None

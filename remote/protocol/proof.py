@@ -16,8 +16,9 @@ class ProofRequest:
 
     `argv` may hold the placeholders of a job's. `adapters` are the names of the adapters to train, () if
     unspecified; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
-    `card_seen`: the host's driver lists the card, so training on the CPU is an error.
-    `data` is as in a job's spec. `slurm`: options with which srun runs the proof on a compute node; None: on the host.
+    `card_seen`: the host's driver lists the card, so that training on the CPU is an error.
+    `data` is as in a job's spec. `slurm`: the srun options to run the proof on a compute node; None to run it on the
+    host itself.
     """
 
     project: str
@@ -61,7 +62,7 @@ class DtypeRow:
 class HalfOrigin:
     """A place where half precision entered. `kind`: autocast, trained, frozen (tensors), accelerator or trainer.
 
-    `used`: the project's line, empty if none of its lines is below; `source`: the only setting that holds the value,
+    `used`: the innermost line of the project on the stack, or empty; `source`: the only setting that holds the value,
     empty if that is not certain or is the line itself; `installed`: the installed code that made the call.
     """
 
@@ -121,14 +122,19 @@ class ProofReport:
 
     @property
     def blind(self) -> Optional[Finding]:
-        """The finding that says why no optimizer step was recorded; None if one was, or if the command failed."""
+        """The finding that explains why no optimizer step was recorded; None if one was, or if the command failed."""
         return next((finding for finding in self.findings if finding.check == "proof-blind"), None)
 
     @property
     def too_slow(self) -> Optional[Finding]:
-        """The finding that the required steps took too long, if there is no other error."""
+        """The finding about steps that took too long, if there is no other error."""
         errors = self.report.errors
         return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
+
+    @property
+    def explains_failure(self) -> bool:
+        """Return True if the command failed and the first finding is the reason, not `command-failed`."""
+        return bool(self.exit and self.findings) and self.findings[0].check != "command-failed"
 
     @property
     def loading_s(self) -> float:

@@ -24,7 +24,7 @@ ZERO_HEADER = bytes(HEADER.size)
 
 
 class Ending(str, Enum):
-    """The data after the last complete record. Only `torn` and `zeros` may become records later."""
+    """What follows the last complete record. Only `torn` and `zeros` may become records later."""
 
     CLEAN = "clean"
     TORN = "torn"
@@ -136,7 +136,7 @@ def _judge_header(header: Buffer) -> Ending:
 
 
 def _judge_data(body: memoryview) -> Ending:
-    """Data whose checksum field is still zero is being written into preallocated space."""
+    """Judge the data of a record. If its checksum field is still zero, it is being written into preallocated space."""
     (crc,) = FOOTER.unpack(body[-FOOTER.size :])
     if masked_crc32c(body[: -FOOTER.size]) == crc:
         return Ending.CLEAN

@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to survey. Paths are on the host; `gpus` None: all; `card` is assumed if there is no driver."""
+    """What to survey. Paths are on the host; `gpus` of None means all; `card` is assumed if there is no driver."""
 
     project: str
     python: str

@@ -14,7 +14,7 @@ HIDDEN = frozenset(
     + [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
 )
 ESCAPES = {ord(char): f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}" for char in HIDDEN}
-# How Python carries bytes that are not UTF-8.
+# The surrogates by which Python represents bytes that are not UTF-8.
 ESCAPES.update({code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)})
 JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in HIDDEN}
 JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
@@ -28,9 +28,8 @@ def safe_json(text: str) -> str:
 def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
     """Return `text` with every control character escaped, safe for a terminal.
 
-    A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters
-    is cut and says so. Line feeds and tabs stay. Escaping an escaped text changes
-    nothing.
+    A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters is
+    cut, with a note. Line feeds and tabs stay. Escaping an escaped text changes nothing.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")

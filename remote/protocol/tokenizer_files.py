@@ -47,7 +47,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return the fault of the bytes of the file `name`; None if none is found without the digest."""
+    """Return the fault in the bytes of the file `name`; None if they look valid, which only a digest can confirm."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -122,7 +122,7 @@ class Digest:
 
 @dataclass(frozen=True)
 class HubTree:
-    """The commit of a repository on the hub and the digests of its tokenizer files; or the fault, as one word."""
+    """The commit of a hub repository and the digests of its tokenizer files; if the hub fails, `fault` is one word."""
 
     commit: str = ""
     digests: Dict[str, Digest] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """One tokenizer file on a host or laptop. `real` is where its bytes are (a cache's blob).
+    """One tokenizer file on a host or laptop. `real` is the path of its bytes, such as a blob in the cache.
 
     `mismatch`: how it differs from the record in `known_from` (the cache or the download). `repo` and `revision` are
     its origin, if its path shows it. `loads` is the error of the host's own tokenizers library.

@@ -13,29 +13,43 @@ TASKS = ("apa", "mdd")
 MESSAGES = "messages"
 METADATA = "metadata.jsonl"
 FRESH = "fresh"
+TINY_PREFIX = "tiny/"
+"""Ids of models that are created on the host."""
+FIRST, LAST = "first", "last"
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The base model: a hub id, an absolute path on the host, or an id of `tiny/`, which is created locally.
+    """The base model: a hub id, an absolute path on the host, or an id that begins with `tiny/`, which is created on
+    the host.
 
     `adapter` is `fresh`, the path of an adapter's folder, or the name of one inside the base model's repository.
+    `quantization`: `nf4` for four-bit weights in the decoder, made while they are loaded.
     """
 
     id: str
     revision: Optional[str] = None
     adapter: str = FRESH
     trust_remote_code: bool = False
+    quantization: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class LoraSpec:
-    """Rank, alpha (scaling is alpha / r), dropout; `targets` None: all linear layers of the language model."""
+    """Rank, alpha and dropout; scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
+
+    `parts` of the model get LoRA: `decoder`, `projector`, `encoder`. `targets` None: all their linear layers.
+    `modules_to_save` are trained in full and saved with the adapter. `use_dora`: weights are decomposed (DoRA).
+    """
 
     r: int = 64
     alpha: int = 128
     dropout: float = 0.05
     targets: Optional[Tuple[str, ...]] = None
+    parts: Tuple[str, ...] = ("decoder",)
+    modules_to_save: Tuple[str, ...] = ()
+    use_rslora: bool = False
+    use_dora: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,9 +64,10 @@ class Template:
 class DataSpec:
     """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds `file`).
 
-    `columns` gives our names (audio, text, split, ...) for the columns of the data; `{split}` in `file` stands for the
-    name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most `max_skipped` recordings
-    of a split may be unusable: not decodable, silent, or of another duration.
+    `columns` maps halfstep's names (audio, text, split, ...) to the columns of the data; `{split}` in `file` stands for
+    the name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most `max_skipped`
+    recordings of a split may be unusable: not decodable, silent, or of another duration.
+    `audio_position`: the audio is before (`first`) or behind the text (`last`) of every prompt.
     `evaluation_split` None: `test`. `samples` None: all of them; otherwise that many, from the first.
     """
 
@@ -71,6 +86,7 @@ class DataSpec:
     max_skipped: int = 0
     validation_split: Optional[str] = None
     validation_samples: Optional[int] = None
+    audio_position: str = FIRST
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,8 @@ class LoopSpec:
     An optimizer step takes `batch_size` x `gradient_accumulation` samples per device. `micro_batch` and
     `gradient_checkpointing` None: chosen by `plan_memory`, for `memory_share` of the memory that is free on the card.
     `eval_steps`: the validation loss is measured every so many optimizer steps. `early_stop`: training ends after so
-    many measurements without a lower one.
+    many measurements without a lower one. `shard_base`: the processes share the frozen weights among them.
+    `report_to`: trackers; TensorBoard is always written.
     """
 
     epochs: int = 3
@@ -102,6 +119,8 @@ class LoopSpec:
     evaluate: bool = True
     eval_steps: Optional[int] = None
     early_stop: Optional[int] = None
+    shard_base: bool = False
+    report_to: Tuple[str, ...] = ("tensorboard",)
 
 
 @dataclass(frozen=True)
@@ -143,7 +162,7 @@ class TrainingPaths:
 class TrainingSpec:
     """Everything the built-in trainer needs; only secrets are read from the environment.
 
-    `card`: the card that a host without a GPU stands for, and its memory.
+    `card`: the card to plan for on a host without a GPU, with its memory.
     """
 
     model: ModelSpec
@@ -162,8 +181,9 @@ class MemoryPlan:
     """How an optimizer step is divided, and how many of the language model's layers are checkpointed.
 
     `needed_bytes` is the estimated peak, None if it could not be computed. It must not exceed `available_bytes`, None
-    if unknown, of `device`. `length` is the number of tokens of the longest sample; `hint`: what to change if the plan
-    does not fit.
+    if unknown, of `device`. `length` is the number of tokens of the longest sample; `shared_length` that of the longest
+    micro-batch in which a shared prefix stands once, 0 if there is none; `hint`: what to change if the plan does not
+    fit.
     """
 
     micro_batch: int
@@ -175,6 +195,7 @@ class MemoryPlan:
     available_bytes: Optional[int] = None
     device: str = ""
     hint: str = ""
+    shared_length: int = 0
 
     @property
     def fits(self) -> bool:
@@ -184,6 +205,7 @@ class MemoryPlan:
     def describe(self) -> str:
         """Return 'micro-batch 4 x 16, 20 of 32 layers checkpointed: estimated 14.4 of 22.5 GiB on TITAN RTX'."""
         words = f"micro-batch {self.micro_batch} x {self.accumulation}, "
+        words += "shared prefixes once, " if self.shared_length else ""
         words += f"{self.checkpointed} of {self.layers} layers checkpointed"
         if self.needed_bytes is None:
             return words
@@ -201,7 +223,7 @@ class MemoryPlan:
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:
-    """Return the task of a recording in an epoch: one of `tasks` per epoch, in rotation."""
+    """Return the task of a recording in an epoch; each recording takes all `tasks` in turn, one per epoch."""
     return (recording + epoch) % tasks
 
 

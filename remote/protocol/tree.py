@@ -15,7 +15,7 @@ MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
 """Files of this size or more are not copied into every run, and cause a warning if git does not track them."""
 SPARE_BYTES = 16 * 2**20
-"""What an upload leaves free on the host's disk."""
+"""The space that an upload must leave free on the host's disk."""
 MASS_DELETE_OVER = 20
 FORCE_SYNC = "pipeline run --force sync --until sync"
 

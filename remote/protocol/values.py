@@ -13,7 +13,7 @@ from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
 MAX_INT = 2**63 - 1
-# From Python 3.10 on, `X | None` is another type than Optional[X]; 3.9 has no such type.
+# From Python 3.10 on, `X | None` has its own type, distinct from that of Optional[X]; 3.9 does not have it.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
 

@@ -1,4 +1,4 @@
-"""Digests of local files, cached with size, time and inode of each file when it was verified."""
+"""Digests of local files, cached together with the size, time and inode that each file had when it was verified."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Mirror:
             return (name, size, tail_digest(fd, size))
 
     def _place(self, name: str, offset: int, data: bytes, fresh: bool) -> str:
-        """Return the local name for these bytes."""
+        """Return the local name of the file to which these bytes belong."""
         ours, newest = self.local(name), self.newest(name)
         if offset > 0:
             return ours
@@ -134,7 +134,7 @@ class Mirror:
         return f"{name}{REPLACED}{count + 1}"
 
     def _versions(self, name: str) -> list[str]:
-        """Return the existing local names of a file, oldest first; at least the name itself."""
+        """Return the existing local names of a file, oldest first; if none exists, its own name."""
         found = [name]
         while len(found) < MAX_VERSIONS:
             version = f"{name}{REPLACED}{len(found) + 1}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remote.errors import DiskFull, PullRefused
-from remote.host import Host
+from remote.host import Host, Json
 from remote.pull.digests import sha256_of
 from remote.pull.folder import Folder
 from remote.pull.safetensors import is_safetensors, judge_safetensors
@@ -33,21 +33,24 @@ class Parts:
         self._prefix = prefix
         self._files = tuple(files)
 
-    def fetch(self, host: Host, root: str, progress: Progress) -> int:
-        """Download and verify every file; return the bytes received. Raises PullRefused if a digest is wrong twice."""
+    def fetch(self, host: Host, source: Json, progress: Progress) -> int:
+        """Download and verify every file; return the bytes received. `source`: the arguments of `weights.read`.
+
+        Raises PullRefused if a digest is wrong twice.
+        """
         self._judge_room()
-        received = self._stream(host, root, self._files, progress)
+        received = self._stream(host, source, self._files, progress)
         wrong = [file for file in self._files if self._digest(file) != file.sha256]
         for file in wrong:
             self._cut(file)
         if wrong:
-            received += self._stream(host, root, wrong, progress)
+            received += self._stream(host, source, wrong, progress)
         for file in self._files:
             self._verify(file)
         self._folder.sync()
         return received
 
-    def _stream(self, host: Host, root: str, files: Iterable[Offered], progress: Progress) -> int:
+    def _stream(self, host: Host, source: Json, files: Iterable[Offered], progress: Progress) -> int:
         wanted = [(file, self._size(file)) for file in files if self._size(file) < file.size_bytes]
         at = {file.name: self._size(file) for file in self._files}
         total = sum(file.size_bytes for file in self._files)
@@ -65,8 +68,7 @@ class Parts:
 
         if wanted:
             wants = [(file.name, offset) for file, offset in wanted]
-            args = {"run": root, "wants": wants}
-            receive(host, "weights.read", args, len(wants), write, limit=total)
+            receive(host, "weights.read", {**source, "wants": wants}, len(wants), write, limit=total)
         return sum(at.values()) - before
 
     def _verify(self, file: Offered) -> None:

@@ -14,7 +14,7 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Waits double from `first_s` to `longest_s`, until `tries` failures in a row without a message in between.
+    """Waits double from `first_s` up to `longest_s`; gives up after `tries` failures without a message in between.
 
     `on_lost` is called with each error and the wait that follows. Only a connection that has worked before is retried.
     """

@@ -35,7 +35,7 @@ class Transfer:
     states: dict[str, tuple[PulledState, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Find the offset at which each file continues. Skips files whose local path is taken by something else."""
+        """Find the offset at which each file continues. Skips a file if something else is at its local path."""
         for name in names:
             try:
                 self.wants.extend(self.mirror.wants([name]))

@@ -25,22 +25,28 @@ MAX_BYTES = 64 * 2**30
 
 
 def pull_weights(
-    host: Host, project_key: str, run: str, folder: Path, *, progress: Progress = lambda done, total: None
+    host: Host,
+    project_key: str,
+    run: str,
+    folder: Path,
+    *,
+    checkpoint: str = "",
+    progress: Progress = lambda done, total: None,
 ) -> PullReport:
     """Copy the run's adapter to `folder`/adapter and verify digests and safetensors headers.
 
     The adapter is published by one rename; a different one is kept as adapter.replaced-N. An interrupted pull resumes.
-    `progress` is called with bytes done and total. Raises PullRefused, DiskFull, Busy, and RemoteFault if the run has
-    no adapter.
+    `checkpoint` names a trainer checkpoint whose adapter is copied instead. `progress` is called with bytes done and
+    total. Raises PullRefused, DiskFull, Busy, and RemoteFault if the run has no adapter.
     """
-    root = ProjectLayout(project_key).run(run).root
-    offered = parse_offer(host.ask("weights.list", {"run": root}, timeout_s=600.0))
+    source = {"run": ProjectLayout(project_key).run(run).root, **({"checkpoint": checkpoint} if checkpoint else {})}
+    offered = parse_offer(host.ask("weights.list", source, timeout_s=600.0))
     names = judge_names(file.name for file in offered)
     wanted = [file for file in offered if file.name in names.accepted and _is_wanted(file.name)]
     received = 0
     with Folder(folder) as opened, opened.locked(LOCK):
         if not _is_pulled(folder, wanted):
-            received = Parts(opened, PART, wanted).fetch(host, root, progress)
+            received = Parts(opened, PART, wanted).fetch(host, source, progress)
             _publish(folder, wanted)
     left = [(file.name, "not part of an adapter") for file in offered if not _is_wanted(file.name)]
     return PullReport(

@@ -15,7 +15,7 @@ from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse
 from remote.protocol.values import Malformed, decode
 
 MAX_MANIFEST = 24 * 2**20
-"""The manifest of a hundred thousand files."""
+"""The size limit: a manifest of a hundred thousand files."""
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:

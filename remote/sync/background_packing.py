@@ -14,7 +14,7 @@ DRAINED_BYTES = 16 * 2**10
 BUSY_BYTES = 2 * 2**20
 
 InFlight = Callable[[], int | None]
-"""Return the bytes written that have not arrived yet, or None if unknown. See Host.in_flight."""
+"""A function that returns how many written bytes have not arrived, or None if unknown. See Host.in_flight."""
 
 
 def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
@@ -49,7 +49,7 @@ class PackingThread:
         return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
     def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the same chunks; the thread produces up to `DEPTH` of them in advance."""
+        """Yield `chunks`, of which the thread produces up to `DEPTH` in advance."""
         maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
         maker.start()
         try:

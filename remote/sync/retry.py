@@ -16,8 +16,9 @@ Answer = TypeVar("Answer")
 
 
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
-    """Call `send(lost)` until it returns; `lost` counts the lost connections. Waits double, up to TRIES times.
+    """Call `send(lost)` until it returns, where `lost` counts the lost connections.
 
+    Waits double; gives up after TRIES calls.
     Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault` for a refusal.
     """
     lost = 0

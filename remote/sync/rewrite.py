@@ -1,4 +1,4 @@
-"""Rewrite files of the host's tree: computed locally from the files that were sent, applied on the host atomically."""
+"""Rewrite files of the host's tree. The new contents are computed locally and applied on the host atomically."""
 
 from __future__ import annotations
 

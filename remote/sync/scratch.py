@@ -63,7 +63,7 @@ def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str
 
 
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
-    """Path to digest of the host's tree, as far as it is known without an exchange."""
+    """Map each path of the host's tree to its digest, as far as it is known without a request."""
     base = known_base(host, scan, tree) or Manifest({})
     gone = {deviation.path for deviation in tree.deviations}
     return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}

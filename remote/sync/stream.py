@@ -49,7 +49,7 @@ def pack_head(value: Any) -> bytes:
 
 
 def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict[str, tuple[str, int]]:
-    """Map each digest to send to (a path with that content, size), in order."""
+    """Map each digest that must be sent to (a path with that content, its size), in order."""
     contents: dict[str, tuple[str, int]] = {}
     for path, row in plan.send.items():
         if not row.link and (staged or {}).get(row.source) != row.size:

@@ -57,7 +57,7 @@ class BareBox:
 
     @property
     def layer(self) -> Path:
-        """What the box has changed of this machine's files."""
+        """The folder with every file that the box has changed or created."""
         return self.root / "layer"
 
     def start(self) -> Sshd:
@@ -92,7 +92,7 @@ class BareBox:
         server.process.wait()
 
     def _hide(self, path: str) -> None:
-        """Put a whiteout over the file, or over the link."""
+        """Hide the file or link from the box with an overlayfs whiteout."""
         if os.path.lexists(f"/{path}"):
             place = self.layer / path
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def write_nvidia_smi(
 
 
 def _facts(index: int, card: Card) -> dict[str, object]:
-    """One card under the names that nvidia-smi's queries use."""
+    """The facts about a card, by the field names of nvidia-smi's queries."""
     processes = [
         {"pid": pid, "process_name": name, "name": name, "used_memory": used, "used_gpu_memory": used}
         for pid, name, used in card.processes

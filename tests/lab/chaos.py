@@ -138,14 +138,14 @@ class _Connection:
 
     @contextlib.contextmanager
     def _resets_both(self) -> Iterator[None]:
-        """A reset by one end is a reset for the other too: a killed client leaves no connection open behind us."""
+        """Reset both connections if one fails, so that a killed client leaves no open connection to the server."""
         try:
             yield
         except OSError:
             self.reset()
 
     def reset(self) -> None:
-        """Both ends get an RST: closing with a linger time of nothing sends one."""
+        """Send an RST to both ends, by closing the sockets with a linger time of 0."""
         for sock in (self._client, self._server):
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -40,7 +40,7 @@ class Distance:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Distance:
-        """Both ends have their addresses; `prefix` runs a command at the far end."""
+        """Create both ends with their addresses; `prefix` runs a command at the far end."""
         # Two numbers make names and subnets that no other test process on this machine has.
         number = (os.getpid() * 61 + next(_numbers)) % 16000
         self.namespace, ends = f"hs{number}", (f"hsn{number}", f"hsf{number}")

@@ -13,17 +13,16 @@ from remote.host import Completed, Entry, Json
 from remote.protocol.exits import ExitCode
 
 Script = Callable[[Json], Json]
-"""Returns an operation's answer to its arguments, or raises the error of a host."""
+"""A function that returns an operation's answer for its arguments, or raises the error of a host."""
 
 
 @dataclass
 class FakeHost:
     """Files in memory, scripted operations and commands, and a record of every call.
 
-    `operations` answers ask, act, send and fetch by name; `streams` are the chunks a fetch gives, or the events a
-    follow or an act pushes; `commands` answers probe and run by argv[0]. What is not scripted is refused as a real
-    host would.
-    `calls` holds (method, operation or argv[0] or path); `sent` the bytes of every send.
+    `operations` maps the name of an operation to its answer, `commands` argv[0] to the result of a command. `streams`
+    maps an operation to the chunks of a `fetch`, or to the events of a `follow` or `act`. Everything else is refused
+    with the error of a real host. `calls` holds (method, operation or argv[0] or path); `sent` the bytes of every send.
     """
 
     name: str = "fake"

@@ -27,13 +27,27 @@ class Fault:
 
 @dataclass
 class Repository:
-    """Files by name at one commit; `large` names are kept in LFS, behind a redirect and a sha256 ETag."""
+    """Files by name at one commit; `large` names are kept in LFS, behind a redirect and a sha256 ETag.
+
+    `commits`: the files of other commits. `refs`: commit by branch or other name; a test may move one.
+    """
 
     files: dict[str, bytes]
     large: frozenset[str] = frozenset()
     gated: bool = False
     private: bool = False
     token: str = ""
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    refs: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
+
+    def commit_of(self, revision: str) -> str:
+        """The commit of a branch or a commit; empty if the repository has no such revision."""
+        commit = self.refs.get(revision, revision)
+        return commit if commit == COMMIT or commit in self.commits else ""
+
+    def files_at(self, commit: str) -> dict[str, bytes]:
+        """The files of a commit."""
+        return self.commits.get(commit, self.files)
 
 
 @dataclass
@@ -63,7 +77,7 @@ def lfs_pointer(data: bytes) -> bytes:
 
 @contextmanager
 def serve(hub: Hub) -> Iterator[Hub]:
-    """The hub answers on `hub.url` until the block ends."""
+    """Serve the hub at `hub.url` until the block ends."""
 
     class Handler(_Handler):
         world = hub
@@ -86,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Requests are kept, not printed."""
+        """Print nothing: requests are recorded elsewhere."""
 
     def do_HEAD(self) -> None:
         self._serve()
@@ -95,10 +109,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
-        path = unquote(urlsplit(self.path).path)
+        # A slash in the name of a revision stays quoted until the path is divided.
+        path = unquote(urlsplit(self.path).path.replace("%2F", "%252F"))
         self.world.requests.append(f"{self.command} {path}")
-        if path.startswith("/api/models/"):
-            self._api(path.removeprefix("/api/models/"))
+        kind = next((kind for kind in ("models", "datasets") if path.startswith(f"/api/{kind}/")), "")
+        if kind:
+            self._api(path.removeprefix(f"/api/{kind}/"))
         elif path.startswith("/lfs/"):
             self._large(path)
         elif "/resolve/" in path:
@@ -113,20 +129,22 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self.world.repositories.get(name)
         if repository is None or (repository.private and not self._may_read(repository)):
             return self._error(401, "RepoNotFound")
-        if what not in ("", "main", COMMIT):
-            return self._error(404, "RevisionNotFound")
+        revision, _, folder = what.partition("/")
+        commit = repository.commit_of(unquote(revision) or "main")
+        if not commit or folder:
+            return self._error(404, "EntryNotFound" if folder else "RevisionNotFound")
+        files = repository.files_at(commit)
         if "/tree/" in rest:
-            return self._json([self._entry(repository, file) for file in repository.files])
-        siblings = [{"rfilename": file} for file in repository.files]
+            return self._json([self._entry(repository, file, data) for file, data in files.items()])
+        siblings = [{"rfilename": file} for file in files]
         return self._json(
-            {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "gated": False, "tags": []}
+            {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "gated": False, "tags": []}
         )
 
     def _may_read(self, repository: Repository) -> bool:
         return self.headers.get("Authorization") == f"Bearer {repository.token}"
 
-    def _entry(self, repository: Repository, file: str) -> dict[str, object]:
-        data = repository.files[file]
+    def _entry(self, repository: Repository, file: str, data: bytes) -> dict[str, object]:
         if file not in repository.large:
             return {"type": "file", "path": file, "size": len(data), "oid": git_sha1(data)}
         pointer = lfs_pointer(data)
@@ -134,17 +152,18 @@ class _Handler(BaseHTTPRequestHandler):
         return {"type": "file", "path": file, "size": len(data), "oid": git_sha1(pointer), "lfs": lfs}
 
     def _resolve(self, path: str) -> None:
-        name, _, rest = path[1:].partition("/resolve/")
+        name, _, rest = path[1:].removeprefix("datasets/").partition("/resolve/")
         revision, _, file = rest.partition("/")
         repository = self.world.repositories.get(name)
         if repository is None:
             return self._error(401, "RepoNotFound")
         if repository.gated and not self._may_read(repository):
             return self._error(401, "GatedRepo")
-        if file not in repository.files or revision not in ("main", COMMIT):
+        found = repository.commit_of(unquote(revision))
+        if not found or file not in repository.files_at(found):
             return self._error(404, "EntryNotFound")
-        data = repository.files[file]
-        commit = {"X-Repo-Commit": COMMIT}
+        data = repository.files_at(found)[file]
+        commit = {"X-Repo-Commit": found}
         if file not in repository.large:
             return self._bytes(file, data, {**commit, "ETag": f'"{git_sha1(data)}"'})
         digest = hashlib.sha256(data).hexdigest()

@@ -23,11 +23,11 @@ class cuda:
     def get_arch_list():
         return []
 """
-"""A stand-in of torch: what halfstep asks of a build without a card."""
+"""A stand-in for a CPU build of torch, with the functions that halfstep calls."""
 
 
 def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[str] = ()) -> None:
-    """A wheel as pip takes it."""
+    """Write a wheel that pip can install."""
     info = f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
@@ -38,7 +38,7 @@ def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[s
 
 
 def installed_wheel(folder: Path, name: str) -> None:
-    """A wheel of a package of this interpreter, made of its installed files."""
+    """Write a wheel of a package that this interpreter has, from its installed files."""
     found = importlib.metadata.distribution(name)
     with zipfile.ZipFile(folder / f"{name}-{found.version}-py3-none-any.whl", "w") as file:
         for path in found.files or ():

@@ -1,4 +1,4 @@
-"""A Slurm cluster of one node on this machine, with its own keys, ports and folders."""
+"""A Slurm cluster on this machine, with its own keys, ports and folders: one node, or several `slurmd -N`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +23,12 @@ AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket={folder}/munge.socket
 SlurmctldPort={control}
-SlurmdPort={daemon}
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/%n.log
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={spool}/%n
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -37,7 +37,7 @@ SchedulerParameters=sched_interval=1,batch_sched_delay=0
 ReturnToService=2
 MailProg=/bin/true
 KillWait=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+{nodes}
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -54,27 +54,35 @@ def why_no_slurm() -> str:
 class Slurm:
     """The three daemons in the foreground under `folder`; clients need `environment` to find them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
         self._folder = folder
+        self.nodes = tuple(f"node{number}" for number in range(1, nodes + 1))
         self._daemons: list[subprocess.Popen[bytes]] = []
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+        # It holds sockets, whose paths may have 107 characters; the folder of a test under pytest-xdist is longer.
+        self._spool = tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
 
     def start(self) -> Slurm:
-        for name in ("state", "spool"):
-            (self._folder / name).mkdir(parents=True)
+        (self._folder / "state").mkdir(parents=True)
         (self._folder / "munge.key").write_bytes(os.urandom(128))
         (self._folder / "munge.key").chmod(0o600)
-        host, ports = socket.gethostname().partition(".")[0], _free_ports(2)
-        text = CONFIG.format(
-            host=host, folder=self._folder, control=ports[0], daemon=ports[1], cpus=len(os.sched_getaffinity(0))
+        host, (control, *ports) = socket.gethostname().partition(".")[0], _free_ports(1 + len(self.nodes))
+        cpus = len(os.sched_getaffinity(0))
+        nodes = "\n".join(
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN"
+            for node, port in zip(self.nodes, ports, strict=True)
         )
+        text = CONFIG.format(host=host, folder=self._folder, spool=self._spool.name, control=control, nodes=nodes)
         (self._folder / "slurm.conf").write_text(text)
         inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
         self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
         until((self._folder / "munge.socket").exists, "munged")
         self._run(["slurmctld", "-D", "-c"])
-        self._run(["slurmd", "-D", "-N", host])
-        until(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "an idle node")
+        for node in self.nodes:
+            self._run(["slurmd", "-D", "-N", node])
+        until(
+            lambda: self.ask("sinfo", "--noheader", "-N", "--format=%T").split() == ["idle"] * len(self.nodes), "nodes"
+        )
         return self
 
     def _run(self, argv: list[str]) -> None:
@@ -104,14 +112,15 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        self._spool.cleanup()
 
 
 @contextlib.contextmanager
-def slurm_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+def slurm_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: int = 1) -> Iterator[Slurm]:
     """A running cluster, to which the commands of this process talk; its jobs are cancelled at the end."""
     if reason := why_no_slurm():
         pytest.skip(reason)
-    lab = Slurm(folder)
+    lab = Slurm(folder, nodes)
     monkeypatch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
     try:
         yield lab.start()

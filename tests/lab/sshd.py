@@ -104,7 +104,7 @@ class Sshd:
         return f"[{self.listen}]:{self.port} {public[0]} {public[1]}\n"
 
     def start(self) -> Sshd:
-        """The server listens; the port stays the same over a restart."""
+        """Start the server; its port stays the same over a restart."""
         self.home.mkdir(parents=True, exist_ok=True)
         for kind in self.host_kinds:
             make_key(self.host_key(kind), kind=kind)
@@ -169,7 +169,7 @@ class Sshd:
         return "\n".join([*rows, *self.lines]) + "\n"
 
     def _login_shell(self) -> Path:
-        """sshd runs the passwd shell with -c; the user's own is kept, so that one runs the wanted one with -c."""
+        """Return a script that runs the command in the wanted shell: sshd starts only the shell of the passwd file."""
         path = self.root / "login-shell"
         path.write_text(f'#!/bin/sh\nexec {self.shell} -c "$SSH_ORIGINAL_COMMAND"\n')
         path.chmod(0o755)
@@ -188,7 +188,7 @@ class Sshd:
         return [*left, *(children(self.process.pid) if self.process else [])]
 
     def kill_sessions(self, number: int = signal.SIGKILL) -> int:
-        """How many connections were hit by the signal."""
+        """Send the signal to all processes of open sessions; return their number."""
         pids = [pid for session in self.sessions() for pid in (session, *children(session))]
         pids = [pid for pid in pids if is_sshd(pid)]
         for pid in pids:

@@ -1,4 +1,4 @@
-"""This machine's file system booted under systemd in a container, for login and logout."""
+"""A container that boots this machine's file system under systemd, for tests of login and logout."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Threads of a process group that still run when Python exits.
 
-Such a thread aborts the process now and then: it may be about to ask for the lock of a Python that has ended.
+Such a thread sometimes aborts the process, because it requests the lock (GIL) of an interpreter that has exited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running small training scripts under the proof's hooks, with torch imported once for all of them."""
+"""Fixtures that run small training scripts under the proof's hooks; torch is imported once for all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Prove = Callable[..., ProofReport]
 
 @pytest.fixture(scope="session")
 def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, Any]], int | None]]:
-    """A function that runs one order in a fork of a process that has torch."""
+    """A function that runs one request in a fork of a process that has imported torch."""
     hooks = write_hooks(str(tmp_path_factory.mktemp("hooks")))
     server = subprocess.Popen(
         [sys.executable, str(HERE / "forkserver.py")],
@@ -53,7 +53,7 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
 
 @pytest.fixture
 def prove(forkserver, tmp_path) -> Prove:
-    """A function that proves one script, as if on a card of the given capability."""
+    """A function that runs the proof of one script, as if on a card of the given capability."""
 
     def run(
         script: Path, *, capability=TURING, requested="auto", argv=(), runtime=False, environment=None, **request: Any

@@ -1,6 +1,7 @@
 """Imports torch once; every script then runs in a fork of this process under the real hooks.
 
-Lines of JSON on stdin: {script, folder, environment, seconds}; one line of JSON back: {exit}, None where it was ended.
+Requests are lines of JSON on stdin: {script, folder, environment, seconds}. Each is answered by one line: {exit}, which
+is None if the script was ended.
 """
 
 import importlib
@@ -21,7 +22,7 @@ torch.set_num_threads(1)
 
 
 def run_script(order):
-    """In the child: the hooks are armed and the script runs as __main__ in its folder."""
+    """Called in the child: install the hooks, then run the script as __main__ in its folder."""
     os.setsid()
     os.chdir(order["folder"])
     output = os.open("output.log", os.O_WRONLY | os.O_CREAT, 0o644)

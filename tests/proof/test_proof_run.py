@@ -78,7 +78,7 @@ def checks(report, severity="error"):
     return [finding.check for finding in report.findings if finding.severity.value == severity]
 
 
-def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
+def test_a_proof_leaves_the_host_unchanged_and_no_process_running(place, host):
     argv = script(place, SMALL.format(steps=1000))
     before = digests(place)
     report = run_proof(host, request(place, argv, requested="fp32", run_steps=1000))
@@ -150,7 +150,7 @@ def test_a_failing_command_is_reported_with_its_stderr_text(place, host):
     ],
     ids=["isolated", "another path", "another sitecustomize", "no torch", "no step", "no Python"],
 )
-def test_a_command_of_which_nothing_was_seen_is_neither_proved_nor_failed(command, message, place, host):
+def test_a_command_without_observed_steps_is_neither_proved_nor_failed(command, message, place, host):
     tree = place / "tree"
     script(place, SMALL.format(steps=3) + "import time\ntime.sleep(1)\n")
     (tree / "quick.py").write_text("print('nothing to train')\n")
@@ -177,7 +177,7 @@ def test_a_training_without_hooks_is_not_called_too_slow_at_its_deadline(place, 
     "first",
     ["import transformers", "from peft import LoraConfig", "import importlib.util; importlib.util.find_spec('torch')"],
 )
-def test_two_steps_are_proved_whatever_looks_for_torch_first(first, place, host):
+def test_two_steps_are_recorded_whichever_module_searches_for_torch_first(first, place, host):
     report = run_proof(host, request(place, script(place, f"{first}\n{SMALL.format(steps=1000)}"), requested="fp32"))
     assert checks(report) == []
     assert report.applied == 2

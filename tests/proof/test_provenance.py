@@ -67,7 +67,7 @@ def test_a_flag_in_json_is_followed_through_a_name_of_the_script(prove, tmp_path
     ],
     ids=["the line holds the dtype itself", "two settings hold it"],
 )
-def test_a_source_that_is_not_certain_is_not_named(dtype, files, prove, tmp_path):
+def test_an_uncertain_source_of_a_dtype_is_not_named(dtype, files, prove, tmp_path):
     script = project(tmp_path, TOML + LOOP.format(dtype=dtype), **files)
     text = message(prove(script), "autocast")
     assert text.endswith(f"bfloat16 entered at train.py:{line_of(script, 'torch.autocast')}")

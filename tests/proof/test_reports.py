@@ -1,4 +1,4 @@
-"""The ranks' reports are read while they are being written."""
+"""The reports of ranks can be read while they are being written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ while True:
 """
 
 
-def test_a_report_that_is_being_written_does_not_disturb_who_reads(tmp_path: Path) -> None:
+def test_a_report_can_be_read_while_it_is_being_replaced(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) as writer:
         try:
             while not read_ranks(str(tmp_path)):

@@ -102,7 +102,7 @@ def test_a_trainer_without_resume_counts_from_0(train, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("optim", ["adamw_torch", "sgd"])
-def test_a_trainer_that_takes_the_offered_checkpoint_counts_on(train, tmp_path, optim) -> None:
+def test_a_trainer_that_resumes_from_the_offered_checkpoint_continues_the_step_count(train, tmp_path, optim) -> None:
     train(trainer(optim=optim))
     given = 'os.environ.get("HALFSTEP_RESUME_FROM") or None'
     offered = str(tmp_path / "out" / "checkpoint-5")
@@ -111,7 +111,7 @@ def test_a_trainer_that_takes_the_offered_checkpoint_counts_on(train, tmp_path, 
     assert findings == [("info", "resumed at step 5, from out/checkpoint-5")]
 
 
-def test_a_trainer_that_finds_its_newest_checkpoint_itself_counts_on(train, tmp_path) -> None:
+def test_a_trainer_that_finds_its_newest_checkpoint_itself_continues_the_step_count(train, tmp_path) -> None:
     train(trainer(11))
     offered = str(tmp_path / "out" / "checkpoint-5")
     progress, findings = train(trainer(14, 'get_last_checkpoint("out")'), HALFSTEP_RESUME_FROM=offered)
@@ -119,7 +119,7 @@ def test_a_trainer_that_finds_its_newest_checkpoint_itself_counts_on(train, tmp_
     assert findings == [("info", "resumed at step 11, from out/checkpoint-11")]
 
 
-def test_a_plain_loop_that_loads_its_own_file_counts_on_without_an_offer(train) -> None:
+def test_a_plain_loop_that_loads_its_own_checkpoint_continues_the_step_count(train) -> None:
     first, findings = train(loop(save=SAVE_ONE))
     assert (first.step, first.began, findings) == (9, 0, [])
     progress, findings = train(loop(load=LOAD_ONE, steps=4))
@@ -127,7 +127,7 @@ def test_a_plain_loop_that_loads_its_own_file_counts_on_without_an_offer(train) 
     assert findings == [("info", "resumed at step 9, from last.pt")]
 
 
-def test_weights_alone_are_no_resume(train, tmp_path) -> None:
+def test_loading_only_weights_does_not_count_as_a_resume(train, tmp_path) -> None:
     train(loop(save=SAVE_PARTS))
     progress, findings = train(loop(load=LOAD_WEIGHTS), HALFSTEP_RESUME_FROM=str(tmp_path / "checkpoint-90"))
     assert (progress.step, progress.began) == (9, 0)
@@ -142,7 +142,7 @@ def test_steps_that_the_loss_scaler_skipped_before_are_steps_of_the_trainer(trai
     assert (progress.step, progress.began) == (99, 90)
 
 
-def test_an_optimizer_without_a_count_is_at_the_step_of_its_checkpoint_or_at_none_that_is_known(train) -> None:
+def test_without_a_count_in_the_optimizer_the_step_comes_from_the_checkpoint_s_name_or_is_unknown(train) -> None:
     train(loop(SGD, save=SAVE_PARTS + SAVE_ONE))
     progress, _ = train(loop(SGD, LOAD_PARTS))
     assert (progress.step, progress.began) == (99, 90)
@@ -151,7 +151,7 @@ def test_an_optimizer_without_a_count_is_at_the_step_of_its_checkpoint_or_at_non
     assert findings == [("info", "resumed at an unknown step (the optimizer has no step count), from last.pt")]
 
 
-def test_an_accelerate_loop_that_loads_its_state_counts_on(train) -> None:
+def test_an_accelerate_loop_that_loads_its_state_continues_the_step_count(train) -> None:
     script = """
 import sys, torch
 from accelerate import Accelerator

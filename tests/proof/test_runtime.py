@@ -131,7 +131,7 @@ def test_installed_code_that_loads_half_weights_trains_like_the_script_fixed_by_
     assert ran.notices == ["cast 8 trained tensors from float16 to float32 before AdamW was made at train.py:11"]
 
 
-def test_a_plain_loop_whose_gradients_vanish_moves(train):
+def test_a_plain_loop_whose_float16_gradients_would_vanish_changes_its_weights(train):
     body = "model = mini.build()\n" + plain(factor="1e-9", optimizer="SGD(mini.trained(model), lr=1e9)")
     start = "model = mini.build()\n"
     first = train(start, runtime=False).weights

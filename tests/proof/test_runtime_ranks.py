@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}` in two processes that torchrun starts, as a job has them."""
+"""`fixers: {runtime: auto}` in two processes that torchrun starts, as in a job."""
 
 from __future__ import annotations
 

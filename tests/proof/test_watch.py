@@ -26,7 +26,7 @@ def test_progress_of_a_plain_script_is_written(watch, tmp_path):
     assert progress.loss_scale == 1024.0
 
 
-def test_the_loss_of_a_step_is_what_all_its_micro_steps_descend(watch, tmp_path):
+def test_the_loss_of_a_watched_step_is_the_sum_over_its_micro_steps(watch, tmp_path):
     watch(SCRIPTS / "healthy" / "accumulation.py")
     assert json.loads((tmp_path / "progress.json").read_text())["loss"] > math.log(64) / 2, "a guesser's loss, halved"
 

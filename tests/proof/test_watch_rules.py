@@ -47,7 +47,7 @@ def reported(steps, **settings):
         (step(3, norm=0.0), []),
     ],
 )
-def test_one_bad_step_is_an_error_only_where_weights_are_ruined_and_is_reported_once(bad, expected):
+def test_one_bad_step_is_an_error_only_if_weights_are_ruined_and_is_reported_once(bad, expected):
     steps = [step(1), step(2), bad, bad]
     assert reported(steps) == [(check, severity, 3) for check, severity in expected]
 
@@ -62,7 +62,7 @@ def test_one_bad_step_is_an_error_only_where_weights_are_ruined_and_is_reported_
         ({"skipped": True}, "scaler-trajectory", 8),
     ],
 )
-def test_a_training_of_nothing_but_such_steps_is_lost(bad, check, steps):
+def test_a_training_in_which_every_step_is_bad_is_lost(bad, check, steps):
     findings = reported(step(number, **bad) for number in range(1, 30))
     assert (check, "error", steps) == next(one for one in findings if one[1] == "error")
 
@@ -78,12 +78,12 @@ def test_a_training_of_nothing_but_such_steps_is_lost(bad, check, steps):
         {"scale": 0.25},
     ],
 )
-def test_what_healthy_trainings_show_in_every_step_is_not_reported(well):
+def test_values_that_are_normal_in_healthy_trainings_are_not_reported(well):
     assert reported(step(number, **well) for number in range(1, 60)) == []
 
 
 @pytest.mark.parametrize("first", [65536.0, 2.0**40])
-def test_a_scale_that_still_falls_is_given_time_and_one_that_fell_below_1_is_not(first):
+def test_a_falling_scale_gets_more_steps_unless_it_fell_below_1(first):
     falling = [step(at + 1, scale=first / 2**at, skipped=True) for at in range(60)]
     errors = [one for one in reported(falling) if one[1] == "error"]
     assert errors == [("scaler-trajectory", "error", 2 + int(math.log2(first)))]

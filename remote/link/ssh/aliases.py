@@ -22,7 +22,7 @@ def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...
 
 
 def is_alias(name: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Return True if a Host line, or a Match line by host, matches `name`; `Host *` does not count."""
+    """Return True if a `Host` or `Match host` line matches `name`; `Host *` does not count."""
     return any(_matches(name, line) for line in _host_lines(environment))
 
 
@@ -33,7 +33,7 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 
 def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
-    """Yield the patterns of each Host line and each Match line by host, in order, included files too."""
+    """Yield the patterns of each `Host` and `Match host` line, in order, included files too."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")

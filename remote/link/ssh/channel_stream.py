@@ -1,4 +1,4 @@
-"""One exec channel as a ProcessStream; deadlines count from the last progress."""
+"""One exec channel as a ProcessStream; each deadline restarts when data is sent or received."""
 
 from __future__ import annotations
 

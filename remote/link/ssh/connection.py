@@ -57,7 +57,7 @@ class ConnectedHop:
 
 
 class Connection:
-    """The SSH connection to the target of `route`, opened by the first start.
+    """The SSH connection to the target of `route`, opened when the first process is started.
 
     `sock` is already connected to the first hop. With `fast` False, only public names of paramiko are used.
     """
@@ -94,7 +94,7 @@ class Connection:
         return bool(self._hops) and all(hop.transport and hop.transport.is_active() for hop in self._hops)
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """Return a row for each completed step: connect, host key, login."""
+        """Return (step, result) for each completed step: connect, host key, login."""
         hops = self.route.hops
         path = " through ".join(hop.where for hop in reversed(hops))
         rows = [("connect", f"{hops[-1].alias} is {path}")]
@@ -201,7 +201,7 @@ class Connection:
         return next(filter(None, reasons), "")
 
     def close(self) -> None:
-        """Close every hop; may be called again."""
+        """Close every hop. A second call does nothing."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -214,7 +214,7 @@ class FastTransport(SshTransport):
 
 
 def exec_request(channel: int, command: str) -> Message:
-    """Return the request to execute `command` in the session with that number (RFC 4254, 6.5)."""
+    """Return the request to execute `command` in the session with this channel number (RFC 4254, 6.5)."""
     message = Message()
     message.add_byte(cMSG_CHANNEL_REQUEST)
     message.add_int(channel)

@@ -50,7 +50,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     @property
     def succeeded_with(self) -> str:
-        """What the server accepted, once `authenticate` has returned."""
+        """The key or method that the server accepted; set when `authenticate` has returned."""
         return self.tried[-1] if self.tried else "no authentication needed"
 
     def authenticate(self, transport: SshTransport) -> None:
@@ -76,7 +76,10 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         raise self._error()
 
     def _attempt(self, transport: SshTransport, method: Callable[[], list[str]]) -> bool:
-        """Return True if the server accepted. Stores the methods that it allows. Raises ServerHungUp, SSHException."""
+        """Return True if the server accepted the login. Stores the methods that it allows.
+
+        Raises ServerHungUp, SSHException.
+        """
         start = time.monotonic()
         try:
             self._allowed = tuple(method()) or self._allowed

@@ -32,8 +32,8 @@ class MonitoredSocket:
     """A socket-like object around another one.
 
     `sent_banner` is the identification line that was sent before paramiko had the socket: it is not sent twice.
-    While `quickack`, received data is acknowledged at once: a server on which Nagle's algorithm is still enabled holds
-    its next packet back until then, and a delayed acknowledgement takes 40 ms.
+    While `quickack` is set, received data is acknowledged at once. A server on which Nagle's algorithm is still enabled
+    waits for the acknowledgement before it sends its next packet, and a delayed one takes 40 ms.
     """
 
     def __init__(self, sock: SocketLike, *, sent_banner: bytes = b"") -> None:

@@ -14,7 +14,7 @@ from remote.link.ssh.route import ResolvedHop
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds: to connect, handshake and authenticate; between keepalives; of silence until a connection is closed."""
+    """Limits in seconds: to connect, handshake and authenticate; between keepalives; of silence before a close."""
 
     connect_s: float = 15.0
     keepalive_s: float = 8.0

@@ -13,12 +13,12 @@ from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
 
-# 80 MB/s at 50 ms. A larger window lets a server send more than a home router queues, which is slower: measured.
+# Enough for 80 MB/s at 50 ms. With a larger window, a server sends more than a home router queues: slower, as measured.
 WINDOW_BYTES = 4 * 2**20
 PACKET_BYTES = 2**18
 MAX_PACKET_BYTES = 2 * PACKET_BYTES
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr", "aes192-ctr")
-# SHA-1 and CBC are what a downgrade attack would choose.
+# Without SHA-1 and CBC, which a downgrade attack would choose.
 DISABLED_ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "keys": ("ssh-rsa",),
     "pubkeys": ("ssh-rsa",),
@@ -32,14 +32,14 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class EarlyRequest:
-    """What is to be opened once authenticated: a command's session, or a channel to the next hop."""
+    """The channel to open right after authentication: a session for a command, or a channel to the next hop."""
 
     command: str = ""
     destination: tuple[str, int] | None = None
 
 
 class TransportLog(logging.Handler):
-    """Collects what paramiko only logs: the server's algorithms, the reason of a disconnect, the first error."""
+    """Collects what paramiko only logs: the server's algorithms, the reason for a disconnect, the first error."""
 
     def __init__(self) -> None:
         super().__init__()

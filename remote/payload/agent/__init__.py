@@ -1,1 +1,1 @@
-"""The agent: the process that answers requests, its end, and the housekeeping after an installation."""
+"""The agent: the process that answers requests, how it ends, and the housekeeping after a payload was installed."""

@@ -17,15 +17,15 @@ from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import BadFrame, FrameKind, hello, pack, pack_json, read_frame
 
-# By name: needed once per host and payload, and importing it takes a fifth of an agent's start.
+# Imported by name where needed, once per host and payload: the import takes a fifth of an agent's start-up time.
 BACKGROUND = "remote.payload.agent.background"
 
 
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
     """Answer requests until the connection closes. Standard output carries only frames: prints go to stderr.
 
-    `temporary`: the payload's own path if it is to be removed at the end, else empty. `first`: the frame of a first
-    request in base64. `compiled`: the path for the payload's byte code if it is missing, else empty.
+    `temporary`: the payload's own path if it is to be removed at the end, else empty. `first`: the frame of the first
+    request, in base64; may be empty. `compiled`: the path for the payload's byte code if it is missing, else empty.
     """
     connection = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -35,7 +35,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     lock = threading.Lock()
 
     def start_housekeeping() -> None:
-        # Under a lock: the hangup thread ends this process, and must not do so before the housekeeping was started.
+        # Under the lock, so that the hangup thread cannot end this process before the housekeeping was started.
         with lock:
             if pending:
                 importlib.import_module(BACKGROUND).start_housekeeping(payload, pending.pop(), workdir)

@@ -12,7 +12,7 @@ def start_housekeeping(payload: str, compiled: str, workdir: str) -> None:
     """Start housekeeping.py in a process that outlives the connection."""
     argv = [sys.executable, "-I", "-S", "-B", payload, "settle", compiled, workdir]
     null = subprocess.DEVNULL
-    # In this session: Linux shares CPU time between sessions first, and niceness counts only within one.
+    # In this session: Linux divides CPU time among sessions first, and niceness has an effect only within a session.
     with contextlib.suppress(OSError):
         process = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, cwd="/")
         # Without a wait the child would stay a zombie as long as this process runs.

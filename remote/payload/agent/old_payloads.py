@@ -1,7 +1,7 @@
-"""Remove payloads of other versions that no living process needs, except the newest of them.
+"""Remove the payloads of other versions that no living process needs; the newest of them is kept.
 
 Modules are imported from the zip when they are first used, so an agent or a supervisor needs its payload until it ends.
-The newest of the others stays because a laptop with that version may connect again.
+The newest is kept because a laptop with that version may connect again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def stale_uploads(folder: str) -> List[str]:
 
 
 def needed_payloads(workdir: str) -> Optional[Set[str]]:
-    """The hashes in the command lines and environments of all processes; None if that may miss some.
+    """The hashes in command lines and environments of all processes; None if invisible processes may need more.
 
     A job's supervisor may run on another machine or in a container, or may still wait in Slurm's queue.
     """

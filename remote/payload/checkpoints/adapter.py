@@ -14,7 +14,7 @@ from remote.payload.output.event_files import find_made
 from remote.protocol.layout import RunLayout
 
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
-# A full model that a script saves beside its adapter is not pulled.
+# A full model that a script saves in the same folder as its adapter is not pulled.
 SAVED = WEIGHTS[:2]
 ADAPTER_ROOTS = ("checkpoints", "code")
 CHUNK = 4 * 2**20
@@ -70,7 +70,7 @@ def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
 
 
 def adapter_saved_since(run: RunLayout, unix: float) -> bool:
-    """Return True if a final adapter (not one in a checkpoint) was saved under the run's folder since then."""
+    """Return True if a final adapter (not one in a checkpoint) was saved under the run's folder since that time."""
     if _changed_since(run.adapter, unix):
         return True
     found = find_made(run.root, ADAPTER_ROOTS, SAVED.__contains__)

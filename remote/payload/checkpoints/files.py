@@ -14,6 +14,8 @@ CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
 MANIFEST = "halfstep-manifest.json"
 VERDICT = "halfstep-verified.json"
 STATE = "trainer_state.json"
+INCOMPLETE = "checkpoint-is-incomplete.txt"
+"""Present while transformers saves after a SIGTERM (trainer_jit_checkpoint.py)."""
 MAX_HEADER = 100 * 2**20
 WEIGHTS = re.compile(
     r"(adapter_model|model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)$|pytorch_model_fsdp_\d+/|global_step\d+/"
@@ -70,6 +72,8 @@ def judge_random_states(present: Any, world_size: int) -> str:
 def judge_file(folder: str, name: str) -> str:
     """Why the file is damaged, by its own structure; empty if no damage is found."""
     path = os.path.join(folder, name)
+    if name == INCOMPLETE:
+        return f"{name} is present: its save was interrupted"
     if os.path.getsize(path) == 0:
         return f"{name}: empty file"
     if name.endswith(".safetensors"):

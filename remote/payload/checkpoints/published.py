@@ -28,6 +28,8 @@ from remote.protocol.jobs import Checkpoint
 VERSION = 1
 TRASH = ".trash-"
 BROKEN = "broken-"
+KEPT = "kept"
+EARLIER_CODE = "code-before-job-"
 CHUNK = 4 * 2**20
 SKIPPED_FOLDERS = ("node_modules", "site-packages", "__pycache__")
 SEARCH_DEPTH = 5
@@ -43,7 +45,10 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """A checkpoint's manifest, written last. `world_size`: ranks that saved; `scaler`: a loss scale is part of it."""
+    """A checkpoint's manifest, written last.
+
+    `world_size`: the number of ranks that saved; `scaler`: whether it contains a loss scale.
+    """
 
     step: int
     files: Dict[str, FileDigest]
@@ -64,8 +69,8 @@ class Verdict:
 def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
     """Check and sync every file of the checkpoint, then write its manifest.
 
-    Call it on one rank, after a barrier. `scaler` None: required if another checkpoint beside it has one.
-    Raises BrokenCheckpoint.
+    Call it on one rank, after a barrier. With `scaler` None, a loss scale is required if another checkpoint in the same
+    folder has one. Raises BrokenCheckpoint.
     """
     if scaler is None:
         scaler = _siblings_have_scaler(folder)
@@ -83,7 +88,7 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
     manifest = CheckpointManifest(step_of(folder), files, world_size, scaler, time.time())
     write_record(os.path.join(folder, MANIFEST), manifest)
     sync_folder(os.path.dirname(os.path.abspath(folder)))
-    write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, files)))
+    _write_verdict(folder, files)
     return manifest
 
 
@@ -129,7 +134,18 @@ def remember_verdict(folder: str) -> None:
     """Store a successful verification for `verify(..., trust_stat=True)`. Call it after `verify` found no problem."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     if manifest is not None:
-        write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, manifest.files)))
+        _write_verdict(folder, manifest.files)
+
+
+def _write_verdict(folder: str, names: Iterable[str]) -> None:
+    """Store a successful verification, and give the folder the time of its newest file again.
+
+    transformers' `rotate_checkpoints` deletes the folders with the oldest mtime, which every record written into a
+    checkpoint changes (trainer_utils.py, `sort_checkpoints`).
+    """
+    write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, names)))
+    saved = max(os.stat(os.path.join(folder, name)).st_mtime_ns for name in names)
+    os.utime(folder, ns=(saved, saved))
 
 
 def signature(folder: str, names: Iterable[str]) -> str:
@@ -145,11 +161,16 @@ def signature(folder: str, names: Iterable[str]) -> str:
 
 
 def find_checkpoints(run_root: str) -> List[str]:
-    """Every checkpoint-N folder under the run's checkpoints/ and code/, newest step first."""
+    """Every checkpoint-N folder of the run, newest step first; of one step, that in checkpoints/ or code/ first."""
+    try:
+        earlier = sorted(name for name in os.listdir(run_root) if name.startswith(EARLIER_CODE))
+    except OSError:
+        return []
     found: List[str] = []
-    for place in ("checkpoints", "code"):
+    for place in ("checkpoints", "code", *earlier, KEPT):
         _search(os.path.join(run_root, place), 0, found)
-    return sorted(found, key=lambda path: (step_of(path), path.startswith(os.path.join(run_root, "checkpoints"))))[::-1]
+    # Stable: checkpoints of one step keep the order of their places.
+    return sorted(found, key=step_of, reverse=True)
 
 
 def unpublished(run_root: str) -> List[str]:
@@ -177,11 +198,17 @@ def _search(folder: str, depth: int, found: List[str]) -> None:
 
 
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
-    """Every checkpoint, newest first, named relative to the run. `digests` False: list them without verification."""
-    rows = []
+    """Every checkpoint, newest first, named relative to the run.
+
+    With `digests` False, they are listed without verification.
+    """
+    rows: List[Checkpoint] = []
     for path in find_checkpoints(run_root):
+        name, step = os.path.relpath(path, run_root), step_of(path)
         problem = verify(path, trust_stat=True) if digests else "not verified"
-        rows.append(Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path), problem))
+        again = rows and rows[-1].step == step and rows[-1].problem in ("", problem)
+        if not (again and name.startswith(KEPT + os.sep)):
+            rows.append(Checkpoint(name, step, size_of(path), problem))
     return rows
 
 

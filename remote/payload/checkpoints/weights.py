@@ -1,4 +1,4 @@
-"""The operations on a run's adapter: list its files with their digests, send their bytes."""
+"""The operations on a run's adapter: list its files with digests, and send their contents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hashlib
 import os
 from typing import Any, BinaryIO, Dict, List, Tuple
 
-from remote.payload.checkpoints.adapter import adapter_folder
+from remote.payload.checkpoints.adapter import SAVED, adapter_folder
+from remote.payload.checkpoints.files import MANIFEST, STATE, VERDICT
+from remote.payload.checkpoints.published import find_checkpoints
 from remote.payload.output.event_files import open_regular
 from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
@@ -20,10 +22,13 @@ MAX_FILES = 1000
 
 
 def list_weights(call: Call) -> Dict[str, Any]:
-    """List the regular files of the adapter's folder: name, size and SHA-256."""
-    folder = adapter_folder(RunLayout(run_root(call)))
+    """List the regular files of the adapter's folder: name, size and SHA-256.
+
+    `checkpoint`: list the adapter in that trainer checkpoint, without the state of the training.
+    """
+    folder = _folder(call)
     rows: List[Tuple[str, int, str]] = []
-    for name in _names(folder):
+    for name in _names(folder) if not call.args.get("checkpoint") else _adapter_in(folder):
         try:
             with open_regular(os.path.join(folder, name)) as file:
                 rows.append((name, os.fstat(file.fileno()).st_size, _digest(file)))
@@ -36,13 +41,35 @@ def list_weights(call: Call) -> Dict[str, Any]:
 
 def read_weights(call: Call) -> Dict[str, Any]:
     """Send files of the adapter from given offsets as one stream of segments. `wants`: [name, offset]."""
-    folder = adapter_folder(RunLayout(run_root(call)))
+    folder = _folder(call)
     for index, (name, offset) in enumerate(call.args["wants"]):
         with open_regular(os.path.join(folder, name)) as file:
             file.seek(offset)
             while chunk := file.read(BLOCK):
                 call.send(SEGMENT.pack(index, 0, len(chunk)) + chunk)
     return {}
+
+
+def _folder(call: Call) -> str:
+    run = RunLayout(run_root(call))
+    checkpoint = call.args.get("checkpoint", "")
+    if not checkpoint:
+        return adapter_folder(run)
+    found = (path for path in find_checkpoints(run.root) if os.path.relpath(path, run.root) == checkpoint)
+    folder = next(found, None)
+    if folder is None:
+        words = f"the run no longer has {checkpoint}"
+        raise Refusal("not-found", words, where=run.root, hint="try again", exit_code=ExitCode.PULL)
+    return folder
+
+
+def _adapter_in(checkpoint: str) -> List[str]:
+    """The files of a trainer checkpoint that belong to its adapter; none if it has no adapter."""
+    names = _names(checkpoint)
+    if not set(SAVED).intersection(names):
+        return []
+    state = (STATE, MANIFEST, VERDICT)
+    return [name for name in names if name in SAVED or not name.endswith((".pt", ".pth", ".bin", *state))]
 
 
 def _names(folder: str) -> List[str]:

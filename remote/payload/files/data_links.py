@@ -10,7 +10,7 @@ from typing import Mapping
 def place_data(data: Mapping[str, str], code: str) -> None:
     """Link each place under `code` to its data; into a folder that exists, link the data's files one by one.
 
-    Existing links are replaced, existing files stay. A place behind a link that leads out of `code` is skipped.
+    Existing links are replaced, existing files stay. A place that is reached through a link out of `code` is skipped.
     """
     for place, target in data.items():
         at = os.path.join(code, place)

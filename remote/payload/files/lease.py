@@ -61,7 +61,8 @@ class Lease:
 def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
     """Take the lease; None if another holder is alive at the monotonic time `deadline`.
 
-    Clocks of different machines are never compared: a holder elsewhere is dead if its counter stands still for 8 s.
+    Clocks of different machines are never compared: a holder on another machine counts as dead if its counter does not
+    change for 8 s.
     """
     while True:
         lease = _create(path, words)

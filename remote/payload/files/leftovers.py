@@ -43,7 +43,7 @@ def remove(folder: str) -> None:
 
 
 def sweep_scratch(parent: str, keep: str = "") -> None:
-    """Remove the folders of dead processes in `parent`, and their temporary folders elsewhere, but keep `keep`."""
+    """Remove the folders of dead processes in `parent`, except `keep`, and the temporary folders that they recorded."""
     for name, path, mark in _entries(parent):
         folder = os.path.join(parent, name)
         if is_gone(mark) and not (keep + os.sep).startswith(folder + os.sep):
@@ -57,7 +57,7 @@ def sweep_scratch(parent: str, keep: str = "") -> None:
 
 
 def record_temporary_folder(folder: str, temporary: str) -> None:
-    """Record a temporary folder elsewhere that is removed together with this one."""
+    """Record a temporary folder outside `folder` that is removed together with it."""
     with open(os.path.join(folder, TEMPORARY), "w", encoding="utf-8") as file:
         json.dump({"path": temporary}, file)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
 KERNEL_DEADLINE_S = 10.0
-# By name: few file systems need leases, and every agent takes locks.
+# Imported by name where needed: every agent takes locks, but few file systems need leases.
 LEASES = "remote.payload.files.lease"
 
 
@@ -34,7 +34,7 @@ class Lock:
         self._lease = lease
 
     def fileno(self) -> int:
-        """The descriptor of the lock: a process that inherits it holds the lock too."""
+        """The lock's file descriptor; a process that inherits it holds the lock too."""
         return self._descriptor
 
     def release(self) -> None:

@@ -14,7 +14,7 @@ from remote.protocol.audio import AudioFacts
 from remote.protocol.values import encode
 
 RELEASE_OF_AVUTIL = {56: 4, 57: 5, 58: 6, 59: 7, 60: 8}
-"""libavutil's major version to FFmpeg's, from the APIchanges of each release."""
+"""FFmpeg's major version by that of its libavutil, from the APIchanges file of each release."""
 SONAME = re.compile(r"libavutil\.so\.(\d+)|libavutil\.(\d+)\.dylib")
 FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/lib", "/lib", "/opt/homebrew/lib")
 

@@ -1,4 +1,4 @@
-"""The project's data collator on the host: inspect it and every other file of its name, and replace it."""
+"""The project's data collator on the host: inspect it and all other files with its name, and replace it."""
 
 from __future__ import annotations
 

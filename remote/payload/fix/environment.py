@@ -121,8 +121,9 @@ def _remove_interrupted_installs(path: str) -> None:
 
 
 def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator[Any]:
-    """(description, arguments) of each `pip install`: one, so that versions are resolved together, unless torch has an
-    index of its own."""
+    """(description, arguments) of each `pip install`: one, which resolves all versions together, or two if torch has
+    its own index.
+    """
     sources = _sources(args, tree)
     files = [word for name in args["requirements"] for word in ("-r", os.path.join(tree, check_path(name)))]
     packages = [*files, *args["packages"]]

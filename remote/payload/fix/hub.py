@@ -154,7 +154,7 @@ _STATUS = {401: "unauthorized", 403: "gated", 404: "not-found", 429: "rate-limit
 
 
 def _kind_of(error: BaseException) -> str:
-    """One word for an error of the hub's client, whichever HTTP library it uses."""
+    """One word for an error of the hub's client, with any of the HTTP libraries that it may use."""
     chain = _chain(error)
     for link in chain:
         status = getattr(getattr(link, "response", None), "status_code", None)

@@ -22,7 +22,7 @@ PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
 FULL = {"No space left on device": 28, "Disk quota exceeded": 122}
 
 ParseLine = Callable[[str], Optional[Dict[str, Any]]]
-"""Turns one line of output into an event, or None."""
+"""A function that turns one line of output into an event, or None."""
 
 
 def run_command(

@@ -51,7 +51,7 @@ def look_at_tokenizers(call: Call) -> Dict[str, Any]:
 
 
 def ask_hub(call: Call) -> Dict[str, Any]:
-    """Query the hub for a repository's commit and the digests of its tokenizer files; or the fault."""
+    """Query the hub for a repository's commit and the digests of its tokenizer files. An error becomes a fault."""
     request = {"do": "tree", "repo": call.args["repo"], "revision": call.args["revision"], "names": list(NAMES)}
     environment = call.args.get("environment", {})
     return ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
@@ -179,7 +179,7 @@ def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: st
 
 
 Place = Tuple[str, Optional[Digest], str, str, str]
-"""Path, its known digest (if any), the source of that digest, repository, revision."""
+"""A file to check: path, known digest (if any), source of that digest, repository, revision."""
 
 
 def _in_folders(roots: List[str]) -> Iterator[Place]:

@@ -23,7 +23,7 @@ def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
 
 
 def _lasting_payload(call: Call) -> str:
-    """The path of a payload that outlives this agent: a supervisor imports modules from it until it ends."""
+    """The path of a payload that outlives this agent, because a supervisor imports modules from it until it ends."""
     folder = os.path.join(call.workdir, PAYLOAD)
     if os.path.dirname(call.payload) == folder:
         return call.payload

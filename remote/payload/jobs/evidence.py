@@ -25,6 +25,7 @@ def gather_evidence(
     status: Optional[int],
     *,
     sigterm_received: bool = False,
+    at_time_limit: bool = False,
     oom_kills: int = 0,
     unkillable: int = 0,
 ) -> Evidence:
@@ -33,10 +34,13 @@ def gather_evidence(
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)
     started = read_record(job.supervisor, Started)
+    # If one node fails, srun ends the others by SIGTERM.
+    on_nodes = ("{payload}", "nodes") in zip(spec.argv, spec.argv[1:])
     return Evidence(
         status=status,
         stop_requested=os.path.exists(job.stop),
-        sigterm_received=sigterm_received or launcher_got_sigterm(_read_tail(job.output)),
+        sigterm_received=sigterm_received or (not on_nodes and launcher_got_sigterm(_read_tail(job.output))),
+        at_time_limit=at_time_limit,
         oom_kills=oom_kills,
         checkpoint=checkpoint.name if checkpoint is not None else "",
         progress=read_record(run.progress, Progress),

@@ -1,4 +1,4 @@
-"""The exit recorder: the parent of a job's first process. It records the exit status and outlives the supervisor."""
+"""The exit recorder: the parent of a job's first process, which records its exit status even without a supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a job until it ends: its state, its event files, its output. A follower also keeps it supervised."""
+"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted meanwhile."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import time
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from remote.payload.files.records import read_record
 from remote.payload.jobs.adoption import ensure_supervised
+from remote.payload.jobs.records import Flags
 from remote.payload.jobs.slurm import poll_interval_s
-from remote.payload.jobs.state import observe_job, read_news, run_layout
+from remote.payload.jobs.state import current_job, observe_job, read_gauges, run_layout
+from remote.payload.jobs.turn import why_waiting
+from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output import follow
-from remote.payload.output.job_folder import newest_job, run_root
+from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, seconds_elapsed
 from remote.protocol.layout import RunLayout
 from remote.protocol.values import encode
 
@@ -21,14 +25,24 @@ OBSERVE_EVERY_S = 1.0
 
 
 def follow_job(call: Call) -> Dict[str, Any]:
-    """Push the job's `JobNews` whenever it changes; the last one has a state other than RUNNING."""
+    """Push the job's `JobNews` whenever it changes; the last one has a state other than RUNNING.
+
+    If another job continues the run, it is followed next.
+    """
     run = run_layout(call, call.args["project"], call.args["run"])
-    number = int(call.args.get("job") or newest_job(run))
+    number = int(call.args.get("job") or current_job(run))
     pushed: Optional[Tuple[Any, ...]] = None
     while not call.connection.closed():
         ensure_supervised(call, run, number)
         news = read_news(run, number)
-        current = (news.state, news.progress, news.stalled, news.watched, news.gauges)
+        if news.state is JobState.LOST:
+            # If it ended after the first look, its end can be judged now.
+            ensure_supervised(call, run, number)
+            news = read_news(run, number)
+        if news.result is not None and news.result.next_job:
+            number = news.result.next_job
+            continue
+        current = (news.state, news.progress, news.stalled, news.watched, news.gauges, news.waits)
         if current != pushed:
             pushed = current
             call.push(encode(news))
@@ -39,29 +53,56 @@ def follow_job(call: Call) -> Dict[str, Any]:
     return {}
 
 
+def read_news(run: RunLayout, number: int) -> JobNews:
+    """The `JobNews` that a follower of that job would receive now."""
+    job, observed = run.job(number), observe_job(run, number)
+    now, flags = observed.answer, read_record(job.flags, Flags)
+    return JobNews(
+        number,
+        now.state,
+        read_record(run.progress, Progress) if now.started is not None or now.result is not None else None,
+        now.result,
+        now.state is JobState.RUNNING and flags is not None and flags.stalled,
+        read_watch_notes(run, now.started),
+        read_gauges(job),
+        seconds_elapsed(now.started, now.result, time.time()),
+        why_waiting(job, observed),
+        observed.ended,
+    )
+
+
 def follow_events(call: Call) -> Dict[str, Any]:
     """`output.follow.follow_events` until the job has ended."""
-    return follow.follow_events(call, _has_ended(call))
+    return follow.follow_events(call, _has_ended(call, whole_run=True))
 
 
 def follow_log(call: Call) -> Dict[str, Any]:
     """`output.follow.follow_log` until the job has ended."""
-    return follow.follow_log(call, _has_ended(call))
+    return follow.follow_log(call, _has_ended(call, whole_run=False))
 
 
-def _has_ended(call: Call) -> Callable[[], bool]:
-    """Return a function that is True once the job has ended or is lost; it checks at most once a second."""
+def _has_ended(call: Call, *, whole_run: bool) -> Callable[[], bool]:
+    """Return a function that is True once the job has ended or is lost; it checks at most once a second.
+
+    `whole_run`: the job, and those that continue it after Slurm's time limit.
+    """
     run = RunLayout(run_root(call))
-    number = int(call.args.get("job", 0)) or newest_job(run)
+    number = int(call.args.get("job", 0)) or current_job(run)
     observed_at = float("-inf")
 
     def ended() -> bool:
-        nonlocal observed_at
-        if os.path.exists(run.job(number).result):
+        nonlocal number, observed_at
+        result = read_record(run.job(number).result, JobResult)
+        if result is not None and result.next_job and whole_run:
+            number = result.next_job
+        elif os.path.exists(run.job(number).result):
             return True
         if time.monotonic() - observed_at < OBSERVE_EVERY_S:
             return False
         observed_at = time.monotonic()
+        ensure_supervised(call, run, number)
+        if observe_job(run, number).answer.state is not JobState.LOST:
+            return False
         ensure_supervised(call, run, number)
         return observe_job(run, number).answer.state is JobState.LOST
 

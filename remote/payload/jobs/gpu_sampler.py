@@ -12,7 +12,7 @@ from remote.protocol.gauges import GpuUse
 SAMPLE_EVERY_S = 5.0
 DEADLINE_S = 10.0
 MAX_SHARE = 0.1
-"""At most this share of the time a query is running: without persistence mode, nvidia-smi takes seconds."""
+"""The largest share of time that queries may take: without persistence mode, one nvidia-smi takes seconds."""
 FIELDS = "index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
 MEBI = 2**20
 
@@ -20,8 +20,8 @@ MEBI = 2**20
 class GpuSampler:
     """Queries nvidia-smi at intervals. `visible` is the job's CUDA_VISIBLE_DEVICES.
 
-    If the driver hangs, nvidia-smi may be unkillable: it is killed after DEADLINE_S, and until it is gone no other is
-    started. Without nvidia-smi there are no samples.
+    If the driver hangs, nvidia-smi may be unkillable: it gets SIGKILL after DEADLINE_S, and no other one is started
+    before it has ended. Without nvidia-smi there are no samples.
     """
 
     def __init__(self, visible: str = "") -> None:

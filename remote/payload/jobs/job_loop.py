@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
 from remote.payload.checkpoints.adapter import record_adapter
+from remote.payload.checkpoints.kept import keep_none
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.exit_recorder import read_exit
@@ -31,20 +32,26 @@ RESERVE_BYTES = 64 * 1024
 
 
 class Signals:
-    """Records SIGTERM and SIGINT and ignores SIGHUP. `wait` returns early on any signal, SIGCHLD included."""
+    """Records SIGTERM and SIGINT and ignores SIGHUP. `wait` returns early on any signal, SIGCHLD included.
+
+    SIGUSR1 counts as a SIGTERM; Slurm sends it `at_time_limit`, some time before it kills the job.
+    """
 
     def __init__(self) -> None:
         self.sigterm_received = False
+        self.at_time_limit = False
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Optional[FrameType]) -> None:
+        # After an earlier SIGTERM, which is a preemption or a stop, the run must not be continued automatically.
+        self.at_time_limit |= number == signal.SIGUSR1 and not self.sigterm_received
         self.sigterm_received = True
 
     def wait(self, seconds: float) -> None:
@@ -69,7 +76,10 @@ class Reserve:
 
 
 class JobLoop:
-    """Supervises one job. `members` returns its living processes; `adopted`: the job is no child of this process."""
+    """Supervises one job. `members` returns its living processes; `adopted`: the job is not a child of this process.
+
+    `finish` is called before the result is written, and returns the result to write.
+    """
 
     def __init__(
         self,
@@ -81,6 +91,7 @@ class JobLoop:
         signals: Signals,
         *,
         adopted: bool = False,
+        finish: Callable[[JobResult], JobResult] = lambda result: result,
     ) -> None:
         self._run = run
         self._job = job
@@ -89,6 +100,7 @@ class JobLoop:
         self._members = members
         self._signals = signals
         self._adopted = adopted
+        self._finish = finish
         self._status: Optional[int] = None
         self._monitor = JobMonitor(run, job, spec, Limits())
         self._reserve = Reserve(job.reserve)
@@ -108,13 +120,17 @@ class JobLoop:
             self._spec,
             self._status,
             sigterm_received=self._signals.sigterm_received,
+            at_time_limit=self._signals.at_time_limit,
             oom_kills=kills,
             unkillable=len(unkillable),
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
             record_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
+        if result.exit == 0 and not result.preempted and not result.stopped:
+            keep_none(self._run.root)
         self._reserve.release()
+        result = self._finish(result)
         write_record(self._job.result, result)
         return result
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from remote.payload.checkpoints.files import BrokenCheckpoint, list_names
+from remote.payload.checkpoints.kept import keep
 from remote.payload.checkpoints.published import publish, signature, unpublished
 from remote.payload.files.records import write_record
 from remote.payload.jobs.gauge_recorder import GaugeRecorder
@@ -32,7 +33,7 @@ PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits in bytes: of output, above which only head and tail are kept; of free disk, below which to warn."""
+    """Limits in bytes: `output`, above which only head and tail are kept, and free disk space, below which to warn."""
 
     output: int = OUTPUT_LIMIT
     head: int = OUTPUT_HEAD
@@ -53,7 +54,7 @@ class JobMonitor:
         self._next_check = 0.0
         self._next_search = 0.0
         self._seen: Dict[str, Tuple[str, float]] = {}
-        self._cut = 0
+        self._cut: Dict[str, int] = {}
         self._publisher: Optional[threading.Thread] = None
         self._gauges = GaugeRecorder(run, job, spec)
         self._flags = Flags()
@@ -70,8 +71,9 @@ class JobMonitor:
         if now >= self._next_check:
             self._next_check = now + CHECK_EVERY_S
             self._steps.note(self._progress_time(), now)
-            with contextlib.suppress(OSError):
-                self._cut = keep_head_and_tail(self._job.output, self._cut, self._limits)
+            for path in (self._job.output, *rank_logs(self._job)):
+                with contextlib.suppress(OSError):
+                    self._cut[path] = keep_head_and_tail(path, self._cut.get(path, 0), self._limits)
             self._write_flags(Flags(self._steps.stalled(now), tuple(self._warnings()), time.time()))
         if now >= self._next_search:
             self._next_search = now + SEARCH_EVERY_S
@@ -108,8 +110,8 @@ class JobMonitor:
                 words.append(f"only {free / 2**20:.0f} MiB are free under {self._run.root}")
             if disk.f_files and disk.f_favail < 1000:
                 words.append(f"only {disk.f_favail} inodes are free under {self._run.root}")
-        if self._cut:
-            words.append(f"{self._cut} bytes of output were removed; its head and tail are kept")
+        if cut := self._cut.get(self._job.output):
+            words.append(f"{cut} bytes of output were removed; its head and tail are kept")
         return words
 
     def _write_flags(self, flags: Flags) -> None:
@@ -120,6 +122,7 @@ class JobMonitor:
 
     def publish_found(self, now: float, quiet_s: float) -> None:
         """Publish each checkpoint that the script saved itself and that has not changed for `quiet_s` seconds."""
+        newest = ""
         for folder in unpublished(self._run.root):
             with contextlib.suppress(OSError):
                 found = signature(folder, list_names(folder))
@@ -127,16 +130,22 @@ class JobMonitor:
                 if found != before:
                     self._seen[folder] = (found, now)
                     since = now
-                if now - since >= quiet_s:
-                    self._publish(folder)
+                if now - since >= quiet_s and self._publish(folder):
+                    newest = newest or folder
+        if newest:
+            with contextlib.suppress(OSError):
+                keep(self._run.root, newest)
 
-    def _publish(self, folder: str) -> None:
+    def _publish(self, folder: str) -> bool:
+        """Publish the checkpoint, and return True, or warn why not."""
         try:
             publish(folder, world_size=self._processes)
             self._complaints.pop(folder, None)
+            return True
         except (BrokenCheckpoint, ValueError) as broken:
             self._complaints[folder] = str(broken)
             self._seen[folder] = ("", time.monotonic())
+            return False
 
 
 class StepClock:
@@ -163,6 +172,11 @@ class StepClock:
             return False
         usual = statistics.median(self._lengths) if self._lengths else 0.0
         return now - self._since > max(self._stall_after_s, STALL_STEPS * usual)
+
+
+def rank_logs(job: JobLayout) -> List[str]:
+    """The files into which torchrun writes the output of each rank, as well as into the job's output."""
+    return [os.path.join(place, name) for place, _, names in os.walk(job.ranks) for name in names]
 
 
 def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:

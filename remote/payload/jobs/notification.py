@@ -15,17 +15,18 @@ from typing import Dict
 from remote.payload.files.records import read_record
 from remote.protocol.jobs import JobResult, JobSpec, Progress, judge_state
 from remote.protocol.layout import RunLayout
+from remote.protocol.loss import loss_text
 from remote.protocol.values import dumps
 
 DEADLINE_S = 30.0
 MARKS = ("HALFSTEP_RUN_DIR", "HALFSTEP_JOB")
-"""The variables by which the processes of a job are found: the command must not have them."""
+"""Variables by which processes of a job are recognised; the command must not inherit them."""
 
 
 def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environment: Dict[str, str]) -> None:
     """Send the notification of a job that has ended. Errors go to the supervisor's log and change nothing else.
 
-    `environment` is that of the job, with its secrets: `$NAME` in a URL is replaced; a command reads its variables.
+    `environment` is the job's, with its secrets. It fills in `$NAME` in a URL, and is the environment of a command.
     """
     if not spec.notify:
         return
@@ -54,7 +55,7 @@ def end_of_job(run: RunLayout, result: JobResult) -> Dict[str, str]:
             words += f" of {progress.steps}"
         if progress.loss is not None:
             facts["loss"] = f"{progress.loss:.6g}"
-            words += f", loss {progress.loss:.4g}"
+            words += f", loss {loss_text(progress.loss)}"
     if result.reason:
         facts["reason"] = result.reason
         words += f" ({result.reason})"

@@ -8,18 +8,20 @@ import os
 import secrets
 import signal
 import time
-from typing import Any, Dict, Iterable
+from typing import Any, Dict, Iterable, List, Tuple
 
-from remote.payload.files.lock import Held, take_lock
+from remote.payload.checkpoints.published import EARLIER_CODE
+from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.adoption import ensure_supervised
 from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.jobs.records import StopRequest, Submitted
+from remote.payload.jobs.records import Queued, StopRequest, Submitted
 from remote.payload.jobs.same_work import claim_run
-from remote.payload.jobs.state import judge_job, observe_job, run_layout
-from remote.payload.jobs.supervisor_start import launch_job, on_record
+from remote.payload.jobs.state import current_job, judge_job, observe_job, run_layout
+from remote.payload.jobs.supervisor_start import launch_job, on_record, queue_array, remove_launches
+from remote.payload.jobs.turn import jobs_before, turn_of
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal
@@ -29,18 +31,10 @@ from remote.payload.request.refusal import Refusal
 from remote.payload.tree.materialise import materialise
 from remote.payload.tree.shared import SharedFiles, unshare_large_files
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import (
-    JobResult,
-    JobSpec,
-    JobState,
-    RunRecord,
-    StartAnswer,
-    Started,
-    StartRequest,
-    StopAnswer,
-)
-from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+from remote.protocol.jobs import JobResult, JobSpec, JobState, RunRecord, StartAnswer, Started, StartRequest, StopAnswer
+from remote.protocol.layout import PROJECTS, JobLayout, ProjectLayout, RunLayout
 from remote.protocol.parts import sweep
+from remote.protocol.slurm import ArrayRequest
 from remote.protocol.values import decode, encode
 
 START_WAIT_S = 60.0
@@ -70,8 +64,45 @@ def start(call: Call) -> Dict[str, Any]:
         _refuse_while_busy(run, spec)
         _remove_leftovers(run)
         _prepare(call, run, request)
-        launch_job(call.payload, run.job(spec.number), spec, request, user_name())
+        with _queue_lock(call) if request.queue else contextlib.nullcontext():
+            if request.queue:
+                _queue_behind(call, run.job(spec.number))
+            launch_job(call.payload, run.job(spec.number), spec, request, user_name())
         return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True))
+
+
+def submit_array(call: Call) -> Dict[str, Any]:
+    """Submit held jobs to Slurm; those with the same options become one array. Already submitted jobs are skipped."""
+    request = decode(ArrayRequest, call.args)
+    groups: Dict[Tuple[Any, ...], List[Tuple[JobLayout, Dict[str, str]]]] = {}
+    with _queue_lock(call):
+        for held in request.jobs:
+            run = run_layout(call, request.project, held.run)
+            job, spec = run.job(held.number), read_record(run.job(held.number).spec, JobSpec)
+            if spec is None:
+                raise Refusal("usage", f"job {held.number} of {held.run} was not prepared", exit_code=ExitCode.USAGE)
+            if judge_job(run, held.number).state is JobState.ABSENT:
+                groups.setdefault((spec.slurm, spec.grace_s), []).append((job, held.secrets))
+        folder = call.path(ProjectLayout(checked_name(request.project)).arrays)
+        for (options, grace_s), jobs in groups.items():
+            queue_array(call.payload, folder, jobs, options, grace_s)
+    return {"submitted": sum(map(len, groups.values()))}
+
+
+def _queue_lock(call: Call) -> Lock:
+    try:
+        return take_lock(call.path(f"{PROJECTS}/queue.lock"), "queueing", wait_s=START_WAIT_S)
+    except Held:
+        raise Refusal("busy", "another process is queueing a job", exit_code=ExitCode.BUSY)
+
+
+def _queue_behind(call: Call, job: JobLayout) -> None:
+    """Add the job's turn and the jobs that it waits for to its spec. The lock orders jobs that are queued at once."""
+    spec = read_record(job.spec, JobSpec)
+    assert spec is not None
+    before = jobs_before(call.workdir, job, spec)
+    turn = max([time.time_ns(), *(turn_of(JobLayout(other)) + 1 for other in before)])
+    write_record(job.spec, dataclasses.replace(spec, after=before, turn=turn))
 
 
 def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
@@ -87,11 +118,13 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 
 
 def _remove_leftovers(run: RunLayout) -> None:
-    """Remove the disk space reserves and partial files of killed supervisors. No job of the run may be alive."""
+    """Remove what killed supervisors left: disk space reserves, places in the queue, partial files. No job of the run
+    may be alive."""
     for number in range(1, newest_job(run) + 1):
         sweep(run.job(number).root)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(run.job(number).reserve)
+        for left in (run.job(number).reserve, run.job(number).queued):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left)
 
 
 def _pids(processes: Iterable[Process]) -> str:
@@ -99,12 +132,15 @@ def _pids(processes: Iterable[Process]) -> str:
 
 
 def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
-    """Create all that the process needs: the run's record, its copy of the code, the job's folder with its spec."""
+    """Create everything that the job needs: the run's record, its copy of the code, the job's folder with its spec."""
     spec = request.spec
     if read_record(run.record, RunRecord) is None:
         write_record(run.record, RunRecord(spec.run, request.config, spec.fingerprint, time.time(), request.settings))
     if request.fresh_code and os.path.isdir(run.code):
-        os.rename(run.code, f"{run.root}/code-before-job-{spec.number}-{secrets.token_hex(2)}")
+        before = f"{run.root}/{EARLIER_CODE}{spec.number}-{secrets.token_hex(2)}"
+        os.rename(run.code, before)
+        if spec.resume_from.startswith(f"{run.code}/"):
+            spec = dataclasses.replace(spec, resume_from=before + spec.resume_from[len(run.code) :])
     if os.path.isdir(run.code):
         unshare_large_files(run.code)
     else:
@@ -115,7 +151,7 @@ def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(job.root)
     cwd = call.path(spec.cwd) if spec.cwd else run.code
-    write_record(job.spec, dataclasses.replace(spec, cwd=cwd))
+    write_record(job.spec, dataclasses.replace(spec, cwd=cwd, slurm=request.slurm, jobs_left=request.max_jobs - 1))
 
 
 def _has_ended(run: RunLayout) -> bool:
@@ -146,7 +182,18 @@ def stop(call: Call) -> Dict[str, Any]:
     Waits for the grace period and 40 s more. A job that is not running is left as it is.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
-    number = newest_job(run)
+    number = current_job(run)
+    _stop_job(call, run, number)
+    while (ended := judge_job(run, number).result) is not None and ended.next_job:
+        number = ended.next_job
+        _stop_job(call, run, number)
+    now = judge_job(run, number)
+    left = tuple(process.pid for process in orphans_of(run, run.job(number))) if number else ()
+    answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left))
+    return answer
+
+
+def _stop_job(call: Call, run: RunLayout, number: int) -> None:
     job = run.job(number)
     ensure_supervised(call, run, number)
     if judge_job(run, number).state is JobState.RUNNING:
@@ -162,14 +209,10 @@ def stop(call: Call) -> Dict[str, Any]:
         _await_end(call, run, job, grace_s + LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
             _leave_queue(job, submitted)
-    now = judge_job(run, number)
-    left = tuple(process.pid for process in orphans_of(run, job)) if number else ()
-    answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left))
-    return answer
 
 
 def _signal_supervisor(job: JobLayout) -> None:
-    started = read_record(job.supervisor, Started)
+    started = read_record(job.supervisor, Started) or read_record(job.queued, Queued)
     if started is not None and is_alive(started.pid, started.start_ticks, started.boot_id):
         send_signal(Process(started.pid, 0, started.start_ticks), signal.SIGTERM)
 
@@ -178,6 +221,7 @@ def _leave_queue(job: JobLayout, submitted: Submitted) -> None:
     if slurm.is_living(slurm.queue_state(submitted.slurm_job)):
         slurm.kill(submitted.slurm_job)
     if not on_record(job):
+        remove_launches(job)
         reason = "removed from Slurm's queue before it began"
         write_record(job.result, JobResult(130, stopped=True, reason=reason, ended_unix=time.time()))
 

@@ -31,6 +31,15 @@ class Flags:
 
 
 @dataclass(frozen=True)
+class Queued:
+    """queued.json: the supervisor that waits for the turn of its job."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+@dataclass(frozen=True)
 class Submitted:
     """submitted.json: the job's number in Slurm, written right after sbatch."""
 

@@ -55,8 +55,10 @@ def prepare(call: Call) -> Dict[str, Any]:
 
 
 def _publish_complete(run: RunLayout, number: int) -> None:
-    """Publish complete checkpoints that a killed supervisor left unpublished. Not after a reboot: their bytes may never
-    have reached the disk."""
+    """Publish complete checkpoints that a killed supervisor left unpublished.
+
+    After a reboot they are not published, because their contents may never have reached the disk.
+    """
     started = read_record(run.job(number).supervisor, Started)
     spec = read_record(run.job(number).spec, JobSpec)
     if started is None or spec is None or started.boot_id != boot_id():

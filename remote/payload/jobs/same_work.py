@@ -1,4 +1,4 @@
-"""One run for the same work of two projects on one host, for example from two laptops: both projects see it."""
+"""One shared run if two projects on a host start the same work, for example from two laptops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAIT_S = 60.0
 
 
 def claim_run(workdir: str, project: str, run: str) -> RunLayout:
-    """Return the run's folder, created if no project has it; else the project gets a link to the one that exists.
+    """Return the run's folder. If another project has this run already, create a link to its folder, else a new folder.
 
     A run id is a digest of the work, so an equal id in another project means equal work. Raises Refusal `busy`.
     """

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
-from typing import List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import SBATCH_OPTION
 from remote.protocol.layout import JobLayout
+from remote.protocol.slurm import SBATCH_OPTION
 
 DEADLINE_S = 30.0
 QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
+_ENDED: Dict[str, str] = {}
 LIVING = (
     "PENDING",
     "CONFIGURING",
@@ -42,23 +45,33 @@ def poll_interval_s(job: JobLayout, usual_s: float) -> float:
 
 
 def render_script(name: str, output: str, argv: Sequence[str], options: Sequence[str], grace_s: float) -> str:
-    """The batch script. Slurm sends SIGTERM before its time limit, early enough to save a checkpoint.
+    """The batch script. Slurm sends SIGUSR1 before its time limit, early enough to save a checkpoint.
 
     `exec` makes the supervisor the batch step itself, so that signals to the batch step reach it. Raises Refusal for
     an option that is not of the form --name=value.
     """
+    return "\n".join([*_header(name, output, options, grace_s), f"exec {shlex.join(argv)}"]) + "\n"
+
+
+def render_array(name: str, folder: str, argvs: Sequence[Sequence[str]], options: Sequence[str], grace_s: float) -> str:
+    """The batch script of an array. Its task N becomes the supervisor `argvs[N]`, with its output in `folder`/N.log."""
+    header = _header(name, f"{folder}/", [*options, f"--array=0-{len(argvs) - 1}"], grace_s, suffix="%a.log")
+    cases = [f"{number}) exec {shlex.join(argv)} ;;" for number, argv in enumerate(argvs)]
+    return "\n".join([*header, 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac"]) + "\n"
+
+
+def _header(name: str, output: str, options: Sequence[str], grace_s: float, *, suffix: str = "") -> List[str]:
     for option in options:
         if not re.fullmatch(SBATCH_OPTION, option):
             words = f"{option!r} is not an sbatch option; write it as --name=value"
             raise Refusal("usage", words, where="slurm", exit_code=ExitCode.USAGE)
     ours = [
         f"--job-name={name}",
-        f"--output={_escape(output)}",
-        f"--signal=B:TERM@{int(grace_s) + GRACE_MARGIN_S}",
+        f"--output={_escape(output)}{suffix}",
+        f"--signal=B:USR1@{int(grace_s) + GRACE_MARGIN_S}",
         "--no-requeue",
     ]
-    lines = ["#!/bin/sh", *(f"#SBATCH {_quoted(option)}" for option in [*ours, *options])]
-    return "\n".join([*lines, f"exec {shlex.join(argv)}"]) + "\n"
+    return ["#!/bin/sh", *(f"#SBATCH {_quoted(option)}" for option in [*ours, *options])]
 
 
 def _escape(path: str) -> str:
@@ -76,14 +89,14 @@ def submit(script: str, folder: str) -> str:
 
 
 def find_by_name(name: str) -> str:
-    """The number of this user's queued job of that name, "" for none. Finds a submission whose answer was lost."""
-    return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%i"]).strip().partition("\n")[0]
+    """The number of this user's job or array of that name, "" for none. Finds a submission whose answer was lost."""
+    return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
 
 
 def queue_state(number: str) -> str:
     """The job's state and reason as squeue prints them; "" if it has left the queue, "UNKNOWN" if squeue failed.
 
-    A controller that is down is no evidence that the job has ended.
+    An unreachable controller is no evidence that the job has ended.
     """
     try:
         done = subprocess.run(
@@ -98,6 +111,43 @@ def queue_state(number: str) -> str:
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
     return "" if b"Invalid job id" in done.stderr else "UNKNOWN"
+
+
+def end_state(number: str) -> str:
+    """The state in which a job left the queue, such as TIMEOUT; "" if neither accounting nor the controller knows it.
+
+    Where accounting is enabled, it keeps the state for months but may lag behind; the controller keeps it for
+    some minutes.
+    """
+    if number not in _ENDED:
+        sacct = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State"]
+        state = _final(_answer(sacct).split("\n")) or _final(_states(_answer(["scontrol", "show", "job", number])))
+        if not state:
+            return ""
+        _ENDED[number] = state
+    return _ENDED[number]
+
+
+def _final(states: Sequence[str]) -> str:
+    """The last of the states, that of the newest start; "" if it is none of Slurm's, or one of a living job."""
+    # "CANCELLED by 1000", and "CANCELLED+" where it is cut.
+    state = states[-1].partition(" ")[0].rstrip("+") if states else ""
+    return state if re.fullmatch(r"[A-Z_]{3,20}", state) and not is_living(state) else ""
+
+
+def _states(records: str) -> List[str]:
+    return re.findall(r"\bJobState=(\S+)", records)
+
+
+def _answer(argv: List[str]) -> str:
+    """The output of a command of Slurm; "" if it is not installed, fails, or does not answer."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=QUEUE_DEADLINE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
 
 
 def is_living(state: str) -> bool:
@@ -118,9 +168,18 @@ def kill(number: str) -> None:
     _run(["scancel", number])
 
 
+def _environment() -> Dict[str, str]:
+    """This process's environment without the variables of its own Slurm job, which sbatch would pass on."""
+    if "SLURM_JOB_ID" not in os.environ:
+        return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith("SLURM")}
+
+
 def _run(argv: List[str], stdin: str = "") -> str:
     try:
-        done = subprocess.run(argv, input=stdin.encode(), capture_output=True, timeout=DEADLINE_S, check=False)
+        done = subprocess.run(
+            argv, input=stdin.encode(), capture_output=True, timeout=DEADLINE_S, check=False, env=_environment()
+        )
     except FileNotFoundError:
         raise Refusal(
             "slurm", f"{argv[0]} is not installed on this host", where="scheduler", exit_code=ExitCode.ENVIRONMENT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from typing import Tuple
 
@@ -11,23 +10,13 @@ from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
-from remote.payload.jobs.records import Flags
-from remote.payload.jobs.watch_notes import read_watch_notes
-from remote.payload.output.job_folder import real_run
+from remote.payload.jobs.records import Queued
+from remote.payload.output.job_folder import newest_job, real_run
 from remote.payload.processes.identity import Process, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.gauges import Gauges
-from remote.protocol.jobs import (
-    JobNews,
-    JobResult,
-    JobState,
-    Progress,
-    StartAnswer,
-    Started,
-    judge_state,
-    seconds_elapsed,
-)
+from remote.protocol.jobs import JobResult, JobState, StartAnswer, Started, judge_state
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
@@ -43,18 +32,24 @@ def lock_holder(run: RunLayout) -> str:
 
 @dataclass(frozen=True)
 class JobObservation:
-    """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue."""
+    """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue.
+
+    A job whose supervisor waits for other jobs to end counts as running. `ended`: the state in which a job without a
+    result left the queue.
+    """
 
     answer: StartAnswer
     orphans: Tuple[Process, ...] = ()
     queue: str = ""
+    ended: str = ""
 
 
 def supervised(run: RunLayout, job: JobLayout) -> bool:
-    """Return True if a supervisor of exactly this job is alive on this machine."""
+    """Return True if a supervisor of exactly this job is alive on this machine, waiting or not."""
     started = read_record(job.supervisor, Started)
     if started is None:
-        return False
+        queued = read_record(job.queued, Queued)
+        return queued is not None and is_alive(queued.pid, queued.start_ticks, queued.boot_id)
     held = lock_holder(run) == os.path.basename(job.root)
     return held or is_alive(started.pid, started.start_ticks, started.boot_id)
 
@@ -76,9 +71,10 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     started = read_record(job.supervisor, Started)
     alive = alive or slurm.is_living(queue) or bool(orphans) or recorder_alive
     state = judge_state(started=started, result=result, alive=alive)
-    return JobObservation(
-        StartAnswer(os.path.basename(run.root), number, state, False, started, result), orphans, queue
-    )
+    gone = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
+    ended = slurm.end_state(submitted.slurm_job) if submitted is not None and gone else ""
+    answer = StartAnswer(os.path.basename(run.root), number, state, False, started, result)
+    return JobObservation(answer, orphans, queue, ended)
 
 
 def judge_job(run: RunLayout, number: int) -> StartAnswer:
@@ -86,22 +82,16 @@ def judge_job(run: RunLayout, number: int) -> StartAnswer:
     return observe_job(run, number).answer
 
 
-def read_news(run: RunLayout, number: int) -> JobNews:
-    """The `JobNews` that a follower of that job would receive now."""
-    now = judge_job(run, number)
-    flags = read_record(run.job(number).flags, Flags)
-    stalled = now.state is JobState.RUNNING and flags is not None and flags.stalled
-    watched = read_watch_notes(run, now.started)
-    return JobNews(
-        number,
-        now.state,
-        read_record(run.progress, Progress),
-        now.result,
-        stalled,
-        watched,
-        read_gauges(run.job(number)),
-        seconds_elapsed(now.started, now.result, time.time()),
-    )
+def current_job(run: RunLayout) -> int:
+    """The number of the run's newest job; 0 if there is none.
+
+    A job that is only being queued to continue one that still runs does not count yet.
+    """
+    number = newest_job(run)
+    if number > 1 and judge_job(run, number).state is JobState.ABSENT:
+        before = judge_job(run, number - 1).state
+        return number - 1 if before is JobState.RUNNING else number
+    return number
 
 
 def read_gauges(job: JobLayout) -> Gauges:

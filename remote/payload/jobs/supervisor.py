@@ -8,16 +8,26 @@ import sys
 import time
 from typing import Dict, List, NamedTuple
 
+from remote.payload.checkpoints.kept import keep
 from remote.payload.files.data_links import place_data
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs.continuation import continue_run
 from remote.payload.jobs.exit_recorder import fork_recorded
 from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import orphans_of
+from remote.payload.jobs.turn import await_turn, record_waiting
 from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
-from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated, take_launch
+from remote.payload.processes.launch import (
+    Launch,
+    job_argv,
+    job_environment,
+    remove_rendezvous,
+    start_gated,
+    take_launch,
+)
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.protocol.exits import ExitCode
@@ -31,7 +41,7 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
     """Supervise the job in `job_root` to its end.
 
     `mode`: detach (double fork), stay (systemd, Slurm), adopt (a job that lost its supervisor). `notify`: a descriptor
-    that is closed once the job is on record. Exits with BUSY, changing nothing, if the run has a supervisor already.
+    that is closed once the job is on record. Exits with BUSY and changes nothing if the run already has a supervisor.
     """
     job = JobLayout(job_root)
     run = RunLayout(os.path.dirname(os.path.dirname(job.root)))
@@ -53,6 +63,9 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
             ended = _start(run, job, launch, notify_fd, "setsid" if mode == "detach" else backend)
         else:
             return int(ExitCode.BUSY)
+        remove_rendezvous(job)
+    if ended.result.next_job:
+        return int(ExitCode.PREEMPTED)
     # The run is free again: a notification may take long.
     send_notification(run, ended.spec, ended.result, ended.environment)
     return int(ExitCode.PREEMPTED) if ended.result.preempted else ended.result.exit
@@ -79,6 +92,12 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     become_subreaper()
     given = take_launch(launch)
     signals = Signals()
+    if spec.after:
+        record_waiting(job)
+        _close(notify_fd)
+        notify_fd = -1
+        if not await_turn(job, spec, signals):
+            return Ended(spec, job_environment(spec, run, given), _stopped_while_waiting(job))
     kills_before = count_oom_kills()
     for folder in (run.checkpoints, run.tensorboard):
         os.makedirs(folder, exist_ok=True)
@@ -88,7 +107,12 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     environment = job_environment(spec, run, given)
     for_notification = dict(environment)
     hooks = write_hooks(os.path.join(job.root, "hooks"))
-    environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
+    built_in = runs_built_in_trainer(spec.argv)
+    environment.update(watch_environment(run.root, hooks, environment, progress=not built_in))
+    if spec.resume_from and not built_in:
+        with contextlib.suppress(OSError):
+            keep(run.root, spec.resume_from)
+    remove_rendezvous(job)
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
     place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
@@ -96,8 +120,26 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     _record(job, child, backend, time.time())
     gated.open_gate()
     _close(notify_fd)
-    loop = JobLoop(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals)
+
+    def finish(result: JobResult) -> JobResult:
+        limited = backend == "slurm" and signals.at_time_limit
+        return continue_run(os.path.abspath(sys.argv[0]), run, job, spec, given.secrets, result) if limited else result
+
+    def members() -> List[Process]:
+        return _without(child.pid, descendants(os.getpid()))
+
+    loop = JobLoop(run, job, spec, child, members, signals, finish=finish)
     return Ended(spec, for_notification, loop.run(kills_before))
+
+
+def _stopped_while_waiting(job: JobLayout) -> JobResult:
+    """Write the result of a job that was stopped before its turn. After another signal, such as a shutdown of the
+    machine, the job has no result: it can be started again."""
+    result = JobResult(130, stopped=True, reason="stopped before it began", ended_unix=time.time())
+    if not os.path.exists(job.stop):
+        raise SystemExit(int(ExitCode.PREEMPTED))
+    write_record(job.result, result)
+    return result
 
 
 def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
@@ -112,7 +154,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
-    # The secrets are gone with the supervisor that started the job.
+    # The secrets were known only to the supervisor that started the job.
     return Ended(spec, job_environment(spec, run, Launch()), loop.run(count_oom_kills()))
 
 

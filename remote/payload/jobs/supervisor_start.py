@@ -9,8 +9,9 @@ import secrets
 import shutil
 import subprocess
 import time
-from typing import Dict, List
+from typing import Dict, List, Sequence, Tuple
 
+from remote.payload.files.atomic import make_private_folder
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.records import Submitted
@@ -27,12 +28,13 @@ BACKENDS = ("auto", "setsid", "systemd", "slurm")
 
 
 def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest, user: str) -> None:
-    """Start the job: it is on record afterwards, or in Slurm's queue. Raises Refusal with the supervisor's output."""
+    """Start the job, or put it into Slurm's queue. Raises Refusal with the supervisor's output."""
     if request.backend not in BACKENDS:
         words = f"unknown job backend {request.backend!r}; choose one of {', '.join(BACKENDS)}"
         raise Refusal("usage", words, exit_code=ExitCode.USAGE)
     if request.backend == "slurm":
-        _by_slurm(payload, job, spec, request)
+        if not request.hold:
+            queue_job(payload, job, spec, request.secrets, request.slurm)
         return
     wanted = request.backend == "systemd"
     if (wanted or (request.backend == "auto" and lingers(user))) and _by_systemd(payload, job, spec, request):
@@ -48,22 +50,31 @@ def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartReques
 
 
 def on_record(job: JobLayout) -> bool:
-    """Return True if the job was started, whether or not it has ended."""
-    return read_record(job.supervisor, Started) is not None or os.path.exists(job.result)
+    """Return True if the job waits for its turn, runs, or has ended."""
+    begun = read_record(job.supervisor, Started) is not None or os.path.exists(job.result)
+    return begun or os.path.exists(job.queued)
 
 
 def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
     """The path of a new launch file, "" if `launch` is empty. Launch files left over from killed starts are removed."""
-    stem = f"launch-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]}-"
-    for place in {folder, secret_folder() or job.root, job.root}:
-        for name in os.listdir(place):
-            if name.startswith(stem):
-                os.unlink(os.path.join(place, name))
+    remove_launches(job)
     if not launch.secrets and not launch.environment:
         return ""
-    path = os.path.join(folder, stem + secrets.token_hex(8))
+    path = os.path.join(folder, _launch_stem(job) + secrets.token_hex(8))
     write_launch(path, launch)
     return path
+
+
+def remove_launches(job: JobLayout) -> None:
+    """Remove the job's launch files, which contain its secrets; its supervisor removes the one that it reads."""
+    for place in {secret_folder() or job.root, job.root}:
+        for name in os.listdir(place):
+            if name.startswith(_launch_stem(job)):
+                _remove_launch(os.path.join(place, name))
+
+
+def _launch_stem(job: JobLayout) -> str:
+    return f"launch-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]}-"
 
 
 def _remove_launch(launch: str) -> None:
@@ -157,17 +168,62 @@ def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
     return done.returncode == 0
 
 
-def _by_slurm(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> None:
+def queue_job(
+    payload: str, job: JobLayout, spec: JobSpec, secrets_by_name: Dict[str, str], options: Sequence[str]
+) -> None:
+    """Submit the job to Slurm, unless it is in the queue already, and record its number. Raises Refusal."""
     name = unit_name(job)
     number = slurm.find_by_name(name)
     if not number:
         # The compute node shares no memory with this one, so the 0600 launch file waits in the job's folder.
-        launch = prepare_launch(job, Launch(request.secrets), job.root)
+        launch = prepare_launch(job, Launch(secrets_by_name), job.root)
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
-        script = slurm.render_script(name, job.supervisor_log, argv, request.slurm, spec.grace_s)
+        script = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
         try:
             number = slurm.submit(script, job.root)
         except Refusal:
             _remove_launch(launch)
             raise
     write_record(job.submitted, Submitted(number, time.time()))
+
+
+def queue_array(
+    payload: str, folder: str, jobs: Sequence[Tuple[JobLayout, Dict[str, str]]], options: Sequence[str], grace_s: float
+) -> None:
+    """Submit the jobs as one array with these sbatch options, and record each task's job number. Raises Refusal.
+
+    `folder` gets a link to the log of each task. A submission whose answer was lost is found by its name.
+    """
+    roots = "\n".join(job.root for job, _ in jobs)
+    name = f"halfstep-array-{hashlib.sha256(os.fsencode(roots)).hexdigest()[:16]}"
+    number = slurm.find_by_name(name)
+    if not number:
+        number = _submit_array(payload, name, os.path.join(folder, name), jobs, options, grace_s)
+    for task, (job, _) in enumerate(jobs):
+        write_record(job.submitted, Submitted(f"{number}_{task}", time.time()))
+
+
+def _submit_array(
+    payload: str,
+    name: str,
+    folder: str,
+    jobs: Sequence[Tuple[JobLayout, Dict[str, str]]],
+    options: Sequence[str],
+    grace_s: float,
+) -> str:
+    make_private_folder(folder)
+    launches = [prepare_launch(job, Launch(secrets_by_name), job.root) for job, secrets_by_name in jobs]
+    argvs = []
+    for task, ((job, _), launch) in enumerate(zip(jobs, launches)):
+        argvs.append([*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"])
+        # Slurm can put the number of a task into the name of its log, but not the folder of its run.
+        log = os.path.join(folder, f"{task}.log")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(log)
+        os.symlink(job.supervisor_log, log)
+    try:
+        return slurm.submit(slurm.render_array(name, folder, argvs, options, grace_s), folder)
+    except Refusal:
+        for launch in launches:
+            _remove_launch(launch)
+        raise

@@ -16,13 +16,15 @@ from remote.protocol.jobs import JobResult, Progress
 class Evidence:
     """What is known about a job's end. `status` is the wait(2) status; None if it is unknown.
 
-    `stop_requested`: by job.stop. `sigterm_received`: by the supervisor or the launcher. `checkpoint`: the name of the
-    newest verified one. `adapter`: this job saved one. `unkillable`: the number of processes that survived SIGKILL.
+    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher got a SIGTERM;
+    `at_time_limit`: because Slurm's time limit is near. `checkpoint`: the name of the newest verified one. `adapter`:
+    this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     """
 
     status: Optional[int]
     stop_requested: bool = False
     sigterm_received: bool = False
+    at_time_limit: bool = False
     oom_kills: int = 0
     checkpoint: str = ""
     progress: Optional[Progress] = None
@@ -41,7 +43,7 @@ def launcher_got_sigterm(output_tail: bytes) -> bool:
 
 
 def judge_end(seen: Evidence, now: float) -> JobResult:
-    """The result to write. A job that completed every step before a signal took effect has succeeded."""
+    """Return the result to write. A job that completed every step before a signal took effect has succeeded."""
     exit_code, number = _decode(seen)
     complete = exit_code == 0 and (_all_steps(seen) or not (seen.stop_requested or seen.sigterm_received))
     if complete:
@@ -55,7 +57,8 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
         words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was complete"
         # A trainer may exit with 0 after SIGTERM; without a checkpoint only the signal shows that work is missing.
         number = number or (0 if kept or exit_code else int(signal.SIGTERM))
-        return JobResult(exit_code, number, preempted=kept, reason=f"ended by SIGTERM; {words}", ended_unix=now)
+        cause = "before Slurm's time limit" if seen.at_time_limit else "by SIGTERM"
+        return JobResult(exit_code, number, preempted=kept, reason=f"ended {cause}; {words}", ended_unix=now)
     if seen.oom_kills > 0:
         words = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
         return JobResult(exit_code, number, oom_killed=True, reason=words, ended_unix=now)

@@ -47,7 +47,7 @@ def write_event_index(run_root: str) -> None:
 
 
 def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
-    """Return True if the bytes before `offset` have that digest, so that the file was not rewritten meanwhile."""
+    """Return True if the bytes before `offset` have that digest: then the file was not rewritten meanwhile."""
     return os.fstat(file.fileno()).st_size >= offset and tail_digest(file.fileno(), offset) == tail_sha256
 
 

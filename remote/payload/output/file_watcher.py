@@ -23,7 +23,7 @@ MAX_MISSED = 3
 
 
 class FileWatcher:
-    """Watches folders. `polling`: inotify misses changes here, as on a network file system."""
+    """Watches folders. `polling` is True if inotify is unavailable or misses changes, as on a network file system."""
 
     def __init__(self) -> None:
         self._libc: Any = _libc()
@@ -48,7 +48,7 @@ class FileWatcher:
                 self.polling = True
 
     def wait(self, other: Any, timeout_s: float) -> bool:
-        """True as soon as a file changes; False once `other` is readable or the time is up."""
+        """Wait and return True as soon as a file changes; False once `other` is readable or the time is up."""
         wait_s = min(timeout_s, POLL_S if self.polling else SAFETY_S)
         sources = [other] if self._fd < 0 else [other, self._fd]
         readable, _, _ = select.select(sources, [], [], max(0.0, wait_s))
@@ -58,7 +58,7 @@ class FileWatcher:
         return False
 
     def count_news(self, *, notified: bool) -> None:
-        """Count a change of which inotify sent no event; after three of them, poll."""
+        """Count a change that inotify did not report; after three such changes, poll."""
         self._missed += not notified
         self.polling = self.polling or self._missed >= MAX_MISSED
 

@@ -20,7 +20,7 @@ def run_root(call: Call) -> str:
 
 
 def real_run(root: str) -> str:
-    """The folder of a run; if another project started the same work, the link in this project leads to that one's."""
+    """The folder of a run; if another project started the same work, the link to that project's folder is followed."""
     return os.path.normpath(os.path.join(os.path.dirname(root), os.readlink(root))) if os.path.islink(root) else root
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.project_python import ask_python
@@ -16,9 +16,11 @@ from remote.payload.probes.python import (
     read_interpreter,
     store_interpreter,
 )
+from remote.payload.processes.compute_node import srun_argv
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal, refusal_to_json
+from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import CardTrial, EnvironmentFacts, EnvironmentRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Disk
@@ -47,13 +49,17 @@ def probe_environment(call: Call) -> Dict[str, Any]:
 def _with_trial(
     facts: EnvironmentFacts, call: Call, request: EnvironmentRequest, path: str, cache: str
 ) -> EnvironmentFacts:
-    environment = dict(request.environment)
-    if request.gpus is not None:
+    environment, deadline_s = dict(request.environment), request.deadline_s
+    launcher: List[str] = []
+    if request.slurm is not None:  # Slurm chooses the card
+        launcher = srun_argv(request.slurm, request.deadline_s)
+        deadline_s += QUEUE_S
+    elif request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     try:
         known = ask_interpreter(path)
         wanted = {"packages": list(request.packages)}
-        answer = ask_python(path, call.payload, "probe-torch", wanted, environment, request.deadline_s)
+        answer = ask_python(path, call.payload, "probe-torch", wanted, environment, deadline_s, launcher=launcher)
     except (Refusal, InterpreterFault) as fault:
         return dataclasses.replace(facts, error=str(fault))
     torch = facts.interpreter.torch

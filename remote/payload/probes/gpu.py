@@ -32,7 +32,7 @@ class Query:
 
 @dataclass(frozen=True)
 class GpuQueries:
-    """Both queries, running while other things are probed. `until`: their deadline, in monotonic seconds."""
+    """Two nvidia-smi queries that run while other facts are read. `until`: their deadline, in monotonic seconds."""
 
     cards: Query
     processes: Query
@@ -48,7 +48,7 @@ def start_gpu_queries(deadline_s: float = DEADLINE_S) -> GpuQueries:
 def read_gpus(
     queries: GpuQueries, wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
 ) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """The driver, and the GPUs with the `wanted` indices (None: all).
+    """The driver, and the GPUs with the `wanted` indices (None means all).
 
     `card` (name, compute capability) is assumed only if there is no driver at all. A driver that hangs or has lost a
     GPU is an error, because an assumed GPU must not hide a real one.

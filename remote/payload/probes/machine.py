@@ -9,10 +9,10 @@ import socket
 import time
 from typing import Optional, Tuple
 
-from remote.protocol.machine import Disk, Machine
+from remote.protocol.machine import Disk, Machine, OwnContainer
 
 VOLUMES = ("/workspace",)
-"""Where RunPod and Vast.ai mount the disk that outlives a container."""
+"""Where RunPod and Vast.ai mount the disk that is kept when a container is deleted."""
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -25,7 +25,14 @@ def read_machine() -> Machine:
         shm_bytes=_size("/dev/shm"),
         clock_unix=time.time(),
         container=in_container(),
+        own_container=own_container(),
     )
+
+
+def own_container() -> Optional[OwnContainer]:
+    """The container that halfstep created, as remote/link/container.sh describes it; None outside of one."""
+    words = os.environ.get("HALFSTEP_CONTAINER", "").split()
+    return OwnContainer(*words) if len(words) in (3, 4) else None
 
 
 def in_container() -> bool:

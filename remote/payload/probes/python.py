@@ -17,11 +17,11 @@ from remote.protocol.machine import Interpreter, Torch
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
 IMAGE_PYTHONS = tuple(f"{prefix}/bin/python3" for prefix in ("/opt/conda", "/opt/pytorch", "/venv/main", "/opt/venv"))
-"""Where images of rented machines have their Python with torch. An SSH command gets no PATH that leads there."""
+"""Where images of rented machines have their Python with torch; these folders are not on the PATH of an SSH command."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
-    "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec",
-    "transformers", "trl",
+    "mlflow", "mlflow-skinny", "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch",
+    "torchaudio", "torchcodec", "trackio", "transformers", "trl", "wandb",
 )  # fmt: skip
 ASK = (
     "import json,sys,site,sysconfig;"
@@ -55,7 +55,7 @@ class StoredInterpreters:
 def find_python(python: str, tree: str) -> str:
     """The interpreter's absolute path: a bare name is searched on PATH, a path is relative to the project's tree.
 
-    Empty: the project's venv/ or .venv/ if it has one, else python3; if that has no torch, the image's that has.
+    If empty: the project's venv/ or .venv/, else python3, else a Python of the image that has torch.
     """
     if not python:
         own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)

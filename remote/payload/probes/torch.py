@@ -1,4 +1,4 @@
-"""The trial in the project's interpreter: import what training imports, and compute on each GPU."""
+"""A trial in the project's interpreter: import the packages that training needs, and compute on each GPU."""
 
 from __future__ import annotations
 

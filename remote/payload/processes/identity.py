@@ -15,6 +15,8 @@ HELPERS = (
     b"multiprocessing.forkserver",
     b"multiprocessing.resource_tracker",
     b"torch/_inductor/compile_worker",
+    # Kills its tasks on other nodes at a SIGTERM.
+    b"srun\0--kill-on-bad-exit",
 )
 
 
@@ -101,7 +103,7 @@ def is_alive(pid: int, ticks: int, boot: str) -> bool:
 
 
 def descendants(root: int) -> List[Process]:
-    """Every living descendant of `root`, in whatever session."""
+    """Every living descendant of `root`, in any session."""
     children: Dict[int, List[Process]] = {}
     for process in all_processes():
         children.setdefault(process.parent, []).append(process)

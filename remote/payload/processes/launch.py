@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Callable, Dict, List, NoReturn, Sequence
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 
-PLACEHOLDER = re.compile(r"\{(run_dir|output_dir|tensorboard_dir|job_dir|resume_from|payload|free_port)\}")
+PLACEHOLDER = re.compile(r"\{(run_dir|output_dir|tensorboard_dir|job_dir|resume_from|payload|free_port|rendezvous)\}")
 CANNOT_RUN = 127
 
 
@@ -71,7 +72,7 @@ def take_launch(path: str) -> Launch:
 
 
 def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, str]:
-    """The training process's environment: the host's, halfstep's, the spec's, and the secrets that the spec names."""
+    """The training's environment: the variables of the host, of halfstep and of the spec, with the secrets it names."""
     ours = {
         "HALFSTEP_RUN_DIR": run.root,
         "HALFSTEP_JOB": str(spec.number),
@@ -82,6 +83,8 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         "PYTHONUNBUFFERED": "1",
         # By default torchrun kills its workers 30 s after a SIGTERM; they get the job's grace period to save.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s))),
+        # torchrun's default prefix has the rank on this host, which is not unique over several hosts.
+        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank${rank}]:",
     }
     if spec.steps is not None:
         ours["HALFSTEP_STEPS"] = str(spec.steps)
@@ -102,10 +105,27 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
         "job_dir": job.root,
         "resume_from": spec.resume_from,
         "payload": payload,
+        "rendezvous": rendezvous_file(job),
     }
     if any("{free_port}" in word for word in spec.argv):
         words["free_port"] = str(free_port())
     return [PLACEHOLDER.sub(lambda match: words[match.group(1)], word) for word in spec.argv]
+
+
+def rendezvous_file(job: JobLayout) -> str:
+    """The path of the file by which the processes of a job on one host find each other.
+
+    torch unpickles what it reads there, so other users must not be able to write it, as they could a port. In memory,
+    because torch locks the file with flock(2), which some network file systems do not have.
+    """
+    digest = hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]
+    return os.path.join(secret_folder() or job.root, f"rendezvous-{digest}")
+
+
+def remove_rendezvous(job: JobLayout) -> None:
+    """Remove the file of a job that has ended, or that was killed before it is started again."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(rendezvous_file(job))
 
 
 def free_port() -> int:
@@ -130,7 +150,7 @@ class Gated:
 def start_gated(
     argv: Sequence[str], cwd: str, environment: Dict[str, str], output: str, before: Callable[[], None] = lambda: None
 ) -> Gated:
-    """Fork a child in a session of its own, with its output in the file `output`, that waits to run `argv`.
+    """Fork a child in its own session that waits at the gate, then runs `argv` with its output in the file `output`.
 
     `before` is called in the child once the gate is open; it may fork, and returns in the process that runs `argv`.
     Because of the gate, a supervisor that is killed before it records the child's pid leaves no training process.

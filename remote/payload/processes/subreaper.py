@@ -1,4 +1,4 @@
-"""Subreaper: torch's workers have their own sessions and outlive their launcher; this process becomes their parent."""
+"""Make this process a subreaper, so that it becomes the parent of torch workers whose launcher has died."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def step_card(call: Call) -> Dict[str, Any]:
 
 
 def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
-    """Return a finding for each property of the small training."""
+    """Return a finding for each property that the small training was checked for."""
     if facts.error:
         yield error("card-step", f"a small training step failed on {facts.device}: {facts.error}", code=ExitCode.GPU)
         return

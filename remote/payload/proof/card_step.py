@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def try_card(plan: PrecisionPlan) -> CardFacts:
-    """Train a small model in that precision and return what was measured; a device that fails is a fact too."""
+    """Train a small model in that precision and return the measurements, including the error of a failing device."""
     import torch
 
     began = time.monotonic()
@@ -140,7 +140,7 @@ def _loss(torch: Any, weights: Dict[str, Any], tokens: Any, lengths: Any) -> Any
 
 
 def _padding_gap(torch: Any, weights: Dict[str, Any], batch: Any, plan: PrecisionPlan, device: str) -> float:
-    """Return the relative gap between the loss of the padded batch and that of its rows, weighted by their targets."""
+    """Return the relative difference between the loss of a padded batch and the loss of its rows one by one."""
     tokens, lengths = batch
     with torch.no_grad(), _autocast(torch, plan, device):
         together = float(_loss(torch, weights, tokens, lengths))

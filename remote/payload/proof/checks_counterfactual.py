@@ -14,7 +14,7 @@ NOT_REACHED = "the proof ended before the last batch could be computed again"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """Yield the results. Each is a single signal, and therefore a warning at most."""
+    """Yield the results. Each rests on a single signal and is therefore never more than a warning."""
     found = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
     yield _agreement(found)
     yield _padding(found)
@@ -28,7 +28,7 @@ def _agreement(found: Counterfactual) -> Result:
         return warning("loss-agreement", "the last batch is not finite in half precision, and is finite in float32")
     if found.wide_gap > WIDE_GAP:
         return warning("loss-agreement", f"half precision changes the result of the last batch by {found.wide_gap:.1%}")
-    return passed("loss-agreement", f"float32 gives the same for the last batch, within {found.wide_gap:.2%}")
+    return passed("loss-agreement", f"float32 gives the same result for the last batch, within {found.wide_gap:.2%}")
 
 
 def _padding(found: Counterfactual) -> Result:

@@ -165,12 +165,15 @@ def _optimizer_state(evidence: Evidence) -> Result:
 def _half_moments(evidence: Evidence, half: List[DtypeCount]) -> Result:
     if evidence.plan.mode in (Mode.FP16_PURE, Mode.BF16):
         return warning("optimizer-state-dtype", f"the optimizer keeps its moments in {half[0].dtype}")
-    half_trained = any(row.dtype in HALF for row in evidence.dtypes("trainable"))
+    # bfloat16 has the range of float32: its moments lose precision only, as its weights do.
+    narrow = evidence.below_bf16 or any(row.dtype == "float16" for row in half)
+    half_trained = narrow and any(row.dtype in HALF for row in evidence.dtypes("trainable"))
     grade = error if half_trained or evidence.nonfinite_weights else warning
     return grade(
         "optimizer-state-dtype",
         f"the optimizer keeps {sum(row.tensors for row in half)} moments in {half[0].dtype}",
         where=some(sorted({name for row in half for name in row.examples})),
+        hint="pipeline fix --only trainable-fp32" if half_trained else "pipeline explain optimizer-state-dtype",
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks of what happens to gradients between backward and step, and in which order."""
+"""Checks of the order of operations on gradients: backward, unscale, clip, step, clear."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
 
 
 def _reduced(evidence: Evidence) -> Optional[Result]:
-    """DistributedDataParallel gives every rank the same gradients, except in backward passes under no_sync."""
+    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures except under no_sync."""
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:
         return None
@@ -96,7 +96,7 @@ def _clipping(evidence: Evidence) -> Optional[Result]:
 
 
 def _clipped_away(evidence: Evidence) -> Result:
-    """Clipping divides by the norm: a limit of 0, or a norm that is not finite, sets gradients to 0 or NaN."""
+    """Judge clipping that sets all gradients to 0 or NaN, because the limit is 0 or the norm is not finite."""
     clips = [(step.grad_norm, step.clip_limit or 0.0) for step in evidence.steps if step.clipped and step.grad_norm]
     overflowed = next((norm for norm, _ in clips if not math.isfinite(norm)), None)
     if overflowed is not None:

@@ -34,7 +34,7 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
         return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
     empty = sum(not row.counted for row in rows)
     if empty:
-        # A row without labels is a sample whose answer was cut off; the other samples are still learnt.
+        # A row without labels is a sample whose answer was truncated; the model still learns from the other samples.
         grade = error if loss_lost or 1 < empty == len(rows) else warning
         return grade(
             "labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: nothing is learnt from them"
@@ -100,14 +100,15 @@ def _prompt(labels: List[LabelCounts]) -> Result:
         return NotChecked("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
     share = sum(row.counted for row in labels) / sum(row.total if row.real is None else row.real for row in labels)
     if all(row.copies_input for row in labels):
-        return warning("labels-prompt", "labels are the input unchanged: the prompt is learnt too, not only the answer")
+        words = "the labels equal the input ids: the model learns to predict the prompt, not only the answer"
+        return warning("labels-prompt", words)
     if share > MOST_SHARE:
         return warning("labels-prompt", f"{share:.0%} of all real positions are learnt; is the prompt masked?")
     return passed("labels-prompt", f"{share:.0%} of all real positions are learnt")
 
 
 def _normalisation(evidence: Evidence) -> Iterator[Result]:
-    """`num_items_in_batch` must be the number of labels that count in one optimizer step, on this rank or on all."""
+    """Judge `num_items_in_batch`: the labels that count in one optimizer step, on this rank or on all."""
     steps: Dict[int, List[LabelCounts]] = defaultdict(list)
     for row in evidence.first.batches.labels:
         if row.items is not None and row.step < len(evidence.steps):

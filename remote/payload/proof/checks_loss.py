@@ -38,7 +38,7 @@ def _finite(evidence: Evidence, losses: List[float]) -> Result:
 
 
 def _zero(evidence: Evidence, steps: List[Step]) -> Result:
-    """A loss of 0.0 alone is no fault: GRPO's first loss is 0, and so is a hinge loss with satisfied margins."""
+    """Judge losses of 0.0, which alone are no fault: GRPO starts at 0, and satisfied margins give a hinge loss of 0."""
     zeros = sum(step.loss_is_zero for step in steps)
     if not zeros:
         return passed("loss-zero", "no step has a loss of exactly 0.0")
@@ -51,7 +51,7 @@ def _zero(evidence: Evidence, steps: List[Step]) -> Result:
 
 
 def _constant(evidence: Evidence, steps: List[Step]) -> Result:
-    """A loss that looks constant may change by less than its resolution, as in DPO at a learning rate of 5e-7."""
+    """Judge a constant loss: it may change by less than its resolution, as in DPO at a learning rate of 5e-7."""
     losses = [loss for step in steps for loss in step.losses]
     first = losses[0]
     if len(set(losses)) > 1:

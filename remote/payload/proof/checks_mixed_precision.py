@@ -49,7 +49,7 @@ def _autocast(evidence: Evidence) -> Result:
 
 
 def _cache(evidence: Evidence) -> Iterator[Result]:
-    """Autocast caches float32 weights that require gradients, in the dtype that it casts them to."""
+    """Judge autocast's cache of cast weights: it is outdated if the optimizer steps inside the autocast block."""
     half = [state for state in _autocast_states(evidence) if state != "off"]
     wide = any(row.dtype == "float32" for row in evidence.dtypes("trainable"))
     if evidence.flags.step_in_autocast_cache and half and wide:

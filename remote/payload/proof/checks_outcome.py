@@ -10,9 +10,15 @@ from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
 
-DTYPE_MISMATCH = re.compile(
-    r"should be the same|must have the same dtype|expected (?:scalar type|dtype|m1 and m2)|Found dtype"
+INPUT_MISMATCH = re.compile(
+    r"should be the same|must have the same dtype|expected (?:scalar type|dtype|m1 and m2|mat1 and mat2)"
 )
+LOSS_MISMATCH = "Found dtype"
+AUTOCAST_WAITS = (
+    "torch and Accelerate leave float16 autocast off on this CPU, so two tensors of one operation differ in dtype; "
+    "on a card, autocast casts them"
+)
+NEEDS_CARD = "pipeline verify --no-proof   (the proof of this model needs a card; a CPU trains it in float32 only)"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
@@ -44,14 +50,13 @@ def _failure(evidence: Evidence) -> Optional[str]:
 
 
 def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
+    waits = evidence.autocast_waits and evidence.has_float16("trainable", "frozen")
+    if waits and INPUT_MISMATCH.search(failure):
+        yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")
-    half = evidence.has_float16("trainable", "frozen")
-    if evidence.autocast_waits and half and DTYPE_MISMATCH.search(failure):
-        yield warning(
-            "autocast",
-            "Accelerate leaves autocast off on a CPU, so float16 weights got float32 inputs; on a card it does not",
-            hint="run the proof on a host with a card; on this CPU only a base model in float32 trains",
-        )
+    if waits and LOSS_MISMATCH in failure:
+        # The loss itself may be wrong, too: the catalog's entry of this message has a fixer.
+        yield warning("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
 
 
 def _ended(evidence: Evidence) -> Result:

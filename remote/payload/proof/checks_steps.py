@@ -17,6 +17,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
     yield from _coverage(evidence)
     yield _movement(evidence)
     yield from _between(evidence)
+    yield from _average(evidence)
     yield from _rates(evidence)
 
 
@@ -140,8 +141,9 @@ def _rate_rises(evidence: Evidence) -> bool:
 
 
 def _between(evidence: Evidence) -> Iterator[Result]:
-    """Judge changes between steps. Clamping, averaging and projecting weights is normal; rounding to float16 is not.
+    """Judge changes of weights between steps.
 
+    Clamping, averaging and projection are normal; rounding to float16 is not.
     Rounding that was seen once is a warning: a script may cast its model once, after a warm-up.
     """
     between = evidence.first.trained.between
@@ -160,6 +162,20 @@ def _between(evidence: Evidence) -> Iterator[Result]:
     else:
         message = f"{len(between.changed)} trained tensors change between steps, by something else than the optimizer"
         yield warning("weights-between", message, where=where)
+
+
+def _average(evidence: Evidence) -> Iterator[Result]:
+    average = evidence.first.trained.average
+    if average.stuck:
+        kinds = " and ".join(average.dtypes)
+        message = (
+            f"{len(average.stuck)} averages of trained tensors are {kinds} and stay as they are when they are updated: "
+            "the updates are too small for this dtype"
+        )
+        hint = "keep the average in float32, such as AveragedModel(model.float()) or copy.deepcopy(model).float()"
+        yield warning("average-moves", message, where=some(average.stuck), hint=hint)
+    elif average.judged:
+        yield passed("average-moves", f"the averages of {average.judged} trained tensors follow them in half precision")
 
 
 def _rates(evidence: Evidence) -> Iterator[Result]:

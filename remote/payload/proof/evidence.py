@@ -34,7 +34,7 @@ PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)"
 
 @dataclass(frozen=True)
 class Evidence:
-    """The reports of all ranks, rank 0 first. `exit` None: the proof ended the command.
+    """The reports of all ranks, rank 0 first. `exit` is None if the proof ended the command.
 
     `texts`: the project's files that chose a dtype or were read as settings, by path. `memory`: the plan of the
     built-in trainer.
@@ -161,7 +161,7 @@ class Evidence:
 
     @property
     def gradients(self) -> Dict[str, List[str]]:
-        """For each trained tensor, the strongest state of its gradient on any rank, step by step."""
+        """For each trained tensor, its gradient's state in each step; if ranks differ, the strongest state counts."""
         by_name: Dict[str, List[Tuple[str, ...]]] = {}
         for rank in self.ranks:
             for name, states in rank.trained.gradients.items():

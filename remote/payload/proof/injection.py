@@ -11,12 +11,13 @@ from remote.payload.files.atomic import write_atomic
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
 # If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
-BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"))
+BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"), ("{payload}", "merge"))
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
     "activation.py",
     "attention.py",
+    "averages.py",
     "autocast.py",
     "batch_report.py",
     "batches.py",
@@ -54,6 +55,7 @@ MODULES = (
     "schedules.py",
     "step.py",
     "step_log.py",
+    "stores.py",
     "tables.py",
     "measured_step.py",
     "targets.py",
@@ -61,6 +63,8 @@ MODULES = (
     "tied.py",
     "trained.py",
     "watch.py",
+    "weights_report.py",
+    "writes.py",
 )
 
 

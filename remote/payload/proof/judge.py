@@ -43,7 +43,10 @@ NEVER_CHECKED = (
 
 
 def judge_proof(evidence: Evidence) -> ProofReport:
-    """Return the report. Each check has a finding (severity info if it passed), or a reason why it was not made."""
+    """Return the report.
+
+    Each check has a finding (info if it passed) or a reason why it was not made.
+    """
     results = tuple(_results(evidence))
     first = evidence.first
     seconds, run_steps = checks_device.step_seconds(evidence), evidence.request.run_steps

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import descendants, read_process
-from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated
+from remote.payload.processes.launch import Launch, job_argv, job_environment, remove_rendezvous, start_gated
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, read_ranks
 from remote.payload.proof.hooks.step import Step
@@ -107,6 +107,7 @@ class Runner:
                 self._wait()
         finally:
             self._end_all()
+            remove_rendezvous(self._job())
         self._send_steps()
         ranks = read_ranks(self._scratch.reports)
         evidence = Evidence(
@@ -123,8 +124,10 @@ class Runner:
         return judge_proof(evidence)
 
     def _argv(self) -> List[str]:
-        job = JobLayout(os.path.join(self._scratch.run.root, "jobs", "0"))
-        return job_argv(self._spec(), self._scratch.run, job, os.path.abspath(sys.argv[0]))
+        return job_argv(self._spec(), self._scratch.run, self._job(), os.path.abspath(sys.argv[0]))
+
+    def _job(self) -> JobLayout:
+        return JobLayout(os.path.join(self._scratch.run.root, "jobs", "0"))
 
     def _spec(self) -> JobSpec:
         return JobSpec(
@@ -159,6 +162,7 @@ class Runner:
             "WANDB_MODE": "offline",
             "WANDB_DIR": inside,
             "MLFLOW_TRACKING_URI": f"file://{inside}/mlflow",
+            "TRACKIO_DIR": f"{inside}/trackio",
         }
 
     def _over(self, leader: int) -> bool:

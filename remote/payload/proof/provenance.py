@@ -15,7 +15,7 @@ CONFIGURED = ("accelerate", "diffusers", "lightning", "peft", "pytorch_lightning
 LARGEST_BYTES = 1 << 18
 RUNTIME_HINT = "fixers: {runtime: auto}"
 KEYS = {"accelerator": {"mixed_precision"}, "trainer": {"bf16", "fp16"}}
-"""Settings that a library reads by itself."""
+"""Settings that Accelerate and Trainer read themselves, by the kind of entry."""
 
 
 def read_texts(root: str, ranks: Sequence[RankReport]) -> Dict[str, str]:
@@ -43,7 +43,7 @@ def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
 
 
 def _source(evidence: Evidence, entry: HalfEntry) -> str:
-    """Return the only place that sets the value that this line used; empty if it is the line itself, or uncertain."""
+    """Return the only place that sets the value used by this line; empty if it is the line itself, or uncertain."""
     use = follow_use(evidence.texts.get(entry.file, ""), entry.line, entry.dtype)
     if use is None and not entry.source:
         return ""

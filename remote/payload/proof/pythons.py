@@ -1,4 +1,4 @@
-"""The Python processes of a proved command: whether the hooks run in each, and whether it loaded torch."""
+"""The Python processes of a command under proof: whether the hooks run in each, and whether it loaded torch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Pythons:
             self._unhooked_since = now
 
     def without_hooks(self, now: float) -> bool:
-        """Return True if torch was loaded a while ago and no process has the hooks, so that waiting is useless."""
+        """Return True if torch was loaded some time ago and no process has the hooks, so that waiting is useless."""
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:
@@ -105,7 +105,7 @@ def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) 
 
 
 def isolating_flag(words: Sequence[str]) -> str:
-    """Return the first of Python's own flags -I, -E and -S in this command line, which may be joined: -IB."""
+    """Return the first of Python's own flags -I, -E and -S in this command line; flags may be joined, as in -IB."""
     rest: List[str] = list(words[1:])
     while rest and rest[0].startswith("-") and not rest[0].startswith("--") and rest[0] != "-":
         letters = rest.pop(0)[1:]

@@ -91,7 +91,7 @@ class _Reader:
                     self.read(child, depth)
 
     def _read_names(self, node: ast.AST, depth: int) -> None:
-        """Read what a table, comparison or condition depends on; dtypes that appear in it are not the choice."""
+        """Read the names that a table, comparison or condition depends on; its dtypes are not yet the choice."""
         for part in ast.walk(node):
             self._note(part, _looked_up(part), depth)
 

@@ -29,7 +29,7 @@ class Connection:
         return data
 
     def next_request(self) -> Dict[str, Any]:
-        """Return the request that was pushed back, else read the next one."""
+        """Return the request that was put back, else read the next one."""
         if self.pushed_back:
             body, self.pushed_back = self.pushed_back, b""
             return parse_json(body)
@@ -43,7 +43,7 @@ class Connection:
         self.sink.flush()
 
     def closed(self) -> bool:
-        """Return True if the laptop has closed its end. Only while following: then the laptop sends nothing."""
+        """Return True if the laptop has closed its end. Call it only while following, when the laptop sends nothing."""
         readable, _, _ = select.select([self.source], [], [], 0)
         return bool(readable)
 

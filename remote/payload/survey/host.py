@@ -47,6 +47,6 @@ def survey(call: Call) -> Dict[str, Any]:
 
 
 def present_data(folder: str) -> Dict[str, str]:
-    """Map the digest of each complete data set to its path."""
+    """Map the digest of each completely received data set to its path."""
     names: List[str] = os.listdir(folder) if os.path.isdir(folder) else []
     return {name: os.path.join(folder, name) for name in sorted(names) if DIGEST.fullmatch(name)}

@@ -10,10 +10,11 @@ from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Flags
-from remote.payload.jobs.state import JobObservation, observe_job, read_gauges
+from remote.payload.jobs.state import current_job, observe_job, read_gauges
+from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
-from remote.payload.output.job_folder import newest_job, real_run
+from remote.payload.output.job_folder import real_run
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
@@ -39,7 +40,7 @@ def _names(folder: str) -> List[str]:
 
 def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey:
     """Survey one run."""
-    number = newest_job(run)
+    number = current_job(run)
     observed = observe_job(run, number)
     now = observed.answer
     running = now.state is JobState.RUNNING
@@ -59,13 +60,10 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         orphans=tuple(process.pid for process in observed.orphans),
         stalled=running and flags.stalled,
         created_unix=record.created_unix,
-        warnings=(*flags.warnings, *_queue_warning(observed)),
+        warnings=flags.warnings,
         watched=read_watch_notes(run, now.started),
         gauges=read_gauges(run.job(number)),
         elapsed_s=seconds_elapsed(now.started, now.result, time.time()),
+        waits=why_waiting(run.job(number), observed) if running else "",
+        slurm_end=observed.ended,
     )
-
-
-def _queue_warning(observed: JobObservation) -> Tuple[str, ...]:
-    waits = observed.queue and observed.answer.started is None
-    return (f"waits in Slurm's queue: {observed.queue}",) if waits else ()

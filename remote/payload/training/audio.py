@@ -22,7 +22,7 @@ def decode(data: bytes) -> Tuple[Any, int]:
 
 
 def resample(samples: Any, rate: int) -> Any:
-    """Return the samples at 16 kHz. Raises ValueError if another rate is found and soxr is not installed."""
+    """Return the samples at 16 kHz. Raises ValueError if they have another rate and soxr is not installed."""
     if rate == RATE:
         return samples
     try:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
-from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import find_adapter_config_file
 
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.families.audio_model import AudioModel
+from remote.payload.training.families.registry import find_model
+from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.label_loss import use_label_loss
-from remote.payload.training.registry import AudioModel, find_model
+from remote.payload.training.lora import adapter_source, embed_audio, lora_config
+from remote.payload.training.quantization import quantization_config
 from remote.protocol.exits import ExitCode
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import FRESH, LoraSpec, ModelSpec
@@ -21,7 +26,7 @@ from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 @dataclass(frozen=True)
 class BaseModel:
-    """What is loaded before any weight: config, model family, tokenizer and feature extractor, and the source."""
+    """The parts that are loaded before any weight: config, model family, tokenizer, feature extractor and source."""
 
     source: str
     revision: Any
@@ -30,6 +35,7 @@ class BaseModel:
     family: AudioModel
     tokenizer: Any
     extractor: Any
+    quantization: Optional[str] = None
 
     @property
     def pad_id(self) -> int:
@@ -41,11 +47,19 @@ class BaseModel:
 def read_base(spec: ModelSpec, source: str) -> BaseModel:
     """Load config, tokenizer and feature extractor of the model at `source` (a hub id or folder).
 
-    Raises TrainingFailed for an unknown family or a tokenizer without the audio token.
+    Raises TrainingFailed for an unknown family, a checkpoint that contains an adapter, or a tokenizer without the
+    audio token.
     """
     hub_kwargs = {"revision": spec.revision} if spec.revision and not os.path.isdir(source) else {}
     config = AutoConfig.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
     family = find_model(config.model_type)
+    config = family.own_config(config)
+    if find_adapter_config_file(source, **hub_kwargs) is not None:
+        words = (
+            f"{source} contains an adapter of its own (adapter_config.json), which transformers adds to the base model"
+        )
+        hint = "use a checkpoint without an adapter"
+        raise TrainingFailed("model-unknown", words, hint=hint, exit_code=ExitCode.USAGE)
     tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
     wanted = family.audio_token_id(config)
     got = tokenizer.convert_tokens_to_ids(family.placeholder)
@@ -56,79 +70,54 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
             hint="pipeline fix --only tokenizer",
             exit_code=ExitCode.ENVIRONMENT,
         )
-    extractor = family.extractor_class.from_pretrained(source, **hub_kwargs)
-    return BaseModel(source, spec.revision, spec.trust_remote_code, config, family, tokenizer, extractor)
+    extractor = family.read_extractor(source, **hub_kwargs)
+    return BaseModel(
+        source, spec.revision, spec.trust_remote_code, config, family, tokenizer, extractor, spec.quantization
+    )
 
 
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
     """Load the model on `device` with one trainable adapter; frozen weights have the plan's dtype.
 
-    Audio is embedded without a graph. `cast_trainable` sets the adapter's dtype later, since a resume loads it again.
+    Audio is embedded without an autograd graph unless modules for it are trained. `cast_trainable` sets the adapter's
+    dtype later, since a resume loads the adapter again.
     """
     hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = base.family.model_class.from_pretrained(
         base.source,
+        config=base.config,
         dtype=getattr(torch, plan.frozen_dtype),
         attn_implementation=plan.attention,
         device_map={"": device} if device != "cpu" else None,
+        quantization_config=quantization_config(base.quantization, base.family, plan),
         **hub_kwargs,
     )
-    freeze_base(model, base)
+    freeze_base(model)
     if adapter == FRESH:
-        return get_peft_model(model, lora_config(base, lora))
-    source, adapter_kwargs = adapter_source(base, adapter)
-    return PeftModel.from_pretrained(model, source, is_trainable=True, **adapter_kwargs)
+        adapted = get_peft_model(model, lora_config(base, lora))
+    else:
+        source, adapter_kwargs = adapter_source(base, adapter)
+        adapted = PeftModel.from_pretrained(model, source, is_trainable=True, **adapter_kwargs)
+    embed_audio(model, base.family)
+    return fuse_lora(adapted)
 
 
-def freeze_base(model: Any, base: BaseModel) -> None:
-    """Freeze all weights, embed audio without a graph, and compute the loss from label positions only."""
+def freeze_base(model: Any) -> None:
+    """Freeze all weights, and compute the loss from label positions only."""
     model.config.use_cache = False
     use_label_loss(model)
     model.requires_grad_(False)
-    for path in base.family.unbatched:
-        encode_separately(model.get_submodule(path))
-    for path in base.family.frozen:
-        run_without_graph(model.get_submodule(path))
-
-
-def adapter_source(base: BaseModel, adapter: str) -> Tuple[str, Dict[str, Any]]:
-    """Return where an adapter to continue from is, with the keyword arguments of its `from_pretrained`."""
-    if os.path.isdir(adapter):
-        return adapter, {}
-    hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
-    return base.source, {"subfolder": f"{adapter}-lora", **hub_kwargs}
-
-
-def adapter_config(base: BaseModel, adapter: str, lora: LoraSpec) -> Any:
-    """Return the PEFT config of the adapter that will be trained."""
-    if adapter == FRESH:
-        return lora_config(base, lora)
-    source, adapter_kwargs = adapter_source(base, adapter)
-    return PeftConfig.from_pretrained(source, **adapter_kwargs)
-
-
-def lora_config(base: BaseModel, lora: LoraSpec) -> Any:
-    """Return LoRA on the language model's own linear layers; other towers have layers of the same names."""
-    names = "|".join(lora.targets or base.family.targets)
-    return LoraConfig(
-        r=lora.r,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=rf"{base.family.layers}\.(?:.*\.)?(?:{names})",
-        bias="none",
-        task_type="CAUSAL_LM",
-        revision=base.revision,
-    )
 
 
 def checkpoint_layers(model: Any, count: int) -> int:
-    """Checkpoint the first `count` layers of the language model, and no other; return how many layers it has.
+    """Enable gradient checkpointing in the first `count` layers of the language model; return how many it has.
 
     The last layers keep their activations: the backward pass frees those before it recomputes any layer.
     """
+    decoder = model.get_base_model().get_decoder()
     if count:
-        model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
-    layers = model.get_base_model().get_decoder().layers
+        decoder.gradient_checkpointing_enable({"use_reentrant": False})
+    layers = decoder.layers
     found = {id(layer) for layer in layers}
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer) and id(module) not in found:
@@ -136,39 +125,6 @@ def checkpoint_layers(model: Any, count: int) -> int:
     for number, layer in enumerate(layers):
         layer.gradient_checkpointing = number < count
     return len(layers)
-
-
-def run_without_graph(module: Any) -> None:
-    """Keep `module` in eval mode permanently, and run its forward without a graph."""
-    forward: Callable[..., Any] = module.forward
-
-    def without_graph(*inputs: Any, **named: Any) -> Any:
-        with torch.no_grad():
-            return forward(*inputs, **named)
-
-    module.eval()
-    module.forward = without_graph
-    module.train = lambda mode=True: module
-
-
-def encode_separately(encoder: Any) -> None:
-    """Make `encoder` encode each clip of a batch as if it were alone.
-
-    transformers adds Phi-4's padding mask (0 and 1) to a bias instead of masking the padding
-    (modeling_phi4_multimodal.py, `Phi4MultimodalAudioModel.forward`), so in a batch a clip would depend on its
-    neighbours, while inference is mostly on a single clip.
-    """
-    forward: Callable[..., Any] = encoder.forward
-
-    def each(features: torch.Tensor, mask: Optional[torch.Tensor] = None, **named: Any) -> torch.Tensor:
-        if mask is None:
-            out: torch.Tensor = forward(features, mask, **named)
-            return out
-        lengths = mask.sum(dim=1).tolist()
-        rows = [forward(clip[None, :length], None, **named)[0] for clip, length in zip(features, lengths)]
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-
-    encoder.forward = each
 
 
 def cast_trainable(model: Any, plan: PrecisionPlan) -> int:

@@ -8,13 +8,14 @@ from typing import Any, Dict, Sequence, Tuple
 import torch
 
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.families.audio_model import AudioModel
 from remote.payload.training.features import Clip
 from remote.payload.training.label_loss import IGNORED, find_labels
-from remote.payload.training.registry import AudioModel
 from remote.payload.training.samples import Sample
+from remote.payload.training.shared_prefix import is_shared, share_prefixes
 
 SAMPLES = "samples"
-"""The key of the rows' ids and numbers of tokens, which are not for the model."""
+"""The key of sample ids and token counts in a batch, which are not passed to the model."""
 LABEL_POSITIONS = "label_positions"
 LEAST_LABELLED = 0.005
 MOST_LABELLED = 0.6
@@ -24,7 +25,8 @@ MOST_LABELLED = 0.6
 class Collator:
     """Collates items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
 
-    Training batches are padded on the right; generation batches on the left, without answers.
+    Training batches are padded on the right, or are one row if prompts have enough in common (`is_shared`); generation
+    batches are padded on the left, without answers.
     """
 
     model: AudioModel
@@ -32,6 +34,24 @@ class Collator:
     pad_id: int
 
     def __call__(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
+        batch = self._shared(items) if is_shared([sample for sample, _ in items]) else self._padded(items)
+        return {
+            **batch,
+            LABEL_POSITIONS: find_labels(batch["labels"]),
+            SAMPLES: [(sample.id, len(sample)) for sample, _ in items],
+        }
+
+    def _shared(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
+        row = share_prefixes([sample for sample, _ in items])
+        return {
+            "input_ids": row.ids,
+            "attention_mask": row.visible,
+            "position_ids": row.positions,
+            "labels": row.labels,
+            **self.model.pad(self.extractor, [items[number][1] for number in row.clips]),
+        }
+
+    def _padded(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
         rows = [([*s.prompt, *s.answer, *s.end], [IGNORED] * len(s.prompt) + [*s.answer, *s.end]) for s, _ in items]
         longest = max(len(ids) for ids, _ in rows)
         labels = torch.tensor([labels + [IGNORED] * (longest - len(labels)) for _, labels in rows])
@@ -39,9 +59,7 @@ class Collator:
             "input_ids": torch.tensor([ids + [self.pad_id] * (longest - len(ids)) for ids, _ in rows]),
             "attention_mask": torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in rows]),
             "labels": labels,
-            LABEL_POSITIONS: find_labels(labels),
             **self.model.pad(self.extractor, [clip for _, clip in items]),
-            SAMPLES: [(sample.id, len(sample)) for sample, _ in items],
         }
 
     def prompts(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, torch.Tensor]:
@@ -57,15 +75,23 @@ class Collator:
 
 
 def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: Any) -> float:
-    """Return the share of labelled positions. Raises TrainingFailed if labels do not decode to the targets."""
-    for sample, labels in zip(samples, batch["labels"]):
-        answer = labels[labels != IGNORED].tolist()
+    """Return the share of the samples' tokens that have a label.
+
+    Raises TrainingFailed if the labels do not decode to the targets.
+    """
+    labels = batch["labels"][batch["labels"] != IGNORED]
+    rest = labels.tolist()
+    for sample in samples:
+        count = len(sample.answer) + len(sample.end)
+        answer, rest = rest[:count], rest[count:]
         decoded = tokenizer.decode(answer[: len(answer) - len(sample.end)], clean_up_tokenization_spaces=False)
         if decoded != sample.target or tuple(answer[len(answer) - len(sample.end) :]) != sample.end:
             raise TrainingFailed(
                 "labels-decode", f"labels of {sample.id} decode to {decoded!r}, wanted {sample.target!r}"
             )
-    share = float((batch["labels"] != IGNORED).float().mean())
+    if rest:
+        raise TrainingFailed("labels-decode", f"{len(rest)} labels follow the answer of the last sample")
+    share = len(labels) / sum(len(sample) for sample in samples)
     if not LEAST_LABELLED < share < MOST_LABELLED:
         raise TrainingFailed(
             "labels-masked",

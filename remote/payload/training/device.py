@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Optional
 
 import torch
@@ -28,7 +29,8 @@ def find_device(spec: TrainingSpec, device: Any) -> Device:
     if spec.card_bytes is not None:
         return Device(f"{spec.card} (assumed)", int(share * (spec.card_bytes - CONTEXT_BYTES)))
     free_bytes = available_main_memory()
-    return Device("the CPU", None if free_bytes is None else int(share * free_bytes), is_card=False)
+    least = _least(sys.maxsize if free_bytes is None else int(share * free_bytes), device)
+    return Device("the CPU", None if least == sys.maxsize else least, is_card=False)
 
 
 def _named(name: str, used: int, total: int) -> str:

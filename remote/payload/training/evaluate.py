@@ -1,4 +1,4 @@
-"""Evaluating the adapter at the end of a training: answers to held-out recordings, compared with their annotations."""
+"""The evaluation at the end of a training: the model's answers to held-out recordings are compared with annotations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def evaluate(generator: Generator, adapter_sha256: str, step: int, refresh_progr
 
 
 def answered(key: str, samples: SampleSet, answers: AnswerLog) -> List[Any]:
-    """Return each sample with the answer of the model of that key."""
+    """Return each sample with its answer by the model that `key` identifies."""
     return [(sample, answers.known[key, sample.id]) for sample in samples.samples]
 
 
@@ -54,13 +54,13 @@ def write_scalars(writer: Any, prefix: str, metrics: Metrics, step: int) -> None
 
 
 def render_metrics(metrics: Metrics) -> str:
-    """Return the main metrics in one line, as far as they are defined."""
+    """Return the main metrics that are defined, as one line."""
     shown = {name: one.value for name, one in metrics.items() if not name.endswith(VARIANTS)}
     return "  ".join(f"{name} {value:.3f}" for name, value in shown.items() if value is not None)
 
 
 def as_nested(metrics: Metrics) -> Dict[str, Any]:
-    """Return the values by task, aspect and metric, null where a metric is undefined."""
+    """Return the values as nested dicts by task, aspect and metric; None where a metric is undefined."""
     nested: Dict[str, Any] = {}
     for name, estimate in metrics.items():
         *folders, last = name.split("/")

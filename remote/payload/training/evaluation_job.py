@@ -1,7 +1,7 @@
 """`payload.pyz evaluate SPEC`: one evaluation of an adapter, from its spec to answers.jsonl and evaluation.json.
 
-Every answer is stored as it is given. A job that was stopped or killed is started again with the same spec and answers
-only what is left.
+Every answer is stored at once. If the job is stopped or killed and started again with the same spec, it generates only
+the missing answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import time
 from dataclasses import replace
-from typing import Any, Callable, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import torch
 import torch.distributed as dist
@@ -31,17 +31,17 @@ from remote.payload.training.generate import Generator
 from remote.payload.training.job_process import read_spec, run_job
 from remote.payload.training.preflight import clip_reader
 from remote.payload.training.recordings import read_recordings
+from remote.payload.training.revisions import known_commits, pin_revisions
 from remote.payload.training.run import fill_paths, limit_threads, model_source, read_evaluation_samples
 from remote.payload.training.samples import SampleSet
 from remote.payload.training.saving import ADAPTER_RECORD, ADAPTER_WEIGHTS
 from remote.payload.training.stop_request import StopRequest
-from remote.payload.training.tiny_models import PREFIX
 from remote.protocol.evaluation import ADAPTER, BASE, RESULT, EvaluationResult, EvaluationSpec, ModelScores
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import Progress
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
-from remote.protocol.training import AnswerSpec, TrainingSpec
+from remote.protocol.training import TINY_PREFIX, AnswerSpec, TrainingSpec
 from remote.protocol.values import dumps
 
 LONGEST_WAIT = datetime.timedelta(days=30)
@@ -63,8 +63,9 @@ def main(spec_argument: str) -> int:
 
 def evaluate_adapter(spec: EvaluationSpec) -> None:
     """Answer what is left with all ranks; the first rank then writes the scores. Raises TrainingFailed."""
-    training = spec.training
-    digest = check_adapter(spec)
+    digest = check_adapter(spec.adapter, spec.adapter_sha256)
+    training = pin_revisions(spec.training, commits_of(spec.adapter))
+    spec = replace(spec, training=training)
     limit_threads(training)
     log.info("%s", announce(training.precision))
     os.makedirs(training.paths.cache, exist_ok=True)
@@ -86,23 +87,23 @@ def evaluate_adapter(spec: EvaluationSpec) -> None:
         write_result(spec, digest, models, samples, answers)
 
 
-def check_adapter(spec: EvaluationSpec) -> str:
+def check_adapter(folder: str, sha256: str) -> str:
     """Return the digest of the adapter's weights. Raises TrainingFailed if they are missing or have another digest."""
-    path = os.path.join(spec.adapter, ADAPTER_WEIGHTS)
+    path = os.path.join(folder, ADAPTER_WEIGHTS)
     try:
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
     except OSError as error:
         raise TrainingFailed("adapter-missing", f"{path}: {error.strerror}", exit_code=ExitCode.PULL) from None
-    if spec.adapter_sha256 not in ("", digest):
-        raise TrainingFailed("adapter-changed", f"{path} has changed since the evaluation was requested")
+    if sha256 not in ("", digest):
+        raise TrainingFailed("adapter-changed", f"{path} has changed since this job was requested")
     return digest
 
 
 def prepare(spec: TrainingSpec) -> Tuple[BaseModel, SampleSet]:
     """Load tokenizer and feature extractor, and read and check the recordings."""
-    # The tokenizer of a tiny model is made from the texts of the training.
-    tiny = spec.model.id.startswith(PREFIX)
+    # The tokenizer of a tiny model was trained on the texts of the training data, so these are needed again.
+    tiny = spec.model.id.startswith(TINY_PREFIX)
     trained = read_recordings(spec.data, spec.data.split)[: spec.data.samples] if tiny else []
     base = read_base(spec.model, model_source(spec, trained))
     return base, read_evaluation_samples(spec, base, clip_reader(base, spec))
@@ -205,6 +206,11 @@ def describe_decoding(wanted: AnswerSpec) -> str:
 def step_of(adapter: str) -> int:
     """Return the optimizer step at which the built-in trainer exported the adapter; 0 if it is unknown."""
     return int(_read_json(os.path.join(adapter, ADAPTER_RECORD)).get("step", 0))
+
+
+def commits_of(adapter: str) -> Dict[str, str]:
+    """Return the commits with which the built-in trainer trained the adapter; empty if they are unknown."""
+    return known_commits(_read_json(os.path.join(adapter, ADAPTER_RECORD)))
 
 
 def rank_of(adapter: str) -> Any:

@@ -71,9 +71,9 @@ class FeatureCache:
         os.replace(part, path)
 
 
-def extractor_settings(extractor: Any) -> str:
-    """Return the settings that determine what an extractor computes, as text."""
-    return type(extractor).__name__ + json.dumps(extractor.to_dict(), sort_keys=True, default=_plain)
+def extractor_settings(family: str, extractor: Any) -> str:
+    """Return what a clip's features depend on besides its audio, as text: model family and extractor settings."""
+    return family + type(extractor).__name__ + json.dumps(extractor.to_dict(), sort_keys=True, default=_plain)
 
 
 def _plain(value: Any) -> Any:

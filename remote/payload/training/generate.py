@@ -1,4 +1,4 @@
-"""Answers of a model to samples, in batches, by the decoding of the config."""
+"""Generate a model's answers to samples, in batches, with the decoding settings of the config."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Generator:
                     log.info("answered %d of %d batches", number + 1, len(batches))
 
     def _answer(self, items: Sequence[Any]) -> List[str]:
-        """Answer one batch, in halves if it does not fit into the card's memory."""
+        """Answer one batch; if it does not fit into the card's memory, answer it in halves."""
         try:
             return self._generate(items)
         except torch.OutOfMemoryError:
@@ -73,7 +73,7 @@ class Generator:
                 max_new_tokens=self.spec.evaluation.max_new_tokens or _longest(self.samples.samples),
                 eos_token_id=items[0][0].end[0],
                 pad_token_id=self.base.pad_id,
-                # A placeholder in an answer would need audio features, and none are left.
+                # A generated audio placeholder would need audio features, and there are none for it.
                 suppress_tokens=[self.base.tokenizer.convert_tokens_to_ids(self.base.family.placeholder)],
                 use_cache=True,
             )
@@ -87,7 +87,7 @@ def _decoding(spec: TrainingSpec) -> Dict[str, Any]:
     wanted = spec.evaluation
     if not wanted.temperature:
         return {"do_sample": False}
-    # top_k would be 50 by default.
+    # The default of transformers would be 50.
     return {"do_sample": True, "temperature": wanted.temperature, "top_p": wanted.top_p, "top_k": 0}
 
 

@@ -1,4 +1,4 @@
-"""The process of a job: its output, its spec, and its exit code after a failure or a stop."""
+"""The process of a built-in job: its log output, its spec, and its exit code after a failure or a stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_job(work: Callable[[StopRequest], None], stopped: str) -> int:
     """
     first = os.environ.get("RANK", "0") == "0"
     logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
-    # Names that transformers 5.23 deprecates work in every 5.x; its warnings would drown the user's own.
+    # Names that transformers 5.23 deprecates work in every 5.x, and its warnings would hide those of the user's code.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
     stop = StopRequest()

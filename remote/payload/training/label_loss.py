@@ -14,17 +14,20 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from remote.payload.training.attention_mask import training_mask
+
 IGNORED = -100
 
 
 def use_label_loss(model: Any) -> None:
     """Patch `model` so that `model(labels=..., ...)` returns only the loss; without labels it is unchanged.
 
-    `model` is a causal language model whose `.model` returns hidden states and whose `.lm_head` returns logits.
+    `model` is a causal language model whose `.model` returns hidden states and whose `.lm_head` returns logits. With
+    labels, rows must be padded on the right.
     """
     plain = model.forward
 
-    # `generate` and Trainer read the signature: it must remain the model's own.
+    # `generate` and Trainer read the signature, so it must remain that of the model.
     @functools.wraps(type(model).forward)
     def forward(
         self: Any,
@@ -38,7 +41,11 @@ def use_label_loss(model: Any) -> None:
         if labels is None:
             return plain(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
-        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **kwargs)
+        rows = labels if input_ids is None else input_ids
+        mask = training_mask(attention_mask, rows, self.get_input_embeddings().weight.dtype)
+        # Qwen2.5-Omni would compute the positions from a mask of two dimensions.
+        kwargs.setdefault("position_ids", torch.arange(rows.shape[1], device=rows.device)[None])
+        outputs = self.model(input_ids=input_ids, attention_mask=mask, use_cache=False, **kwargs)
         if label_positions is None:
             label_positions = find_labels(labels)
         loss = label_loss(outputs.last_hidden_state, self.lm_head, labels, label_positions, num_items_in_batch)

@@ -15,27 +15,31 @@ from torch.utils._pytree import tree_leaves
 
 from remote.payload.training.base_model import (
     BaseModel,
-    adapter_config,
     cast_trainable,
     checkpoint_layers,
     freeze_base,
     trainable_parameters,
 )
+from remote.payload.training.fused_lora import fuse_lora
+from remote.payload.training.lora import adapter_config, check_modules, embed_audio, is_trained, trains_encoder
+from remote.payload.training.quantization import use_fake_nf4
 from remote.protocol.precision import PrecisionPlan
-from remote.protocol.training import LoraSpec
+from remote.protocol.training import FRESH, LoraSpec
 
 
 @dataclass(frozen=True)
 class Shape:
     """One micro-batch: `samples` rows of `length` tokens, `labels` in all rows together.
 
-    `accumulates`: an optimizer step has several micro-batches, so that gradients exist during the forward pass.
+    `is_shared`: one row holds several samples, with a mask for each pair of tokens. `accumulates`: an optimizer step
+    has several micro-batches, so that gradients exist during the forward pass.
     """
 
     samples: int
     length: int
     labels: int
     accumulates: bool = True
+    is_shared: bool = False
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
@@ -76,7 +80,15 @@ class Estimator:
     """Counts the peak memory of training steps of one model with its adapter, without its weights."""
 
     def __init__(
-        self, base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, *, on_card: bool, processes: int = 1
+        self,
+        base: BaseModel,
+        plan: PrecisionPlan,
+        adapter: str,
+        lora: LoraSpec,
+        *,
+        on_card: bool,
+        processes: int = 1,
+        shard_base: bool = False,
     ) -> None:
         self.plan = plan
         self.on_card = on_card
@@ -85,12 +97,21 @@ class Estimator:
         with self.fake:
             _allocate(self.model)
         self.layers = checkpoint_layers(self.model, 0)
+        self.unknown = _unknown(self.model, base)
+        roots = (self.model.get_base_model().get_submodule(path) for path in base.family.audio)
+        self.trains_audio = any(is_trained(root) for root in roots)
         trained = (parameter for _, parameter in trainable_parameters(self.model))
         # DistributedDataParallel keeps a second copy of all gradients.
         self.buckets = sum(parameter.nbytes for parameter in trained) if processes > 1 else 0
+        self.elsewhere = bytes_elsewhere(self.model, processes) if shard_base else 0
 
     def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
-        """Return the peak of an optimizer step after the first, with that many decoder layers checkpointed."""
+        """Return the peak of an optimizer step after the first, with that many decoder layers checkpointed.
+
+        Raises RuntimeError for a model that cannot be estimated.
+        """
+        if self.unknown:
+            raise RuntimeError(self.unknown)
         checkpoint_layers(self.model, checkpointed)
         self.model.train()
         trained = [parameter for _, parameter in trainable_parameters(self.model)]
@@ -107,21 +128,42 @@ class Estimator:
             self._run(shape)
             optimizer.step()
             optimizer.zero_grad()
-        return live.peak + self.buckets
+        return live.peak + self.buckets - self.elsewhere
 
     def _run(self, shape: Shape) -> None:
         hidden = self.model.get_input_embeddings().weight
         rows, length = shape.samples, shape.length
         inputs: Dict[str, torch.Tensor] = {
-            "inputs_embeds": hidden.new_empty(rows, length, hidden.shape[1]),
-            "attention_mask": torch.ones(rows, length, dtype=torch.long),
+            "inputs_embeds": hidden.new_empty(rows, length, hidden.shape[1]).requires_grad_(self.trains_audio),
             "labels": torch.zeros(rows, length, dtype=torch.long),
             "label_positions": torch.zeros(shape.labels, dtype=torch.long),
         }
+        # A card without bfloat16 has no kernel for attention without a mask (`training_mask`).
+        if shape.is_shared or (self.on_card and self.plan.autocast_dtype == "float16"):
+            inputs["attention_mask"] = torch.ones(1, 1, length, length, dtype=torch.bool)
         dtype = getattr(torch, self.plan.autocast_dtype or "float32")
         with torch.autocast("cpu", dtype=dtype, enabled=self.plan.autocast_dtype is not None):
             loss = self.model(**inputs).loss
         loss.backward()
+
+
+def bytes_elsewhere(model: Any, processes: int) -> int:
+    """Return the bytes of a sharded base that a process does not keep, less those that it gathers at a time.
+
+    FSDP2 gathers the next layer while one is in use.
+    """
+    layers = model.get_base_model().get_decoder().layers
+    frozen = [sum(one.nbytes for one in layer.parameters() if not one.requires_grad) for layer in layers]
+    return max(0, int(sum(frozen) * (processes - 1) // processes - 2 * max(frozen)))
+
+
+def _unknown(model: Any, base: BaseModel) -> str:
+    """Return why the memory of this model cannot be estimated; empty if it can."""
+    if trains_encoder(model.get_base_model(), base.family):
+        return "the encoder is trained, and its activations depend on the clips"
+    if base.quantization is not None and any(config.use_dora for config in model.peft_config.values()):
+        return "DoRA needs the weights that NF4 packs"
+    return ""
 
 
 def _model_on_meta(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec) -> Any:
@@ -129,10 +171,16 @@ def _model_on_meta(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: Lor
         model = base.family.model_class._from_config(
             copy.deepcopy(base.config), dtype=getattr(torch, plan.frozen_dtype), attn_implementation=plan.attention
         )
-        freeze_base(model, base)
-        model = get_peft_model(model, adapter_config(base, adapter, lora))
-        cast_trainable(model, plan)
-    return model
+        freeze_base(model)
+        if adapter == FRESH:
+            check_modules(model, base.family, lora)
+        settings = adapter_config(base, adapter, lora)
+        if base.quantization is not None and not settings.use_dora:
+            use_fake_nf4(model, base.family, plan)
+        adapted = fuse_lora(get_peft_model(model, settings))
+        embed_audio(model, base.family)
+        cast_trainable(adapted, plan)
+    return adapted
 
 
 def _allocate(model: Any) -> None:
@@ -148,7 +196,7 @@ def _allocate(model: Any) -> None:
             )
         return made[id(tensor)]
 
-    kept = [*model.parameters(), *model.buffers()]  # Keeps ids unique until all are replaced.
+    kept = [*model.parameters(), *model.buffers()]  # kept alive, so that no id is reused
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
             tensors.update({name: new(tensor) for name, tensor in tensors.items() if tensor is not None})

@@ -9,42 +9,59 @@ from typing import Callable, List, Optional, Sequence
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.memory import Shape
 from remote.payload.training.samples import Sample
+from remote.payload.training.shared_prefix import is_shared, row_length
 from remote.protocol.exits import ExitCode
 from remote.protocol.training import LoopSpec, MemoryPlan
 
 TOKENS_OF_A_PASS = 256
-"""A pass over the weights costs as much as this many tokens: peak operations per byte of memory bandwidth are 193 on a
-TITAN RTX and 206 on an H200, and a float16 weight is two bytes and two operations."""
+"""Reading all weights once takes as long as computing this many tokens.
+
+Peak operations per byte of memory bandwidth are 193 on a TITAN RTX and 206 on an H200; a float16 weight is two bytes
+and two operations per token.
+"""
 
 Peak = Callable[[Shape, int], int]
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where the model will be trained. `available_bytes` None: unknown. `is_card`: a card, present or assumed."""
+    """The device that the model will be trained on. `available_bytes` is None if unknown.
+
+    `is_card`: a card, present or assumed.
+    """
 
     name: str
     available_bytes: Optional[int]
     is_card: bool = True
 
 
-def plan_memory(loop: LoopSpec, samples: Sequence[Sample], device: Device, layers: int, peak: Peak) -> MemoryPlan:
+def plan_memory(
+    loop: LoopSpec,
+    samples: Sequence[Sample],
+    device: Device,
+    layers: int,
+    peak: Peak,
+    orders: Sequence[Sequence[int]] = (),
+) -> MemoryPlan:
     """Return the fastest division of an optimizer step that fits; if none does, the one that needs the least memory.
 
-    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so that it holds for all.
+    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so that it holds for all; where
+    micro-batches of the epochs' `orders` share prefixes, it is for the largest micro-batches of these orders.
     """
     length = max(len(sample) for sample in samples)
     step = loop.batch_size * loop.gradient_accumulation
     best: Optional[MemoryPlan] = None
     for size in _sizes(loop):
-        if best is not None and best.fits and _cost(size, length, 0.0) >= _cost_of(best):
-            break
-        shape = Shape(size, length, _most_labels(samples, size), accumulates=step > size)
-        cached = functools.lru_cache(maxsize=None)(functools.partial(peak, shape))
-        count = _checkpointed(loop, layers, device.available_bytes, cached)
+        shapes = _shapes(samples, orders, size, accumulates=step > size)
         plan = MemoryPlan(
-            size, step // size, count, layers, length, cached(count), device.available_bytes, device.name
+            size, step // size, 0, layers, length, None, device.available_bytes, device.name,
+            shared_length=_shared_length(shapes),
         )  # fmt: skip
+        if best is not None and best.fits and _cost_of(plan) >= _cost_of(best):
+            break
+        cached = functools.lru_cache(maxsize=None)(functools.partial(_highest, peak, shapes))
+        count = _checkpointed(loop, layers, device.available_bytes, cached)
+        plan = replace(plan, checkpointed=count, needed_bytes=cached(count))
         if best is None or not best.fits or (plan.fits and _cost_of(plan) < _cost_of(best)):
             best = plan
     assert best is not None
@@ -65,6 +82,26 @@ def _sizes(loop: LoopSpec) -> List[int]:
     return [size for size in range(loop.batch_size, 0, -1) if loop.batch_size % size == 0]
 
 
+def _highest(peak: Peak, shapes: Sequence[Shape], checkpointed: int) -> int:
+    return max(peak(shape, checkpointed) for shape in shapes)
+
+
+def _shapes(samples: Sequence[Sample], orders: Sequence[Sequence[int]], size: int, accumulates: bool) -> List[Shape]:
+    """Return the largest micro-batches: with rows side by side, and with a shared prefix."""
+    length, labels = max(len(sample) for sample in samples), _most_labels(samples, size)
+    batches = [[samples[i] for i in order[at : at + size]] for order in orders for at in range(0, len(order), size)]
+    shared = [row_length(batch) for batch in batches if is_shared(batch)]
+    if not shared:
+        return [Shape(size, length, labels, accumulates)]
+    shapes = [Shape(1, max(shared), labels, accumulates, is_shared=True)]
+    separate = [len(sample) for batch in batches if not is_shared(batch) for sample in batch]
+    return [*shapes, Shape(size, max(separate), labels, accumulates)] if separate else shapes
+
+
+def _shared_length(shapes: Sequence[Shape]) -> int:
+    return max((shape.length for shape in shapes if shape.is_shared), default=0)
+
+
 def _most_labels(samples: Sequence[Sample], size: int) -> int:
     counts = sorted((len(sample.answer) + len(sample.end) for sample in samples), reverse=True)
     return sum(counts[:size])
@@ -78,7 +115,7 @@ def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: C
         return layers
     if peak(0) <= available:
         return 0
-    # Each layer saves about the same, so the first guess is next to the answer.
+    # Each checkpointed layer saves about the same amount, so the first guess is close to the answer.
     guess = round(layers * (peak(0) - available) / max(1, peak(0) - peak(layers)))
     count = min(max(guess, 1), layers)
     while peak(count) > available:
@@ -89,16 +126,17 @@ def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: C
 
 
 def _cost_of(plan: MemoryPlan) -> float:
-    return _cost(plan.micro_batch, plan.length, plan.checkpointed / plan.layers)
+    tokens = plan.shared_length or plan.micro_batch * plan.length
+    return _cost(plan.micro_batch, tokens, plan.checkpointed / plan.layers)
 
 
-def _cost(size: int, length: int, checkpointed: float) -> float:
-    """Return the relative time per token: forward, backward and recomputed passes, times what reading weights adds."""
-    return (2.0 + checkpointed) * (1.0 + TOKENS_OF_A_PASS / (size * length))
+def _cost(size: int, tokens: int, checkpointed: float) -> float:
+    """Return the relative time per sample: forward, backward and recomputed passes over tokens and weights."""
+    return (2.0 + checkpointed) * (tokens + TOKENS_OF_A_PASS) / size
 
 
 def check_memory(plan: MemoryPlan, device: Device) -> None:
-    """Raise TrainingFailed with exit code 21 if the model will not fit on the card; a CPU is never refused."""
+    """Raise TrainingFailed with exit code 21 if the model will not fit on the card; for a CPU there is no limit."""
     if device.is_card and not plan.fits:
         raise TrainingFailed("gpu-memory", plan.shortage(), hint=plan.hint, exit_code=ExitCode.GPU)
 

@@ -20,7 +20,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass
 class ClipReader:
-    """Returns a recording's clip: from the cache, otherwise decoded, checked, computed and stored."""
+    """Returns a recording's features from the cache, or decodes and checks its audio, computes them and stores them."""
 
     base: BaseModel
     cache: FeatureCache
@@ -45,7 +45,9 @@ def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
     """Return the reader of a run's clips. Clips under other limits of duration have a cache of their own."""
     shortest, longest = spec.data.min_seconds, spec.data.max_seconds
     limits = "" if (shortest, longest) == (ClipReader.shortest_s, ClipReader.longest_s) else f":{shortest}:{longest}"
-    settings = extractor_settings(base.extractor) + limits
+    settings = extractor_settings(base.family.family, base.extractor) + limits
+    window = base.family.longest_s(base.extractor)
+    longest = longest if window is None else min(longest, window)
     return ClipReader(base, FeatureCache(os.path.join(spec.paths.cache, "features"), settings), shortest, longest)
 
 

@@ -1,14 +1,25 @@
-"""Leaving the process group of a distributed training."""
+"""The processes of a distributed training: whether they are on several hosts, and how they part."""
 
 from __future__ import annotations
 
 import gc
+import os
 
 import torch.distributed as dist
 
-# If this module is first imported while a group exists (by DistributedDataParallel), its default arguments hold it.
+# Imported before a group exists: default arguments in this module would otherwise keep a reference to the group.
 import torch.distributed.nn  # noqa: F401
 from transformers import Trainer
+
+
+def on_several_hosts() -> bool:
+    """Return True if torchrun started processes on other hosts, too."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def shares_run_folder() -> bool:
+    """Return True if the hosts have one folder of the run, on the file system of a Slurm cluster."""
+    return os.environ.get("HALFSTEP_SHARED_RUN") == "1"
 
 
 def leave_process_group(trainer: Trainer) -> None:

@@ -23,7 +23,7 @@ class Recording:
     """One clip. `read` returns the file's bytes (FLAC, WAV); `expected` and `said` are ARPABET without stress digits.
 
     `scores` are of the whole utterance, 0-10; missing annotations are empty. `row` has all columns of the data;
-    `dialogue` is the prompt and the answer of its messages.
+    `dialogue` is the prompt and the answer in the column `messages`.
     """
 
     id: str
@@ -105,7 +105,7 @@ def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
 def _dialogue(messages: Any, where: str) -> Tuple[str, ...]:
     """Return the prompt and the answer in `messages`; empty without messages.
 
-    The audio comes first in the prompts of every supported model, so its mark may only begin or end the prompt.
+    The audio comes first in the prompts of every supported model, so its placeholder may only begin or end the prompt.
     """
     if messages is None:
         return ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import resource
 import time
 from dataclasses import replace
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import torch
 from torch.utils.tensorboard import SummaryWriter
@@ -16,6 +17,7 @@ from transformers import TrainerCallback
 
 from remote.payload.files.atomic import write_atomic
 from remote.protocol.jobs import Progress
+from remote.protocol.loss import MeanLoss
 from remote.protocol.values import dumps
 
 PROGRESS = "progress.json"
@@ -24,7 +26,10 @@ log = logging.getLogger("halfstep")
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
-    """Writes on rank 0 only. Scalars are `train/NAME` by optimizer step; a resumed run purges repeated steps."""
+    """Writes scalars on rank 0 only, and progress on one rank of each host.
+
+    Scalars are `train/NAME` by optimizer step; a resumed run purges repeated steps.
+    """
 
     def __init__(self, run: str, tensorboard: str, memory: str = "") -> None:
         self.run = run
@@ -37,6 +42,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.seconds = 0.0
         self.first_ended = 0.0
         self.tokens_per_second = 0.0
+        self.loss = MeanLoss()
         self.progress = Progress(0)
 
     def refresh_progress(self) -> None:
@@ -45,12 +51,15 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         write_atomic(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not state.is_world_process_zero:
+        if not state.is_local_process_zero:
             return
         self.first = state.global_step
         resumed = state.global_step > 0
-        self.writer = SummaryWriter(self.tensorboard, purge_step=state.global_step + 1 if resumed else None)
+        if state.is_world_process_zero:
+            self.writer = SummaryWriter(self.tensorboard, purge_step=state.global_step + 1 if resumed else None)
         _truncate_after(os.path.join(self.run, SAMPLES), state.global_step)
+        for row in state.log_history:
+            self._add_loss(row["step"], row.get("loss"))
         self._write_progress(state, {}, kwargs["optimizer"])
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -62,13 +71,13 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.seconds = now - self.began
         self.first_ended = self.first_ended or now
         self.tokens_per_second = self.trainer.step_tokens * args.world_size / max(self.seconds, 1e-9)
-        if state.is_world_process_zero:
+        if state.is_local_process_zero:
             line = json.dumps({"step": state.global_step, "ids": self.trainer.step_samples})
             with open(os.path.join(self.run, SAMPLES), "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if self.writer is None or "loss" not in logs:
+        if not state.is_local_process_zero or "loss" not in logs:
             return
         scalars = {
             "loss": float(logs["loss"]),
@@ -80,9 +89,11 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         }
         if self.trainer.accelerator.scaler is not None:
             scalars["loss_scale"] = float(self.trainer.accelerator.scaler.get_scale())
-        for name, value in scalars.items():
-            self.writer.add_scalar(f"train/{name}", value, state.global_step)
-        self.writer.flush()
+        if self.writer is not None:
+            for name, value in scalars.items():
+                self.writer.add_scalar(f"train/{name}", value, state.global_step)
+            self.writer.flush()
+        self._add_loss(state.global_step, scalars["loss"])
         self._write_progress(state, scalars, kwargs["optimizer"])
         log.info("%s", render_step(state.global_step, state.max_steps, scalars, self.seconds))
 
@@ -90,19 +101,23 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         if self.writer is not None:
             self.writer.close()
 
+    def _add_loss(self, step: int, loss: Optional[float]) -> None:
+        if loss is not None and math.isfinite(loss):
+            self.loss.add(step, loss)
+
     def _write_progress(self, state: Any, scalars: Dict[str, float], optimizer: Any) -> None:
         since = state.global_step - self.first - 1
         self.progress = Progress(
             step=state.global_step,
             steps=state.max_steps,
-            loss=scalars.get("loss"),
+            loss=self.loss.mean,
             grad_norm=scalars.get("grad_norm"),
             loss_scale=scalars.get("loss_scale"),
             skipped_steps=int(scalars.get("skipped_steps", state.global_step - applied_steps(optimizer))),
             step_seconds=self.seconds or None,
             peak_bytes=peak_bytes(),
             began=self.first,
-            best_loss=min((row["loss"] for row in state.log_history if "loss" in row), default=None),
+            best_loss=self.loss.lowest,
             pace_seconds=(time.monotonic() - self.first_ended) / since if since > 0 else None,
             tokens_per_second=scalars.get("tokens_per_second"),
             memory=self.memory,

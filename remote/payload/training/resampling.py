@@ -1,4 +1,7 @@
-"""Bootstrap intervals: metrics of many resamples at once, as sums weighted by how often each row was drawn."""
+"""Bootstrap intervals.
+
+Metrics of many resamples are computed at once, as sums weighted by how often each row was drawn.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from remote.protocol.evaluation import INTERVAL
 
 LEAST_DEFINED = 0.5
-"""An interval needs this share of resamples in which the metric is defined."""
+"""The least share of resamples in which a metric must be defined for an interval."""
 
 
 def draw_counts(groups: Sequence[str], resamples: int, seed: int) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import sys
 from dataclasses import dataclass, replace
-from typing import List, Mapping, Optional
+from typing import List, Mapping, Optional, Sequence
 
 import torch
 import transformers
@@ -26,20 +28,25 @@ from remote.payload.training.process_group import leave_process_group
 from remote.payload.training.prompts import target_of
 from remote.payload.training.recordings import Recording, read_recordings
 from remote.payload.training.reporting import Reporter
+from remote.payload.training.revisions import pin_revisions, read_commits
 from remote.payload.training.samples import SampleSet, make_samples
-from remote.payload.training.saving import Publisher, check_resume, export_adapter
+from remote.payload.training.saving import Publisher, check_resume, export_adapter, resume_point, warn_of_other_steps
+from remote.payload.training.sharding import shard_base
 from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tasks import example_of
-from remote.payload.training.tiny_models import PREFIX, tiny_model
+from remote.payload.training.tiny_models import tiny_model
+from remote.payload.training.trackers import FINISH_S, STOP_S, Tracker, close_trackers, name_run, start_trackers
 from remote.payload.training.trainer import AudioTrainer, training_arguments, use_memory_plan
 from remote.payload.training.validation import Validation
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
-from remote.protocol.training import TASKS, MemoryPlan, TrainingPaths, TrainingSpec
+from remote.protocol.training import TASKS, TINY_PREFIX, MemoryPlan, TrainingPaths, TrainingSpec
 from remote.protocol.values import dumps
 
 log = logging.getLogger("halfstep")
+STILL_SENDING: List[str] = []
+"""Trackers that have not sent everything yet at the end of the training."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,12 @@ def main(spec_path: str) -> int:
         spec = read_spec(TrainingSpec, spec_path)
         train(replace(spec, paths=fill_paths(spec.paths, os.environ)), stop)
 
-    return run_job(work, "stopped; the run can resume from its newest checkpoint")
+    code = run_job(work, "stopped; the run can resume from its newest checkpoint")
+    if STILL_SENDING:
+        # A tracker that sends data at the end of the process would wait for its server without limit.
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
@@ -87,12 +99,23 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
         os.makedirs(folder, exist_ok=True)
     limit_threads(spec)
     log.info("%s", announce(spec.precision))
+    spec = pin_revisions(spec)
     prepared = prepare(spec)
     arguments = training_arguments(spec, device="cuda" if torch.cuda.is_available() else "cpu")
+    resume_from = resume_point(spec.paths, arguments)
     plan = fit(spec, prepared, arguments)
     reporter = Reporter(spec.paths.run, spec.paths.tensorboard, plan.describe())
-    trainer = build_trainer(spec, prepared, plan, arguments, stop, reporter)
-    trainer.train(resume_from_checkpoint=spec.paths.resume_from or None)
+    trackers = start_trackers(spec.train.report_to, spec.paths.run) if arguments.process_index == 0 else []
+    name_run(arguments, spec.paths.run)
+    trainer = build_trainer(spec, prepared, plan, arguments, stop, reporter, trackers)
+    if resume_from:
+        warn_of_other_steps(resume_from, math.ceil(len(trainer.order) / step_samples(spec, arguments.world_size)))
+    limit_s = STOP_S
+    try:
+        trainer.train(resume_from_checkpoint=resume_from or None)
+        limit_s = FINISH_S
+    finally:
+        STILL_SENDING.extend(close_trackers(trackers, limit_s))
     first = trainer.is_world_process_zero()
     leave_process_group(trainer)
     stop.settle()
@@ -101,7 +124,8 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     step = trainer.state.global_step
     if trainer.validation is not None:
         step = trainer.validation.restore_best(step)
-    digest = export_adapter(trainer.model, spec.paths.adapter, step=step, base=f"{spec.model.id}@{spec.model.revision}")
+    base, commits = f"{spec.model.id}@{spec.model.revision}", read_commits(spec.paths.run)
+    digest = export_adapter(trainer.model, spec.paths.adapter, step=step, base=base, revisions=commits)
     log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
     if prepared.evaluation is not None:
         model = trainer.accelerator.unwrap_model(trainer.model)
@@ -114,7 +138,7 @@ def limit_threads(spec: TrainingSpec) -> None:
 
     On busy cores a step of 0.4 s with one thread took 15 s with two, which wait for each other.
     """
-    if spec.model.id.startswith(PREFIX):
+    if spec.model.id.startswith(TINY_PREFIX):
         torch.set_num_threads(1)
 
 
@@ -138,7 +162,7 @@ def prepare(spec: TrainingSpec) -> Prepared:
 
 def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
     """Return the argument of `from_pretrained`; creates a tiny model if needed."""
-    if not spec.model.id.startswith(PREFIX):
+    if not spec.model.id.startswith(TINY_PREFIX):
         return spec.model.id
     texts = [target_of(task, recording) for recording in recordings for task in TASKS]
     for task in sorted(set(spec.data.tasks) - set(TASKS)):
@@ -149,7 +173,10 @@ def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
 
 def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, reader: ClipReader) -> SampleSet:
     recordings = usable_recordings(recordings, reader, spec.data.max_skipped)
-    samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader, spec.data.templates)
+    data = spec.data
+    samples = make_samples(
+        recordings, data.tasks, base.family, base.tokenizer, reader, data.templates, data.audio_position
+    )
     if not len(samples):
         raise TrainingFailed("data-empty", f"no recording is annotated for {', '.join(spec.data.tasks)}")
     return samples
@@ -183,18 +210,45 @@ def fit(spec: TrainingSpec, prepared: Prepared, arguments: transformers.Training
         spec.lora,
         on_card=device.is_card,
         processes=arguments.world_size,
+        shard_base=is_sharded(spec, arguments),
     )
     try:
-        plan = plan_memory(loop, samples, device, estimator.layers, estimator.peak_bytes)
+        orders = epoch_orders(spec, prepared.training, arguments.world_size)
+        plan = plan_memory(loop, samples, device, estimator.layers, estimator.peak_bytes, orders)
     except RuntimeError as error:
         # What torch raises for an operation that fake tensors do not support.
         log.info("memory: not estimated: %s", str(error).splitlines()[0])
         plan = plan_without_estimate(loop, estimator.layers)
-    if arguments.process_index == 0:
+    if arguments.local_process_index == 0:
         write_atomic(RunLayout(spec.paths.run).memory, dumps(plan) + b"\n")
     log.info("memory: %s", plan.describe())
     check_memory(plan, device)
     return plan
+
+
+def sample_order(spec: TrainingSpec, samples: SampleSet, processes: int) -> EpochOrder:
+    """Return the order of the samples in each epoch."""
+    return EpochOrder(samples.epoch, samples.lengths, step_samples(spec, processes), spec.train.seed)
+
+
+def step_samples(spec: TrainingSpec, processes: int) -> int:
+    """Return the number of samples of an optimizer step."""
+    return spec.train.batch_size * spec.train.gradient_accumulation * processes
+
+
+def epoch_orders(spec: TrainingSpec, samples: SampleSet, processes: int) -> List[List[int]]:
+    """Return the samples of each planned epoch in their order."""
+    order = sample_order(spec, samples, processes)
+    orders = []
+    for epoch in range(spec.train.epochs):
+        order.set_epoch(epoch)
+        orders.append(list(order))
+    return orders
+
+
+def is_sharded(spec: TrainingSpec, arguments: transformers.TrainingArguments) -> bool:
+    """Return True if several processes share the frozen weights; a single process keeps all of them."""
+    return spec.train.shard_base and arguments.world_size > 1
 
 
 def build_trainer(
@@ -204,24 +258,27 @@ def build_trainer(
     arguments: transformers.TrainingArguments,
     stop: StopRequest,
     reporter: Reporter,
+    trackers: Sequence[Tracker] = (),
 ) -> AudioTrainer:
     """Return the Trainer with model, adapter and callbacks."""
     use_memory_plan(arguments, plan)
     transformers.set_seed(spec.train.seed)
-    model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, str(arguments.device))
+    # A model that is sharded over the processes need not fit on one card.
+    device = "cpu" if is_sharded(spec, arguments) else str(arguments.device)
+    model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, device)
     checkpoint_layers(model, plan.checkpointed)
+    if is_sharded(spec, arguments):
+        log.info("this process keeps %.1f GiB of the decoder layers", shard_base(model, arguments.device) / 2**30)
     samples, loop = prepared.training, spec.train
-    step = loop.batch_size * loop.gradient_accumulation * arguments.world_size
-    order = EpochOrder(samples.epoch, samples.lengths, step, loop.seed)
     publisher = Publisher(loop.keep_checkpoints, spec.precision.scaler)
     trainer = AudioTrainer(
         plan=spec.precision,
-        order=order,
+        order=sample_order(spec, samples, arguments.world_size),
         model=model,
         args=arguments,
         train_dataset=samples,
         data_collator=prepared.collator,
-        callbacks=[stop, reporter, publisher],
+        callbacks=[stop, reporter, publisher, *trackers],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     for callback in (reporter, publisher):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
+from remote.payload.training.families.audio_model import AudioModel
 from remote.payload.training.features import Clip
 from remote.payload.training.recordings import Recording
-from remote.payload.training.registry import AudioModel
 from remote.payload.training.tasks import example_of
-from remote.protocol.training import Template, task_of
+from remote.protocol.training import FIRST, Template, task_of
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One prompt and its answer. `prompt` has a placeholder for each audio token; `end` terminates the answer."""
+    """One prompt and its answer. `prompt` has a placeholder for each audio token; `end` terminates the answer.
+
+    `audio`: the first placeholder's position in the prompt, and the one after the last.
+    """
 
     id: str
     task: str
@@ -23,6 +27,7 @@ class Sample:
     prompt: Tuple[int, ...]
     answer: Tuple[int, ...]
     end: Tuple[int, ...]
+    audio: Tuple[int, int]
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer) + len(self.end)
@@ -60,10 +65,12 @@ def make_samples(
     tokenizer: Any,
     clip_of: Callable[[Recording], Clip],
     templates: Mapping[str, Template],
+    audio_position: str = FIRST,
 ) -> SampleSet:
     """Return a sample for every annotated task of every recording; recordings without annotations are left out."""
+    chat = model.chat if audio_position == FIRST else model.chat_audio_last
     texts: Dict[str, Tuple[List[int], List[int]]] = {}
-    end = tuple(_ids(tokenizer, model.end))
+    end = tuple(_markup_ids(model, model.end, tokenizer))
     audio = tokenizer.convert_tokens_to_ids(model.placeholder)
     samples: List[Sample] = []
     by_recording: List[Tuple[int, ...]] = []
@@ -75,20 +82,35 @@ def make_samples(
                 continue
             asked, target = example
             if asked not in texts:
-                texts[asked] = _split_chat(model, asked, tokenizer)
+                before, after = (_chat_ids(model, part, asked, tokenizer) for part in chat.split("{audio}"))
+                texts[asked] = before, after
             before, after = texts[asked]
             prompt = (*before, *[audio] * clip_of(recording).tokens, *after)
             own.append(len(samples))
             answer = tuple(_ids(tokenizer, target))
-            samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end))
+            place = (len(before), len(prompt) - len(after))
+            samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end, place))
         if own:
             by_recording.append(tuple(own))
     return SampleSet(tuple(samples), tuple(by_recording), clip_of)
 
 
-def _split_chat(model: AudioModel, prompt: str, tokenizer: Any) -> Tuple[List[int], List[int]]:
-    before, after = model.chat.split("{audio}")
-    return _ids(tokenizer, before), _ids(tokenizer, after.replace("{prompt}", prompt))
+def _chat_ids(model: AudioModel, part: str, prompt: str, tokenizer: Any) -> List[int]:
+    """Return the token ids of the chat template before or behind the audio; one of the two parts holds {prompt}."""
+    if not model.markup:
+        return _ids(tokenizer, part.replace("{prompt}", prompt))
+    opening, found, closing = part.partition("{prompt}")
+    text = _ids(tokenizer, prompt) if found else []
+    return [*_markup_ids(model, opening, tokenizer), *text, *_markup_ids(model, closing, tokenizer)]
+
+
+def _markup_ids(model: AudioModel, text: str, tokenizer: Any) -> List[int]:
+    """Return the ids of a part of the chat, in which the family's markup is looked up and not tokenized."""
+    if not model.markup:
+        return _ids(tokenizer, text)
+    parts = re.split(f"({'|'.join(map(re.escape, model.markup))})", text)
+    known = {token: [int(tokenizer.convert_tokens_to_ids(token))] for token in model.markup}
+    return [id for part in parts if part for id in known.get(part) or _ids(tokenizer, part)]
 
 
 def _ids(tokenizer: Any, text: str) -> List[int]:

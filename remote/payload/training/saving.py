@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import logging
 import os
 import shutil
 import tempfile
-from typing import Any, Dict
+from typing import Any, Dict, List, Mapping, Optional
 
+import torch
 from transformers import TrainerCallback
 
-from remote.payload.checkpoints.files import BrokenCheckpoint
-from remote.payload.checkpoints.published import publish, rotate, verify
+from remote.payload.checkpoints.files import STATE, BrokenCheckpoint, step_of
+from remote.payload.checkpoints.published import find_checkpoints, publish, rotate, verify
 from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.process_group import on_several_hosts
 from remote.protocol.exits import ExitCode
+from remote.protocol.training import TrainingPaths
 from remote.protocol.values import dumps
 
 ADAPTER_RECORD = "halfstep-adapter.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+log = logging.getLogger("halfstep")
 
 
 class Publisher(TrainerCallback):  # type: ignore[misc]
-    """Publishes what Trainer saved as a trainer checkpoint to resume from; saves each step once."""
+    """Publishes what Trainer saves as a trainer checkpoint, from which a job can resume; saves each step once.
+
+    On several hosts, each host saves and publishes a whole checkpoint of its own, unless they share the run's folder.
+    """
 
     def __init__(self, keep: int, scaler: bool) -> None:
         self.keep = keep
@@ -31,9 +40,11 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
         self.published = -1
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
         self.trainer.accelerator.wait_for_everyone()
-        if state.is_world_process_zero:
-            folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+        if on_several_hosts():
+            share_random_states(folder, args)
+        if args.should_save:
             try:
                 publish(folder, world_size=args.world_size, scaler=self.scaler)
             except BrokenCheckpoint as error:
@@ -47,6 +58,60 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
             control.should_save = False
 
 
+def share_random_states(folder: str, args: Any) -> None:
+    """Write the random state of every rank to the checkpoint of each host. Every rank must call this.
+
+    Trainer leaves each of them on its own host only; after a restart, another host may have that rank. On a shared file
+    system, a file of another host may not be visible yet.
+    """
+    states: List[Any] = [None] * args.world_size
+    with open(_random_state(folder, args.process_index), "rb") as file:
+        torch.distributed.all_gather_object(states, file.read())
+    if args.should_save:
+        for rank, state in enumerate(states):
+            if not os.path.exists(_random_state(folder, rank)):
+                write_atomic(_random_state(folder, rank), state)
+
+
+def _random_state(folder: str, rank: int) -> str:
+    return os.path.join(folder, f"rng_state_{rank}.pth")
+
+
+def resume_point(paths: TrainingPaths, args: Any) -> str:
+    """Return the checkpoint to resume from; empty: start at step 0.
+
+    After a restart by torchrun, this is the newest checkpoint that all ranks could verify, not the one at the job's
+    start. Every rank must call this.
+    """
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
+        return paths.resume_from
+    whole = (step_of(folder) for folder in find_checkpoints(paths.run) if not verify(folder))
+    newest = torch.tensor(max(whole, default=0), device=args.device)
+    if args.world_size > 1:
+        torch.distributed.all_reduce(newest, op=torch.distributed.ReduceOp.MIN)
+    if not int(newest):
+        return ""
+    folder = os.path.join(paths.checkpoints, f"checkpoint-{int(newest)}")
+    check_resume(folder)
+    return folder
+
+
+def warn_of_other_steps(folder: str, steps_per_epoch: int) -> None:
+    """Log a warning if the optimizer steps of a checkpoint had another number of samples than those of this job.
+
+    Trainer finds its place in an epoch by counting steps.
+    """
+    with open(os.path.join(folder, STATE), encoding="utf-8") as file:
+        state = json.load(file)
+    before = round(state["global_step"] / state["epoch"]) if state.get("epoch") else steps_per_epoch
+    if before != steps_per_epoch:
+        log.info(
+            "warning: an epoch of %s has %d optimizer steps, one of this job has %d: samples will be trained twice or "
+            "left out; train.gradient_accumulation can keep batch size x accumulation x processes the same",
+            os.path.basename(folder), before, steps_per_epoch,
+        )  # fmt: skip
+
+
 def check_resume(folder: str) -> None:
     """Verify the trainer checkpoint to resume from. Raises TrainingFailed with exit code 43."""
     problem = verify(folder)
@@ -56,15 +121,22 @@ def check_resume(folder: str) -> None:
         )
 
 
-def export_adapter(model: Any, folder: str, *, step: int, base: str) -> str:
-    """Write the adapter to `folder` atomically, with a record of digests; return the SHA-256 of its weights."""
+def export_adapter(
+    model: Any, folder: str, *, step: int, base: str, revisions: Optional[Mapping[str, str]] = None
+) -> str:
+    """Write the adapter to `folder` atomically, with a record of digests; return the SHA-256 of its weights.
+
+    `revisions`: the commits of the base model and the data, which evaluations and merges of this adapter use.
+    """
     parent = os.path.dirname(folder)
     os.makedirs(parent, exist_ok=True)
     part = tempfile.mkdtemp(prefix=".adapter-", dir=parent)
     try:
         model.save_pretrained(part, safe_serialization=True)
-        files = {name: _sha256(os.path.join(part, name)) for name in sorted(os.listdir(part))}
+        files = {name: file_digest(os.path.join(part, name)) for name in sorted(os.listdir(part))}
         record: Dict[str, Any] = {"sha256": files[ADAPTER_WEIGHTS], "files": files, "step": step, "base": base}
+        if revisions:
+            record["revisions"] = dict(revisions)
         write_atomic(os.path.join(part, ADAPTER_RECORD), dumps(record) + b"\n")
         os.chmod(part, 0o755)
         if os.path.isdir(folder):
@@ -80,7 +152,8 @@ def export_adapter(model: Any, folder: str, *, step: int, base: str) -> str:
     return files[ADAPTER_WEIGHTS]
 
 
-def _sha256(path: str) -> str:
+def file_digest(path: str) -> str:
+    """Sync a written file to the disk and return its SHA-256."""
     with open(path, "rb") as file:
         data = file.read()
         os.fsync(file.fileno())

@@ -82,7 +82,7 @@ def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
 
 @dataclass(frozen=True)
 class RowCounts:
-    """What one transcript adds to the sums of the metrics.
+    """The counts that one transcript adds to the sums of the metrics.
 
     A phone is mispronounced if the phone said differs from the expected one, and flagged if the phone in the answer
     does; insertions do not count. Recordings without expected phones add nothing to these.

@@ -15,14 +15,17 @@ log = logging.getLogger("halfstep")
 
 
 class StopRequest(TrainerCallback):  # type: ignore[misc]
-    """`requested` after SIGTERM. The ranks agree on it after each step, so that all save the same checkpoint."""
+    """`requested` is True after a SIGTERM.
+
+    The ranks agree on it after each step, so that all save the same checkpoint.
+    """
 
     def __init__(self) -> None:
         self.requested = False
         self.training = False
 
     def listen(self) -> None:
-        """Handle SIGTERM as a request from now on."""
+        """Begin to handle SIGTERM as a request to stop."""
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
@@ -31,6 +34,9 @@ class StopRequest(TrainerCallback):  # type: ignore[misc]
             raise Preempted
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        # Python ignores exceptions in `__del__` and in callbacks of weak references, also those of a signal handler.
+        if self.requested:
+            raise Preempted
         self.training = True
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

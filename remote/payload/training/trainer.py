@@ -10,6 +10,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from remote.payload.training.base_model import cast_trainable
 from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import SAMPLES
+from remote.payload.training.process_group import on_several_hosts, shares_run_folder
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import MemoryPlan, TrainingSpec
 
@@ -17,7 +18,7 @@ from remote.protocol.training import MemoryPlan, TrainingSpec
 class EpochSetter(TrainerCallback):  # type: ignore[misc]
     """Sets the epoch of the order before the epoch begins.
 
-    When several processes resume in the middle of an epoch, accelerate 1.15 does not: it unwraps only two
+    accelerate 1.15 does not set it if several processes resume in the middle of an epoch, because it unwraps only two
     of the three nested batch samplers.
     """
 
@@ -53,9 +54,13 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
             self.accelerator.native_amp = True
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Cast first: adapters are attached, and loaded again if the run resumes, so no dtype changes later."""
+        """Cast the trained parameters first: adapters have been attached and loaded by now, so dtypes are final."""
         cast_trainable(self.model, self.plan)
         return super().create_optimizer(model)
+
+    def is_local_process_zero(self) -> bool:
+        """Return True for the process that writes the run's folder of this host."""
+        return bool(super().is_local_process_zero()) and (self.is_world_process_zero() or not shares_run_folder())
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         return self.order
@@ -100,6 +105,7 @@ def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
         save_steps=loop.save_steps or 500,
         save_total_limit=None,
         save_only_model=False,
+        save_on_each_node=on_several_hosts() and not shares_run_folder(),
         logging_strategy="steps",
         logging_steps=loop.logging_steps,
         logging_first_step=True,

@@ -1,4 +1,4 @@
-"""Validation: the loss on held-out recordings in training; the best adapter is kept, and training may stop early."""
+"""Validation: the loss on held-out recordings, which selects the best adapter and may stop the training early."""
 
 from __future__ import annotations
 
@@ -84,12 +84,15 @@ class Validation(TrainerCallback):  # type: ignore[misc]
         before = self.history.best
         measured = Measured(state.global_step, self._measure(args))
         self.history = History([*self.history.measured, measured])
-        if state.is_world_process_zero:
+        if state.is_local_process_zero:
             if self.history.best is measured:
                 folder = os.path.join(self.spec.paths.run, BEST)
                 export_adapter(self.trainer.model, folder, step=measured.step, base=self.spec.model.id)
             write_record(self._record, self.history)
-            self.reporter.writer.add_scalar("eval/loss", measured.loss, measured.step)
+            if self.reporter.writer is not None:
+                self.reporter.writer.add_scalar("eval/loss", measured.loss, measured.step)
+            # Not logged by the Trainer, which would count it as the loss of a step.
+            self.trainer.callback_handler.on_log(args, state, control, {"eval_loss": measured.loss})
             self.reporter.refresh_progress()
         lowest = f"lowest {before.loss:.4f} at step {before.step}" if before is not None else "the first"
         log.info("validation loss %.4f (%s)", measured.loss, lowest)

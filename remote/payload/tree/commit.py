@@ -119,7 +119,7 @@ def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """The stamps to store. A file that changed within the last second is left out: it may change again unnoticed."""
+    """The stamps to store, without files changed within the last second: another change might leave the same stamp."""
     before = time.time_ns() - 10**9
     for path, found in states.items():
         if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):
@@ -217,7 +217,7 @@ class CheckedStaging(NamedTuple):
 
 
 def check_staged(project: Project, stamps: Mapping[str, FileStamp]) -> CheckedStaging:
-    """Check that staged contents have not changed since they arrived; torn ones are removed."""
+    """Check that staged contents have not changed since they arrived; damaged ones are removed."""
     checked = CheckedStaging({}, [])
     for digest, stamp in stamps.items():
         path = f"{project.staging}/{digest}"

@@ -37,7 +37,7 @@ class InincomingFile:
 
 
 def data_survey(call: Call) -> Dict[str, Any]:
-    """The path of the complete data, else the bytes of each file that an interrupted upload left."""
+    """The path of the complete data, or how many bytes of each file an interrupted upload left."""
     complete = _complete_path(open_project(call), call.args["digest"])
     if os.path.isdir(complete):
         return _encoded(DataSurvey(complete))
@@ -60,7 +60,10 @@ def _encoded(survey: DataSurvey) -> Dict[str, Any]:
 
 
 def data_receive(call: Call) -> Dict[str, Any]:
-    """Receive the data. Returns its path, or the names of torn files; the other files are kept for the next upload."""
+    """Receive the data.
+
+    Returns its path, or the names of damaged files; the other files are kept for the next upload.
+    """
     project = open_project(call)
     complete = _complete_path(project, call.args["digest"])
     ensure_private(project)

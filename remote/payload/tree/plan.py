@@ -86,7 +86,7 @@ class _SyncPlan:
 
 
 def _may_replace(found: FileState, *rows: Optional[Row]) -> bool:
-    """Return True if replacing it loses no edit: the file is missing, damaged, or matches one of the rows."""
+    """Return True if replacing the file loses no edit: it is missing, damaged, or matches one of the rows."""
     return found.kind == "missing" or found.damaged or any(row is not None and matches(row, found) for row in rows)
 
 
@@ -97,7 +97,7 @@ def _row_of(entry: IndexEntry, old: Optional[Row]) -> Row:
 
 
 def _will_be_empty(folder: str, path: str, deletes: Set[str]) -> bool:
-    """Return True if `folder` is in the place of a file, and every file in it is about to be deleted."""
+    """Return True if `folder` is where a file belongs, and every file in it is about to be deleted."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     for parent, _, names in os.walk(folder):

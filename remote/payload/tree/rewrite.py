@@ -26,7 +26,7 @@ ORIGINALS = "tree"
 
 @dataclass(frozen=True)
 class Change:
-    """New contents of one path. `before`: the digest they were computed from, empty if the file is new."""
+    """New contents of one path. `before`: the digest of the old contents, empty for a new file."""
 
     path: str
     before: str

@@ -2,7 +2,7 @@
 
 A hard link into the synced tree would let a job that writes into its file change the tree, and one between two active
 runs would let one run change the other's file. So a run gets a link to a shared copy of the tree's file, and only while
-no other active run has one. Once a job has written into a file, every later run gets its own copy of it.
+no other active run has one. After a job has written into its link, every later run gets its own copy of that file.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """The stored stamps; none if the file is damaged, because they only save work."""
+    """The stored stamps; none if the file is damaged, since stamps only save work."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}

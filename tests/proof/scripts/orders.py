@@ -1,6 +1,7 @@
-"""One process of the import order test: a first statement, and in a fork of what it leaves, each second one.
+"""One process of the import order test: it runs a first import statement, then each second one in a fork of its own.
 
-`orders.py FIRST [SECOND...]`: every leaf takes one optimizer step and ends; prints JSON {second statement: its pid}.
+`orders.py FIRST [SECOND...]`: every fork takes one optimizer step and ends; prints JSON {second statement: pid of its
+fork}.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What a card refuses and a CPU would do: the literal errors, raised for the very thing that causes them."""
+"""Raises the errors of a card on a machine without one, for the same calls that cause them on the card."""
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -30,7 +30,7 @@ def refuse(kind, message, *, dtype=UNSET, attention=UNSET, device_map=UNSET):
 
 
 def train(model):
-    """One step, as small as can be."""
+    """Take one minimal optimizer step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model(torch.ones(2, 4)).float().pow(2).mean().backward()
     optimizer.step()

@@ -1,4 +1,4 @@
-"""What the scripts with TRL share: a small language model, its tokenizer, and the settings of a short training."""
+"""Shared by the scripts with TRL: a small language model, its tokenizer, and the settings of a short training."""
 
 import torch
 from peft import LoraConfig

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -56,6 +57,14 @@ def save(folder: str, step: int, *, scaler: bool = True, pause_s: float = 0.0) -
     with open(f"{target}/trainer_state.json", "w") as file:
         json.dump({"global_step": step, "log_history": []}, file)
     say("saved", step=step)
+
+
+def rotate(folder: str, keep: int) -> None:
+    """Delete all but the `keep` youngest checkpoints by mtime, as transformers' rotate_checkpoints does."""
+    paths = [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith("checkpoint-")]
+    for path in sorted(paths, key=os.path.getmtime)[:-keep]:
+        shutil.rmtree(path)
+        say("rotated", name=os.path.basename(path))
 
 
 def start_workers(count: int, stubborn: bool) -> None:
@@ -117,6 +126,8 @@ def main() -> int:
     parser.add_argument("--until", default="", help="after the steps, wait for this file")
     parser.add_argument("--step-s", type=float, default=0.01)
     parser.add_argument("--save-every", type=int, default=0)
+    parser.add_argument("--keep", type=int, default=0, help="the number of checkpoints to keep")
+    parser.add_argument("--break-saves", action="store_true")
     parser.add_argument("--save-pause", type=float, default=0.0)
     parser.add_argument("--output", default=os.environ["HALFSTEP_OUTPUT_DIR"])
     parser.add_argument("--no-scaler", action="store_true")
@@ -163,6 +174,11 @@ def main() -> int:
             write_progress(step, options.steps)
             if options.save_every and step % options.save_every == 0:
                 save(options.output, step, scaler=not options.no_scaler, pause_s=options.save_pause)
+                if options.break_saves:
+                    os.truncate(f"{options.output}/checkpoint-{step}/optimizer.pt", 10)
+                if options.keep:
+                    rotate(options.output, options.keep)
+                say("stepped", step=step)
         time.sleep(options.step_s)
         if state["told"] and options.on_term.startswith("save"):
             time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Shared by tests of jobs: a host with one run, and functions to wait and to list processes."""
+"""Shared by tests of jobs: a host with one run, and functions that wait and list processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training job without its supervisor."""
+"""Make a training job whose supervisor was killed."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def end_after(bench: Bench, prepare: Callable[[Path], str], *words: object) -> s
     return made
 
 
-def test_the_adapter_that_a_script_saves_among_its_checkpoints_is_the_run_s(bench: Bench):
+def test_an_adapter_that_a_script_saves_beside_its_checkpoints_is_the_run_s_adapter(bench: Bench):
     def save(run: Path) -> str:
         save_adapter(run / "checkpoints" / "checkpoint-30", b"at step 30", at=4000)
         save_adapter(run / "checkpoints" / "broken-checkpoint-40-1", b"broken", at=5000)
@@ -73,7 +73,7 @@ def test_the_adapter_that_a_script_saves_among_its_checkpoints_is_the_run_s(benc
     assert weights_of(bench)["adapter_model.safetensors"] == right
 
 
-def test_where_only_checkpoints_hold_an_adapter_it_is_the_highest_step_s(bench: Bench):
+def test_if_only_checkpoints_hold_an_adapter_the_one_of_the_highest_step_counts(bench: Bench):
     def save(run: Path) -> str:
         right = save_adapter(run / "checkpoints" / "checkpoint-10", b"at step 10", at=1000)
         save_adapter(run / "checkpoints" / "checkpoint-9", b"at step 9", at=2000)
@@ -82,7 +82,7 @@ def test_where_only_checkpoints_hold_an_adapter_it_is_the_highest_step_s(bench: 
     assert end_after(bench, save) == bench.survey().adapter_sha256
 
 
-def test_what_a_script_saves_in_its_own_folder_counts_and_what_came_with_the_project_does_not(bench: Bench):
+def test_an_adapter_in_the_script_s_own_folder_counts_unless_it_came_with_the_project(bench: Bench):
     def save(run: Path) -> str:
         save_adapter(run / "code" / "base", b"sent from the laptop", at=9000)
         (run.parent.parent / "sync.json").write_text(

@@ -70,7 +70,7 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [zero, truncate, flip, os.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_FI_56_FI_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run: Path, name: str, damage):
+def test_FI_56_FI_57_a_damaged_file_is_named_and_the_previous_checkpoint_is_used(run: Path, name: str, damage):
     damage(run / "checkpoints" / "checkpoint-10" / name)
     problem = published.verify(str(run / "checkpoints" / "checkpoint-10"))
     assert problem.startswith(name), problem
@@ -145,10 +145,19 @@ def _forget(folder: Path, name: str) -> None:
         st.binary(max_size=60).map(lambda rest: b"PK\x03\x04" + rest + b"PK\x05\x06" + bytes(18)),
     ),
 )
-def test_no_bytes_make_the_check_of_a_file_raise(tmp_path: Path, name: str, data: bytes):
+def test_the_check_of_a_file_raises_for_no_content(tmp_path: Path, name: str, data: bytes):
     (tmp_path / name).write_bytes(data)
     assert isinstance(judge_file(str(tmp_path), name), str)
     assert read_step(str(tmp_path)) is None or isinstance(read_step(str(tmp_path)), int)
+
+
+def test_a_save_on_sigterm_that_transformers_did_not_complete_is_never_published(tmp_path: Path):
+    folder = save(tmp_path / "checkpoints", 10)
+    (folder / "checkpoint-is-incomplete.txt").write_text("Checkpoint started at step 10 and in progress...")
+    with pytest.raises(BrokenCheckpoint, match="interrupted"):
+        published.publish(str(folder))
+    (folder / "checkpoint-is-incomplete.txt").unlink()
+    assert published.publish(str(folder)).step == 10
 
 
 def test_BI_57_every_ranks_random_state_must_exist(tmp_path: Path):
@@ -161,7 +170,7 @@ def test_BI_57_every_ranks_random_state_must_exist(tmp_path: Path):
     assert published.verify(str(folder)) == ""
 
 
-def test_a_step_in_the_trainer_state_that_is_not_the_folder_s_is_refused(tmp_path: Path):
+def test_a_trainer_state_of_another_step_than_the_folder_s_is_refused(tmp_path: Path):
     folder = save(tmp_path / "checkpoints", 10)
     (folder / "trainer_state.json").write_text('{"global_step": 9}')
     with pytest.raises(BrokenCheckpoint, match="step 9"):
@@ -230,7 +239,7 @@ def test_a_resume_begins_at_the_newest_verified_and_sets_the_broken_aside(bench:
     assert prepare_resume(bench.host, PROJECT, bench.run) == type(point)(point.path, point.checkpoint)
 
 
-def test_BI_58_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: Bench):
+def test_BI_58_without_any_checkpoint_a_resume_exits_with_43_and_does_not_start_at_step_0(bench: Bench):
     bench.start("--steps", 5, "--save-every", 5)
     until(lambda: bench.survey().result, "the end")
     (Path(bench.layout.checkpoints) / "checkpoint-5" / "optimizer.pt").unlink()

@@ -82,7 +82,7 @@ def test_the_end_is_judged_from_the_evidence(seen: Evidence, wanted: JobResult):
         (JobResult(0, signal=15), JobState.FAILED),
     ],
 )
-def test_only_a_whole_run_succeeds(result: JobResult, state: JobState):
+def test_only_a_run_with_all_its_steps_succeeds(result: JobResult, state: JobState):
     assert judge_state(started=None, result=result, alive=False) is state
 
 

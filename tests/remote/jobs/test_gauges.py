@@ -168,7 +168,7 @@ def test_a_running_job_pushes_gpu_load_and_losses_and_leaves_curves(bench: Bench
     assert any(file.name.startswith("tensorboard/gpu/") for file in run.events)
 
 
-def test_a_hanging_nvidia_smi_neither_holds_up_the_end_of_a_job_nor_counts_as_its_process(
+def test_a_hanging_nvidia_smi_does_not_delay_the_end_of_a_job_and_is_not_one_of_its_processes(
     bench: Bench, install: Callable[..., None]
 ) -> None:
     install(hangs=True)

@@ -125,13 +125,13 @@ def test_FI_31_a_job_starts_once_on_a_file_system_without_locks(bench: Bench):
 
 
 def _elsewhere(path: Path, beats: int) -> None:
-    """A lease that another machine made, at that count."""
+    """Write a lease of another machine, with that counter."""
     row = {"nonce": "theirs", "boot": "another", "namespace": "", "pid": 1, "ticks": 1, "words": "them"}
     path.write_text(f"{beats:012d}\n{json.dumps(row)}")
 
 
 @pytest.mark.parametrize("skew_s", [7200, -7200])
-def test_FI_32_a_holder_elsewhere_is_judged_by_its_counter_and_never_by_a_clock(tmp_path: Path, skew_s: int):
+def test_FI_32_a_holder_on_another_machine_is_judged_by_its_counter_and_not_by_a_clock(tmp_path: Path, skew_s: int):
     path = tmp_path / "lock.lease"
     _elsewhere(path, 1)
     ended = threading.Event()

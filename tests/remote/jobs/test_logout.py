@@ -48,7 +48,7 @@ def container(tmp_path: Path) -> Iterator[Systemd]:
 
 
 @pytest.mark.root
-def test_FI_41_a_job_outlives_the_last_logout_where_logind_kills_what_is_left(container: Systemd):
+def test_FI_41_a_job_survives_the_last_logout_if_logind_kills_remaining_processes(container: Systemd):
     assert container.login(START.format(number=1, backend="setsid")).strip() == "setsid"
     killed = json.loads(container.login(LOOK.format(stop=False)))
     assert killed["state"] == "failed", "logind must really have killed, or this proves nothing"

@@ -1,4 +1,4 @@
-"""The notification at the end of a job: a command or a URL, with the job's secrets, whatever becomes of it."""
+"""The notification at the end of a job: a command or a URL, which may contain the job's secrets and may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SE-20: a run that two projects of one host start is one run: a run id is a digest of the work."""
+"""SE-20: if two projects on one host start the same work, it is one run, because a run id is a digest of the work."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def all_output(host: Host, run: str) -> str:
 
 
 @pytest.mark.ssh
-def test_FI_58_secrets_of_a_job_that_crashes_are_in_no_command_line_log_or_record(sshd: Sshd, tmp_path: Path) -> None:
+def test_FI_58_secrets_of_a_crashed_job_are_in_no_command_line_log_or_record(sshd: Sshd, tmp_path: Path) -> None:
     host = open_host(sshd.address())
     bench = Bench(host, sshd.home / "halfstep")
     go = tmp_path / "go"

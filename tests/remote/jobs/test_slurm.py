@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.operations.jobs import stop_job
+from remote.operations.jobs import follow_job, list_jobs, stop_job
+from remote.payload.jobs.continuation import why_not
 from remote.payload.jobs.slurm import render_script
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobSpec, JobState
 from tests.lab.processes import alive
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
@@ -60,7 +62,7 @@ def test_a_stop_reaches_the_supervisor_on_its_node(bench: Bench, cluster: Slurm)
 
 
 @pytest.mark.root
-def test_a_SIGTERM_of_slurm_s_own_is_a_preemption(bench: Bench, cluster: Slurm):
+def test_a_SIGTERM_that_slurm_sends_is_a_preemption(bench: Bench, cluster: Slurm):
     bench.start("--steps", 100000, "--on-term", "save", request=SLURM)
     until(lambda: bench.survey().progress, "a step")
     cluster.ask("scancel", "--signal=TERM", "--batch", cluster.ask("squeue", "--noheader", "--format=%i").strip())
@@ -69,19 +71,113 @@ def test_a_SIGTERM_of_slurm_s_own_is_a_preemption(bench: Bench, cluster: Slurm):
     assert not result.stopped
 
 
+def reach_time_limit(cluster: Slurm, bench: Bench, number: int = 1) -> None:
+    """Send the signal that Slurm sends before the time limit, which would take a minute and more."""
+    submitted = json.loads(Path(bench.job(number).submitted).read_text())
+    cluster.ask("scancel", "--signal=USR1", "--batch", submitted["slurm_job"])
+
+
+@pytest.mark.root
+def test_a_job_at_its_time_limit_is_continued_by_the_next_one_with_its_secrets(
+    bench: Bench, cluster: Slurm, tmp_path: Path
+):
+    words = ("--steps", 20, "--on-term", "save", "--until", tmp_path / "enough", "--print", "$HF_TOKEN")
+    request = {**SLURM, "slurm": ("--comment=mine",), "max_jobs": 2, "secrets": {"HF_TOKEN": "hf_canary"}}
+    bench.start(*words, secrets=("HF_TOKEN",), request=request)
+    followed = follow_job(bench.host, PROJECT, bench.run)
+    assert next(followed).number == 1
+    until(lambda: (found := bench.survey().progress) and found.step == 20, "every step")
+    reach_time_limit(cluster, bench)
+    until(lambda: len(bench.events("begin")) == 2, "the second job")
+    assert bench.survey().state is JobState.RUNNING
+    (tmp_path / "enough").touch()
+    last = list(followed)[-1]
+    assert (last.number, last.state) == (2, JobState.SUCCEEDED)
+    first, second = list_jobs(bench.host, PROJECT, bench.run)
+    assert first.result.preempted
+    assert first.result.reason == "ended before Slurm's time limit; checkpoints/checkpoint-20 is kept; job 2 continues"
+    assert second.state is JobState.SUCCEEDED
+    assert bench.events("begin")[1]["resume"].endswith("/checkpoint-20")
+    assert bench.output(2).strip() == "hf_canary"
+    assert list(Path(bench.layout.root).rglob("launch-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("resume_from", "newest", "jobs_left", "stopped", "words"),
+    [
+        ("", 40, 1, False, ""),
+        ("/run/checkpoints/checkpoint-40", 41, 9, False, ""),
+        ("", 40, 0, False, "the run has used all its jobs (slurm.max_jobs)"),
+        (
+            "/run/checkpoints/checkpoint-40",
+            40,
+            9,
+            False,
+            "no new checkpoint since step 40; the time limit is too short",
+        ),
+        ("", 0, 9, False, "no new checkpoint since step 0; the time limit is too short"),
+        ("", 40, 9, True, "stopped on request"),
+    ],
+)
+def test_a_run_is_continued_only_if_it_has_progressed_and_may_have_another_job(
+    resume_from: str, newest: int, jobs_left: int, stopped: bool, words: str
+):
+    spec = JobSpec("tiny-01234567", 2, "f" * 64, ("true",), resume_from=resume_from, jobs_left=jobs_left)
+    assert why_not(spec, newest, stopped=stopped) == words
+
+
+@pytest.mark.root
+def test_a_run_stays_preempted_if_slurm_refuses_its_next_job(
+    bench: Bench, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    refusing = tmp_path / "bin"
+    refusing.mkdir()
+    lines = (
+        "#!/bin/sh",
+        f'[ -e {tmp_path}/full ] || exec /usr/bin/sbatch "$@"',
+        "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2",
+        "exit 1",
+    )
+    (refusing / "sbatch").write_text("\n".join(lines))
+    (refusing / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{refusing}{os.pathsep}{os.environ['PATH']}")
+    bench.start("--steps", 100000, "--on-term", "save", request={**SLURM, "max_jobs": 3})
+    until(lambda: bench.survey().progress, "a step")
+    (tmp_path / "full").touch()
+    reach_time_limit(cluster, bench)
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.preempted
+    assert "not continued: sbatch: sbatch: error: QOSMaxSubmitJobPerUserLimit" in result.reason
+    assert [job.number for job in list_jobs(bench.host, PROJECT, bench.run)] == [1]
+
+
+@pytest.mark.root
+def test_a_stop_ends_the_waiting_continuation_of_a_run_too(bench: Bench, cluster: Slurm):
+    bench.start("--steps", 100000, "--on-term", "save", request={**SLURM, "max_jobs": 9})
+    until(lambda: bench.survey().progress, "a step")
+    cluster.ask("scontrol", "update", f"NodeName={cluster.nodes[0]}", "State=DRAIN", "Reason=test")
+    reach_time_limit(cluster, bench)
+    until(lambda: bench.survey().job == 2, "the second job in the queue")
+    answer = stop_job(bench.host, PROJECT, bench.run, grace_s=1)
+    assert (answer.number, answer.state) == (2, JobState.STOPPED)
+    assert cluster.ask("squeue", "--noheader") == ""
+
+
 @pytest.mark.root
 def test_a_waiting_job_counts_as_running_with_its_reason_and_can_be_cancelled(bench: Bench, cluster: Slurm):
-    waiting = {**SLURM, "slurm": ("--begin=now+1hour",)}
-    assert bench.start(request=waiting).state is JobState.RUNNING
+    waiting = {**SLURM, "slurm": ("--begin=now+1hour",), "secrets": {"HF_TOKEN": "hf_canary"}}
+    assert bench.start(request=waiting, secrets=("HF_TOKEN",)).state is JobState.RUNNING
+    assert list(Path(bench.job().root).glob("launch-*"))
     run = bench.survey()
     assert (run.state, run.started) == (JobState.RUNNING, None)
-    assert "PENDING" in run.warnings[0]
+    assert "PENDING" in run.waits
     with pytest.raises(RemoteFault) as fault:
         bench.start(number=2, request=SLURM)
     assert fault.value.exit_code is ExitCode.BUSY
     answer = stop_job(bench.host, PROJECT, bench.run, grace_s=1)
     assert answer.result.stopped
     assert "before it began" in answer.result.reason
+    assert list(Path(bench.job().root).glob("launch-*")) == []
     assert bench.events("begin") == []
     assert cluster.ask("squeue", "--noheader") == ""
 
@@ -98,7 +194,7 @@ def test_FI_40_a_submission_whose_number_was_lost_is_found_in_the_queue(bench: B
 
 @pytest.mark.root
 @pytest.mark.parametrize("squeue", ["exit 1", "sleep 600"])
-def test_a_controller_that_does_not_answer_is_never_taken_for_a_dead_job(
+def test_an_unreachable_slurm_controller_does_not_count_as_the_end_of_a_job(
     bench: Bench, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeue: str
 ):
     bench.start(request={**SLURM, "slurm": ("--begin=now+1hour",)})
@@ -133,7 +229,7 @@ def test_the_batch_script_becomes_the_supervisor():
     assert lines[1:] == [
         "#SBATCH --job-name=name",
         "#SBATCH '--output=/a b/100%%/log'",
-        "#SBATCH --signal=B:TERM@90",
+        "#SBATCH --signal=B:USR1@90",
         "#SBATCH --no-requeue",
         "#SBATCH --gres=gpu:1",
         "#SBATCH '--comment=two words'",

@@ -34,7 +34,7 @@ def look(bench: Bench) -> RunSurvey | None:
 
 
 def carry_on(bench: Bench) -> None:
-    """What `pipeline run` does: join, adopt, resume or start; a refusal is for the next try."""
+    """Do what `pipeline run` does: attach, adopt, resume or start; a refusal is left to the next try."""
     run = look(bench)
     if run is not None and run.state is JobState.RUNNING:
         if run.orphans:

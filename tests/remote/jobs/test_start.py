@@ -39,7 +39,7 @@ def test_a_job_runs_to_its_end_and_its_result_says_so(bench: Bench):
     assert (run.state, run.job, run.config, run.fingerprint) == (JobState.SUCCEEDED, 1, "tiny", "f" * 64)
 
 
-def test_a_job_finds_what_the_contract_promises(bench: Bench):
+def test_a_job_gets_the_documented_variables_and_folders(bench: Bench):
     Path(bench.workdir / "elsewhere").mkdir(parents=True)
     words = (
         "$HALFSTEP_RUN_DIR|$HALFSTEP_OUTPUT_DIR|$HALFSTEP_TENSORBOARD_DIR|$TENSORBOARD_LOGGING_DIR|"

@@ -109,7 +109,7 @@ def test_a_frozen_trainer_is_stopped_too(bench: Bench):
     assert len(bench.events("saved")) == 1
 
 
-def test_stopping_what_does_not_run_changes_nothing(bench: Bench):
+def test_stopping_a_run_that_is_not_running_changes_nothing(bench: Bench):
     bench.start()
     until(lambda: bench.survey().result, "the end")
     before = Path(bench.job().result).read_bytes()

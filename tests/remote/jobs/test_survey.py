@@ -69,7 +69,7 @@ def test_the_survey_lists_cards_and_their_processes(bench: Bench, smi):
     assert survey.gpu == titan, "precision is judged by the weakest card"
 
 
-def test_a_card_is_assumed_only_where_none_can_be_asked(bench: Bench, smi, tmp_path: Path):
+def test_a_card_is_assumed_only_without_a_driver(bench: Bench, smi, tmp_path: Path):
     card = ("titan-rtx", (7, 5))
     survey = bench.look(card=card)
     assert [(gpu.name, gpu.capability, gpu.assumed) for gpu in survey.gpus] == [("titan-rtx", (7, 5), True)]
@@ -176,7 +176,7 @@ def test_FI_35_an_interpreter_that_does_not_run_is_reported_with_the_reason(benc
     assert words in interpreter.error
 
 
-def test_FI_35_a_replaced_interpreter_is_seen(bench: Bench):
+def test_FI_35_a_replaced_interpreter_is_detected(bench: Bench):
     path = bench.workdir / ProjectLayout(PROJECT).tree / "venv" / "bin" / "python"
     path.parent.mkdir(parents=True)
     path.symlink_to(sys.executable)

@@ -1,4 +1,4 @@
-"""Hosts that send what no host should. As a program: one such host, or a call of it whose memory is measured.
+"""Hosts that send invalid answers. Run as a program, it is one such host, or measures the memory of a call to one.
 
 python -P -m tests.remote.link.hostile_agents host NAME NONCE    sends the answers of that host to stdout
 python -P -m tests.remote.link.hostile_agents call NAME CALL     prints how the call ends, and its memory in MiB
@@ -32,7 +32,7 @@ Chunks = Callable[[], Iterator[bytes]]
 
 
 class Hostile(LocalStarter):
-    """Starts processes that send the answers of the host of that name, whatever is written to them."""
+    """Starts processes that send the answers of the named host, regardless of what is written to them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -48,7 +48,7 @@ def hostile_host(name: str) -> AgentHost:
 
 
 def _answer(start: str, piece: str, end: str) -> Chunks:
-    """One answer of the largest size whose result is `start`, as many of `piece` as fit, and `end`."""
+    """An answer of the largest accepted size: `start`, as many copies of `piece` as fit, and `end`."""
 
     def chunks() -> Iterator[bytes]:
         text = _filled(start, piece, end, MAX_JSON - 100)
@@ -120,10 +120,11 @@ def send(name: str, nonce: str) -> None:
     for chunk in HOSTS[name]():
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
+    sys.stdin.buffer.read()  # A host that has ended would break the pipe of a call that is not written yet.
 
 
 def peak_kib() -> int:
-    """The peak memory of this program; that of getrusage also counts the process that started it."""
+    """The peak memory of this program; getrusage would also count the process that started it."""
     status = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
 

@@ -8,6 +8,7 @@ import pytest
 
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, parse_hop
+from remote.link.container import Container
 from remote.link.reach import open_host
 from remote.protocol.exits import ExitCode
 
@@ -104,4 +105,4 @@ def test_a_pinned_host_key_must_be_a_sha256_fingerprint(key: str) -> None:
 @pytest.mark.parametrize("image", ["-v/:/", "a b", "$(x)", "'", ""])
 def test_a_container_that_is_no_image_name_is_refused(image: str) -> None:
     with pytest.raises(BadUsage, match="container"):
-        Address("titan", "local", container=image)
+        Container(image)

@@ -42,13 +42,15 @@ def test_a_damaged_cache_is_not_used() -> None:
     assert fresh() == made
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_cache_the_payload_is_built_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert fresh().data
 
 
-def test_a_source_that_changed_gives_another_bundle_even_with_its_old_time(
+def test_a_changed_source_gives_a_new_bundle_even_if_its_mtime_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "remote"
@@ -65,7 +67,7 @@ def test_a_source_that_changed_gives_another_bundle_even_with_its_old_time(
     bundle.payload_bundle.cache_clear()
 
 
-def test_no_more_than_a_few_are_kept() -> None:
+def test_only_a_few_cached_bundles_are_kept() -> None:
     folder = bundle.cache_folder()
     folder.mkdir(parents=True)
     for number in range(20):

@@ -75,7 +75,7 @@ def test_BI_42_python_36_is_reported_as_found_and_too_old(start_sshd: StartSshd,
     assert "need >= 3.9" in error.message
 
 
-def test_BI_42_a_newer_python_further_on_is_taken(start_sshd: StartSshd, tmp_path: Path) -> None:
+def test_BI_42_a_newer_python_later_on_the_path_is_used(start_sshd: StartSshd, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     pretend_version(tmp_path / "bin/python3", (3, 6, 15))
     (tmp_path / "bin/python3.12").symlink_to(sys.executable)

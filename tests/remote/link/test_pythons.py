@@ -36,7 +36,7 @@ def named(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_interpreter_of_the_hosts_file_is_tried_before_any_other(named: Path) -> None:
+def test_the_interpreter_named_in_the_host_file_is_tried_first(named: Path) -> None:
     assert find_python(LocalStarter(), "here", "", str(named)) == str(named)
     assert find_python(LocalStarter(), "here", "") != str(named)
 
@@ -48,7 +48,7 @@ def test_the_interpreter_may_be_under_the_hosts_home_folder(
     assert find_python(LocalStarter(), "here", "", "~/conda/bin/python3.10") == str(named)
 
 
-def test_one_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
+def test_an_interpreter_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
     assert find_python(LocalStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
 
 

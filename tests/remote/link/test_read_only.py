@@ -38,13 +38,13 @@ def fake() -> FakeHost:
     )
 
 
-def test_the_tables_name_every_method_of_a_host() -> None:
+def test_the_tables_of_this_test_list_every_method_of_a_host() -> None:
     methods = {name for name, _ in inspect.getmembers(Host, inspect.isfunction) if not name.startswith("_")}
     assert methods == set(READS) | set(CHANGES) | {"close"}
 
 
 @pytest.mark.parametrize("method", sorted(READS))
-def test_reads_pass_unchanged(method: str) -> None:
+def test_reading_calls_are_passed_on_unchanged(method: str) -> None:
     inner, plain = fake(), fake()
     assert READS[method](ReadOnlyHost(inner)) == READS[method](plain)
     assert inner.calls == plain.calls

@@ -150,7 +150,7 @@ def test_SE_02_damaged_byte_code_is_not_used_and_repairs_itself(tmp_path: Path, 
     until(lambda: byte_code.read_bytes() == good, "repaired byte code")
 
 
-def test_SE_02_a_verb_that_only_looks_passes_damaged_byte_code_over_and_leaves_it(tmp_path: Path) -> None:
+def test_SE_02_a_read_only_verb_ignores_damaged_byte_code_and_does_not_replace_it(tmp_path: Path) -> None:
     byte_code = settled(tmp_path / "work")
     byte_code.write_bytes(b"PK damaged")
     host = local_host(str(tmp_path / "work"), keep=False)

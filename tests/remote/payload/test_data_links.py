@@ -46,7 +46,7 @@ def test_a_link_on_the_host_is_replaced_by_what_was_sent(code: Path, data: Path,
     assert (code / "data").resolve() == data.resolve()
 
 
-def test_nothing_is_made_behind_a_link_to_elsewhere(code: Path, data: Path, tmp_path: Path) -> None:
+def test_no_link_is_created_behind_a_link_out_of_the_code(code: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (code / "data").symlink_to(tmp_path / "elsewhere")
     place_data({"data/speech": str(data)}, str(code))

@@ -68,7 +68,9 @@ def test_SE_22_a_launch_file_is_private_under_any_umask_and_read_once(tmp_path: 
 
 
 @pytest.mark.parametrize("what", ["a file", "a link"])
-def test_SE_22_a_launch_file_is_never_written_over_or_through_what_was_planted(tmp_path: Path, what: str) -> None:
+def test_SE_22_a_launch_file_never_overwrites_a_planted_file_or_follows_a_planted_link(
+    tmp_path: Path, what: str
+) -> None:
     path, victim = tmp_path / "launch", tmp_path / "victim"
     if what == "a link":
         path.symlink_to(victim)

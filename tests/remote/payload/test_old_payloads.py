@@ -55,7 +55,8 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
         package = tmp_path / f"version-{number}" / "remote"
         for folder in bundle.FOLDERS:
             shutil.copytree(bundle.PACKAGE / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
-        (package / "payload/version.py").write_text(f"VERSION = {number}\n")
+        # A payload is needed while a process on this machine names its hash: no two tests may have the same one.
+        (package / "payload/version.py").write_text(f"VERSION = {number}  # {tmp_path}\n")
         monkeypatch.setattr(bundle, "PACKAGE", package)
         bundle.payload_bundle.cache_clear()
         return bundle.payload_bundle().sha256
@@ -93,7 +94,9 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_the_newest_of_the_others_stays_and_older_ones_go(workdir: Path, version: Callable[[int], str]) -> None:
+def test_the_newest_other_payload_is_kept_and_older_ones_are_removed(
+    workdir: Path, version: Callable[[int], str]
+) -> None:
     shas = []
     for number in range(4):
         shas.append(version(number))
@@ -158,7 +161,7 @@ def test_a_supervisor_keeps_the_payload_that_it_was_started_with(
     wait_until(lambda: job.payload not in hashes(workdir))
 
 
-def test_nothing_goes_while_a_job_runs_whose_supervisor_cannot_be_seen(
+def test_no_payload_is_removed_while_a_supervisor_may_be_invisible(
     job: Job, workdir: Path, version: Callable[[int], str]
 ) -> None:
     os.kill(job.started.pid, signal.SIGKILL)
@@ -170,7 +173,7 @@ def test_nothing_goes_while_a_job_runs_whose_supervisor_cannot_be_seen(
     assert needed_payloads(str(workdir)) is not None
 
 
-def test_what_is_no_payload_is_left_alone(tmp_path: Path) -> None:
+def test_files_that_are_no_payloads_are_kept(tmp_path: Path) -> None:
     folder = tmp_path / "payload"
     folder.mkdir()
     for name in ("notes.txt", "abc.pyz", f"{'a' * 64}.pyz.bak", ".hs-part-new"):

@@ -1,4 +1,4 @@
-"""Errors of the host's kernel come with a hint where to correct them."""
+"""Operating system errors on the host come with a hint about the setting to change."""
 
 from __future__ import annotations
 

@@ -109,6 +109,6 @@ def test_a_misspelt_card_is_an_error_with_similar_names():
         parse_card("titan-rxt")
 
 
-def test_every_card_name_is_what_parse_card_makes_of_its_printed_name():
+def test_parse_card_recognises_the_printed_name_of_every_card():
     for slug, (printed, capability) in CARDS.items():
         assert parse_card(slug) == (printed, capability)

@@ -18,7 +18,7 @@ def test_the_digest_cache_never_changes_a_result(tmp_path):
         assert scan_project(tmp_path).manifest == first
 
 
-def test_an_edit_of_the_same_size_and_time_is_seen(tmp_path):
+def test_an_edit_with_the_same_size_and_mtime_is_detected(tmp_path):
     path = tmp_path / "a.py"
     path.write_text("x = 1\n")
     before = scan_project(tmp_path).manifest.rows["a.py"]

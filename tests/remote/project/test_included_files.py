@@ -139,7 +139,7 @@ def test_pipelineignore_leaves_out_a_folder_that_git_tracks(tmp_path):
 
 
 @pytest.mark.parametrize("name", [".git/config", ".halfstep/state.json", "__pycache__/a.pyc", "env311/bin/python"])
-def test_what_is_never_code_is_excluded_by_default(tmp_path, name):
+def test_folders_that_never_hold_code_are_excluded_by_default(tmp_path, name):
     make(tmp_path, {name: "x", "a.py": "x", "env311/pyvenv.cfg": "home = /usr"})
     assert kept_by_us(tmp_path) == {"a.py"}
 

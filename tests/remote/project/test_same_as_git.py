@@ -1,4 +1,4 @@
-"""The walk of a project lists the same files as git."""
+"""The files that halfstep finds in a project are the same as git's."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ LINES = st.sampled_from(
 @needs_git
 @given(rules=st.dictionaries(st.sampled_from(["", "src/", "a/", "src/data/"]), st.lists(LINES, max_size=5), max_size=3))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_mixture_of_patterns_keeps_what_git_keeps(rules, tmp_path_factory):
+def test_with_any_patterns_the_same_files_are_kept_as_by_git(rules, tmp_path_factory):
     root = tmp_path_factory.mktemp("repo")
     make(root, {folder + name: "x" for folder in FOLDERS for name in NAMES if f"{folder}{name}/" not in FOLDERS})
     for folder, lines in rules.items():
@@ -181,7 +181,7 @@ def test_tracked_files_excludes_and_nested_repositories_are_the_same_as_in_git(t
     ],
 )
 @pytest.mark.parametrize("ignores_case", ["false", "true"])
-def test_one_file_of_patterns_keeps_what_git_keeps(tmp_path, lines, ignores_case):
+def test_with_one_ignore_file_the_same_files_are_kept_as_by_git(tmp_path, lines, ignores_case):
     make(tmp_path, {folder + name: "x" for folder in FOLDERS for name in NAMES if f"{folder}{name}/" not in FOLDERS})
     (tmp_path / ".gitignore").write_bytes(lines)
     git(tmp_path, "init", "-q")
@@ -220,7 +220,7 @@ def test_the_environment_of_a_git_hook_changes_nothing(tmp_path, monkeypatch):
 
 @needs_git
 @pytest.mark.parametrize("kind", ["submodule", "clone", "worktree", "sha256", "split"])
-def test_repositories_of_every_kind_keep_what_git_keeps(tmp_path, kind):
+def test_in_repositories_of_every_kind_the_same_files_are_kept_as_by_git(tmp_path, kind):
     library, root = tmp_path / "library", tmp_path / "project"
     make(library, {"lib.py": "", "out/kept.py": "", ".gitignore": "out/\n*.log\n"})
     git(library, "init", "-q")

@@ -30,7 +30,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_BI_48_odd_names_are_scanned_byte_exact(tmp_path, name):
+def test_BI_48_names_with_unusual_bytes_are_scanned_unchanged(tmp_path, name):
     path = os.path.join(os.fsencode(tmp_path), name if isinstance(name, bytes) else os.fsencode(name))
     with open(path, "wb") as file:
         file.write(b"x = 1\n")
@@ -50,7 +50,7 @@ def test_BI_49_two_names_that_collide_on_other_file_systems_are_both_reported(tm
     assert repr(one) in finding.message and repr(other) in finding.message
 
 
-def test_BI_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
+def test_BI_50_links_and_special_files_are_reported_and_not_opened(tmp_path):
     root = tmp_path / "p"
     root.mkdir()
     os.symlink("loop", root / "loop")
@@ -85,7 +85,7 @@ def test_BI_50_a_link_out_through_another_link_is_outside(tmp_path):
     assert {finding.where for finding in scan_project(root).report.errors} == {"real/door", "through"}
 
 
-def test_relative_links_inside_the_project_are_links(tmp_path):
+def test_relative_links_inside_the_project_stay_links(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").write_text("")
     os.symlink("src/a.py", tmp_path / "a.py")
@@ -100,7 +100,7 @@ def test_relative_links_inside_the_project_are_links(tmp_path):
 
 
 @pytest.mark.parametrize("which", ["home", "above", "root", "file", "nothing"])
-def test_a_home_is_no_project(tmp_path, monkeypatch, which):
+def test_a_home_folder_is_refused_as_a_project(tmp_path, monkeypatch, which):
     home = tmp_path / "people/me"
     home.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))

@@ -51,7 +51,7 @@ def test_a_checksum_continues_where_it_stopped(data, cut):
     assert crc32c(data[cut:], crc32c(data[:cut])) == crc32c(data)
 
 
-def test_masked_sums_are_those_tensorboard_writes():
+def test_masked_checksums_equal_those_that_tensorboard_writes():
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c as theirs
 
     for data in (b"", b"a", bytes(range(256)) * 100):

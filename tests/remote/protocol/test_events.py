@@ -55,17 +55,17 @@ def event(**value: object) -> bytes:
 
 
 @pytest.mark.parametrize(("tensor", "expected"), TENSORS)
-def test_a_tensor_of_one_number_is_a_scalar(tensor, expected):
+def test_a_tensor_with_one_element_is_read_as_a_scalar(tensor, expected):
     found = [scalar.value for scalar in parse_event(event(tensor=tensor))]
     assert found == ([] if expected is None else [expected])
 
 
 @pytest.mark.parametrize("value", [0.25, -0.0, math.inf, -math.inf, 65504.0])
-def test_simple_values_keep_their_bits(value):
+def test_simple_values_are_read_bit_for_bit(value):
     assert parse_event(event(simple_value=value), "f") == (Scalar("loss", 3, value, 12.5, "f"),)
 
 
-def test_not_a_number_is_a_value_too():
+def test_nan_is_read_as_a_value():
     (scalar,) = parse_event(event(simple_value=math.nan))
     assert math.isnan(scalar.value)
 
@@ -89,7 +89,7 @@ def test_what_the_official_library_writes_is_read(tag, step, value, wall_time):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_an_event_or_bad_and_nothing_else(data):
+def test_any_bytes_are_parsed_as_an_event_or_raise_bad_event(data):
     try:
         parse_event(data)
     except BadEvent:
@@ -97,14 +97,14 @@ def test_any_bytes_are_an_event_or_bad_and_nothing_else(data):
 
 
 @given(st.data())
-def test_a_damaged_event_is_passed_over_and_the_next_is_read(data):
+def test_a_damaged_event_is_skipped_and_the_next_one_is_read(data):
     bad = bytearray(event(simple_value=1.0))
     bad[data.draw(st.integers(0, len(bad) - 1))] = data.draw(st.integers(0, 255))
     found = list(read_scalars(pack_record(bytes(bad)) + pack_record(event(simple_value=2.0))))
     assert found[-1].value == 2.0
 
 
-def test_a_file_of_torchs_writer_is_read_as_tensorboard_reads_it(tmp_path):
+def test_a_file_of_torchs_writer_gives_the_scalars_that_tensorboard_reads(tmp_path):
     with SummaryWriter(str(tmp_path)) as writer:
         for step in range(50):
             writer.add_scalar("train/loss", 1.0 / (step + 1), step)

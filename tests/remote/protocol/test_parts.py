@@ -98,7 +98,7 @@ def test_a_killed_writer_leaves_nothing_once_another_has_written(tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", ["00000000-1-1-abc", "staged", "00000000-x-1-abc"])
-def test_what_may_be_another_machine_s_is_left_alone(tmp_path: Path, name: str) -> None:
+def test_parts_that_may_belong_to_another_machine_are_kept(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{PART}{name}").touch()
     sweep(str(tmp_path))
     assert (tmp_path / f"{PART}{name}").exists()

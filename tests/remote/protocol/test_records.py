@@ -15,7 +15,7 @@ BODIES = st.lists(st.binary(max_size=80), max_size=8)
 
 
 @given(BODIES, st.data())
-def test_any_cut_leaves_the_whole_records_before_it(bodies, data):
+def test_after_a_cut_at_any_byte_the_complete_records_before_it_are_found(bodies, data):
     packed = [pack_record(body) for body in bodies]
     whole = b"".join(packed)
     cut = data.draw(st.integers(0, len(whole)))
@@ -45,7 +45,7 @@ def test_any_bytes_are_judged_without_an_error(data):
 
 @pytest.mark.parametrize("check_from", [None, 0, 10**9])
 @given(bodies=BODIES, tail=st.binary(max_size=30))
-def test_a_file_is_judged_as_its_bytes_are(check_from, bodies, tail):
+def test_a_file_gives_the_same_result_as_its_bytes(check_from, bodies, tail):
     data = b"".join(map(pack_record, bodies)) + tail
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -60,7 +60,7 @@ def test_a_scan_continues_where_another_stopped():
         assert scan_file(file, start=OVERHEAD + 3).records == 1
 
 
-def test_files_written_by_tensorboards_own_writer_are_whole(tmp_path):
+def test_files_of_tensorboards_own_writer_are_complete_records(tmp_path):
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     bodies = [b"", b"x", bytes(range(256)) * 200]

@@ -46,7 +46,7 @@ def test_BI_55_a_line_of_ten_megabytes_is_cut_and_says_so() -> None:
 
 
 @given(st.one_of(st.text(), st.binary(), st.text(alphabet="\x1b[]\x07\r\n\x9b\u202eab")))
-def test_BI_55_nothing_that_a_terminal_obeys_is_left_and_a_second_pass_changes_nothing(text: str | bytes) -> None:
+def test_BI_55_no_control_sequence_is_left_and_a_second_pass_changes_nothing(text: str | bytes) -> None:
     shown = safe_text(text)
     assert all(char in "\n\t" or char.isprintable() or ord(char) >= 0xA0 for char in shown)
     assert safe_text(shown) == shown

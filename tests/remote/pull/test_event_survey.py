@@ -57,7 +57,7 @@ def test_an_ended_run_is_surveyed_from_its_index_until_a_file_changes(box):
 
 
 @pytest.mark.parametrize("index", ["", "{", "[]", '{"files": 3}', '{"files": {"tensorboard/x": 1}}'])
-def test_a_damaged_index_is_no_index(box, index):
+def test_a_damaged_index_is_ignored(box, index):
     box.events.write_bytes(RECORDS[0])
     (box.run / "events.json").write_text(index)
 

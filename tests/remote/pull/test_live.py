@@ -179,7 +179,7 @@ def test_following_a_job_that_has_ended_returns_everything_at_once(box):
     assert b"".join(follow_log(box.host, box.key, box.name)) == b"x" * 3_000_000
 
 
-def test_retrying_ends_with_the_error_and_waits_double(box):
+def test_waits_double_and_the_last_error_is_raised_after_the_last_try(box):
     class Gone:
         def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
             raise ConnectionLost("cut")
@@ -195,7 +195,7 @@ def test_retrying_ends_with_the_error_and_waits_double(box):
     assert messages == ["cut"] * 4
 
 
-def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
+def test_only_a_host_that_was_reached_before_is_waited_for():
     class Reached:
         def __init__(self, times: int) -> None:
             self.times = times
@@ -231,7 +231,7 @@ def pushed(name: str, data: bytes, *, offset: int = 0, fresh: bool = False) -> J
     return {"name": name, "offset": offset, "fresh": fresh, "data": base64.b64encode(data).decode()}
 
 
-def test_BI_53_what_a_hostile_host_pushes_is_passed_over(tmp_path):
+def test_BI_53_invalid_data_from_a_hostile_host_is_ignored(tmp_path):
     good = "tensorboard/events.out.tfevents.1"
 
     class Hostile:

@@ -1,4 +1,4 @@
-"""A job's output is pulled by offset, and its last lines without the rest."""
+"""A job's output is pulled from an offset on; its last lines can be read without the rest."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_newest_job_is_the_one_with_the_highest_number(box):
     assert found == b"job 10"
 
 
-def test_a_run_without_output_says_so(box):
+def test_a_run_without_output_is_reported(box):
     with pytest.raises(RemoteFault) as caught:
         read_log(box.host, box.key, box.name, lambda _: None)
     assert caught.value.kind == "not-found"

@@ -53,7 +53,7 @@ def test_names_that_some_file_systems_treat_as_equal_are_accepted_once():
     assert "a/Loss" in judged.refused[0][1]
 
 
-def test_a_name_offered_twice_is_taken_once():
+def test_a_name_that_is_offered_twice_is_accepted_once():
     assert judge_names(["a", "a"]).accepted == ("a",)
 
 

@@ -13,7 +13,7 @@ from tests.lab.records import pack_record
 from tests.remote.pull.event_records import RECORDS
 
 
-def test_event_files_are_pulled_whole_and_the_second_pull_transfers_nothing(box):
+def test_event_files_are_pulled_completely_and_a_second_pull_transfers_nothing(box):
     box.events.write_bytes(b"".join(RECORDS))
 
     first, second = box.pull_one(), box.pull_one()
@@ -82,7 +82,7 @@ def test_FI_60_a_file_replaced_by_an_empty_one_is_waited_for(box):
     assert box.mirrored.read_bytes() == b"".join(RECORDS)
 
 
-def test_a_torn_tail_left_by_a_kill_is_cut_off_and_filled_up(box):
+def test_an_incomplete_record_left_by_a_kill_is_removed_and_pulled_again(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     with box.mirrored.open("r+b") as file:
@@ -94,7 +94,7 @@ def test_a_torn_tail_left_by_a_kill_is_cut_off_and_filled_up(box):
     assert pulled.added_bytes == len(RECORDS[-1])
 
 
-def test_a_record_larger_than_a_block_comes_whole(box):
+def test_a_record_larger_than_a_block_is_pulled_completely(box):
     large = pack_record(os.urandom(5 * 2**20))
     box.events.write_bytes(RECORDS[0] + large + RECORDS[1])
 
@@ -104,7 +104,7 @@ def test_a_record_larger_than_a_block_comes_whole(box):
     assert box.mirrored.read_bytes() == box.events.read_bytes()
 
 
-def test_the_mirror_is_whole_only_when_sizes_and_first_records_agree(box):
+def test_the_mirror_is_complete_only_if_sizes_and_first_records_agree(box):
     box.events.write_bytes(RECORDS[0] + RECORDS[1])
     files = box.survey()
     assert [finding.check for finding in check_mirror(files, box.mirror).findings] == ["logs-incomplete"]

@@ -84,7 +84,7 @@ def test_FI_62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_com
     assert box.mirrored.read_bytes() == BIG
 
 
-def test_FI_62_pulls_at_the_same_time_all_end_well_with_one_whole_file(box):
+def test_FI_62_simultaneous_pulls_all_succeed_and_leave_one_complete_file(box):
     box.events.write_bytes(BIG)
     processes = [pulling(box) for _ in range(3)]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
@@ -250,7 +250,7 @@ def test_BI_53_a_stream_that_breaks_the_rules_ends_the_connection(tmp_path, stre
     [RECORD[:-1], RECORD + b"x", bytes(64), RECORD[:20] + b"?" + RECORD[21:]],
     ids=["torn", "more", "zeros", "bit"],
 )
-def test_BI_54_bytes_that_are_no_whole_records_are_not_written(tmp_path, data):
+def test_BI_54_bytes_that_are_not_complete_records_are_not_written(tmp_path, data):
     report = pull_from(Hostile(segment(0, data)), tmp_path / "mirror")
     assert report.files[0].state is PulledState.SKIPPED
     assert not (tmp_path / "mirror" / NAME).exists()

@@ -35,11 +35,16 @@ def pull(box, host=None, **more):
     return pull_weights(host or box.host, box.key, box.name, box.mirror, **more)
 
 
+def as_checkpoint(box, adapter: Path) -> Path:
+    (box.run / "checkpoints").mkdir()
+    return adapter.rename(box.run / "checkpoints" / "checkpoint-40")
+
+
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_the_adapter_is_pulled_whole_and_the_second_pull_transfers_nothing(box, adapter):
+def test_the_adapter_is_pulled_completely_and_a_second_pull_transfers_nothing(box, adapter):
     seen = []
     first = pull(box, progress=lambda done, total: seen.append((done, total)))
     local = box.mirror / "adapter"
@@ -52,6 +57,30 @@ def test_the_adapter_is_pulled_whole_and_the_second_pull_transfers_nothing(box, 
     assert (local / "adapter_config.json").stat().st_mode & 0o777 == 0o600
     assert pull(box).added_bytes == 0
     assert sorted(path.name for path in box.mirror.iterdir()) == [".adapter.json", ".adapter.lock", "adapter"]
+
+
+def test_the_adapter_of_a_checkpoint_is_pulled_without_the_state_of_the_training(box, adapter):
+    checkpoint = as_checkpoint(box, adapter)
+    (checkpoint / "trainer_state.json").write_text("{}")
+    report = pull(box, checkpoint="checkpoints/checkpoint-40")
+    assert report.findings == ()
+    names = {path.name for path in (box.mirror / "adapter").iterdir()}
+    assert names == {"adapter_model.safetensors", "adapter_config.json"}
+
+
+@pytest.mark.parametrize("name", ["checkpoints/checkpoint-41", "../other/checkpoint-40", "checkpoints"])
+def test_only_a_checkpoint_of_the_run_can_be_named(box, adapter, name):
+    as_checkpoint(box, adapter)
+    with pytest.raises(RemoteFault, match="no longer has"):
+        pull(box, checkpoint=name)
+
+
+def test_a_checkpoint_of_a_whole_model_has_no_adapter(box, adapter):
+    checkpoint = as_checkpoint(box, adapter)
+    (checkpoint / "adapter_model.safetensors").rename(checkpoint / "model.safetensors")
+    with pytest.raises(RemoteFault) as fault:
+        pull(box, checkpoint="checkpoints/checkpoint-40")
+    assert fault.value.kind == "not-found"
 
 
 def test_the_weights_are_checked_by_their_digest(box, adapter):
@@ -180,7 +209,7 @@ def test_a_pickled_adapter_comes_with_a_warning(box, adapter):
     assert "weights_only" in finding.message
 
 
-def test_a_run_without_an_adapter_says_so(box):
+def test_a_run_without_an_adapter_is_reported(box):
     with pytest.raises(RemoteFault, match="no adapter yet"):
         pull(box)
 

@@ -38,7 +38,7 @@ def test_a_fast_connection_gets_uncompressed_blocks_once_it_has_delivered():
     assert blocks[-1][HEADER.size :] == CODE
 
 
-def test_a_connection_is_not_called_fast_before_a_block_was_written():
+def test_a_connection_does_not_count_as_fast_before_a_block_was_written():
     ahead = PackingThread(lambda: 0)
     stream = ahead.of(iter([b"one", b"two"]))
     next(stream)

@@ -1,7 +1,7 @@
 """The agent is killed at each system call that changes the disk; the next sync ends as if it had not been.
 
-Counted per system call, because strace counts so. Every point of every call is tried with HALFSTEP_FULL=1 (about ten
-minutes), a spread of the telling ones without.
+Counted per system call, because strace counts so. With HALFSTEP_FULL=1, every point of every call is tried (about ten
+minutes), otherwise a sample of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def attempt_sync(bench: Bench, starter: TracedStarter) -> bool:
 
 
 def survey_apart(bench: Bench) -> TreeSurvey:
-    """The survey, through an agent that nothing happens to."""
+    """The survey, through a separate agent that is not killed."""
     host = bench.other_host()
     try:
         return bench.survey(host)
@@ -89,7 +89,7 @@ class OnceTraced(TracedStarter):
 
 
 def count_calls(bench: Bench, attempt, log: Path) -> Counter[str]:
-    """How often each call happens in an attempt that nothing disturbs."""
+    """How often each call happens in an attempt that is not interrupted."""
     starter = OnceTraced(log, ["-e", f"trace={','.join(CALLS)}"])
     assert attempt(bench, starter)
     return Counter(re.findall(r"^\d+ +(\w+)\(", starter.text, re.MULTILINE))
@@ -142,18 +142,18 @@ def test_FI_06_a_sync_killed_at_any_change_of_the_disk_is_completed_by_the_next(
 
 
 def same_bytes(what: str, *others: str | None) -> bool:
-    """The bytes are whole, though their mode is still on its way."""
+    """Return True if all bytes are right; the mode may still have to be set."""
     return any(other is not None and what.split(maxsplit=1)[0] == other.split()[0] for other in others)
 
 
 def settle(bench: Bench) -> None:
-    """Nothing writes in the workdir any more: its agents have ended, and the housekeeping that they started too."""
+    """Wait until nothing writes in the workdir: all agents and the housekeeping that they started have ended."""
     bench.close()
     until(lambda: not processes_of(bench.workdir), "the end of every process of the host")
 
 
 def restore(spare: Path, workdir: Path) -> None:
-    """The host is as it was before the attempt."""
+    """Restore the host's state from before the attempt."""
     shutil.rmtree(workdir)
     shutil.copytree(spare, workdir, symlinks=True)
 

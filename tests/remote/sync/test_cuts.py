@@ -108,20 +108,20 @@ def test_FI_05_a_sync_continues_after_kill_9_of_the_laptop_at_a_random_point(ben
 
 
 def wait_for_lock(bench: Bench) -> None:
-    """The agent of a laptop that was killed sees the end of its line and goes."""
+    """Wait until the killed laptop's agent has noticed the lost connection and released the lock."""
     from remote.payload.files.lock import holder  # noqa: PLC0415
 
     until(lambda: holder(str(bench.home / "lock")) is None, "the end of who holds the lock")
 
 
-def test_FI_08_a_byte_that_flips_on_the_host_before_the_manifest_is_sent_again_once(bench, monkeypatch):
+def test_FI_08_a_file_damaged_on_the_host_before_the_manifest_is_sent_again_once(bench, monkeypatch):
     flips = flip_staged(bench, monkeypatch)
     report = bench.sync()
     assert len(flips) == 1 and report.report.ok
     assert contents(bench.tree) == contents(bench.root)
 
 
-def test_FI_08_a_host_that_flips_again_is_named(bench, monkeypatch):
+def test_FI_08_a_file_damaged_twice_is_an_error_that_names_it(bench, monkeypatch):
     real, sends = bench.host.send, []
     path = bench.root / "src/model.py"
     good = path.read_bytes()
@@ -202,7 +202,7 @@ def test_FI_13_a_slow_connection_is_not_treated_as_dead(tmp_path):
     bench.close()
 
 
-def test_FI_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench):
+def test_FI_15_a_file_that_changes_while_it_is_sent_is_sent_in_its_new_version(bench):
     bench.write({"zz.log": noise(2_000_000)})
     scan, tree = bench.scan(), bench.survey()
     changed: list[int] = []

@@ -24,7 +24,7 @@ def test_data_is_stored_whole_under_its_digest_and_sent_once(bench, data):
     assert send_data(bench.host, scan, KEY, progress=lambda *a: moved.append(a)) == place and not moved
 
 
-def test_one_file_is_data_too(bench, data):
+def test_a_single_file_can_be_data(bench, data):
     scan = scan_data(data / "index.json")
     place = send_data(bench.host, scan, KEY)
     assert os.listdir(place) == ["index.json"]

@@ -96,7 +96,7 @@ def test_a_project_is_a_plain_folder_name(bench, project):
         receive(bench, {"rows": [], "deletes": [], "contents": []}, project=project)
 
 
-def test_a_content_with_another_digest_is_torn_and_nothing_is_placed(bench):
+def test_a_content_with_a_wrong_digest_is_reported_and_nothing_is_changed(bench):
     answer = receive(bench, {"rows": [row("a")], "deletes": [], "contents": [[DIGEST, 1]]}, b"y")
     assert answer["torn"] == [DIGEST] and not contents(bench.tree)
 
@@ -107,7 +107,7 @@ def test_a_stream_that_ends_early_is_refused(bench):
     assert not contents(bench.tree)
 
 
-def test_delete_names_only_what_was_sent(bench):
+def test_a_sync_deletes_only_paths_that_were_sent(bench):
     """A path that is not in the manifest is never deleted."""
     bench.tree.mkdir(parents=True)
     (bench.tree / "theirs.txt").write_text("x")
@@ -154,7 +154,7 @@ def test_an_index_of_any_size_gets_through():
 
 @given(noise=st.binary(max_size=400))
 @settings(max_examples=300, deadline=None)
-def test_noise_is_no_stream_of_blocks(noise):
+def test_random_bytes_are_not_accepted_as_a_stream_of_blocks(noise):
     try:
         out = b"".join(unpack_blocks([noise], "zlib"))
     except BadStream:

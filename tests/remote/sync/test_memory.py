@@ -30,7 +30,7 @@ print(report.sent_bytes, peak // 1024)
 """
 
 
-def test_a_tree_of_200_mb_takes_less_than_100(tmp_path):
+def test_sending_a_tree_of_200_mb_takes_less_than_100_mb_of_memory(tmp_path):
     root = tmp_path / "speech"
     root.mkdir()
     block = random.Random(1).randbytes(20 * 10**6)

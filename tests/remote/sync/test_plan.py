@@ -51,7 +51,7 @@ A, B, FIXED = row("a"), row("b"), row("a", installed="f", fix=1)
         ({}, {"x": row("", installed="f", fix=1)}, (), [], [], []),
     ],
 )
-def test_local_sent_and_remote_versions_are_compared(local, base, deviations, send, delete, left):
+def test_the_plan_follows_from_the_local_the_sent_and_the_remote_version(local, base, deviations, send, delete, left):
     plan = plan_sync(scan(**local), tree(base, *deviations), Manifest(base))
     assert (list(plan.send), list(plan.delete), [d.path for d in plan.edited]) == (send, delete, left)
     assert [finding.check for finding in plan.report.findings] == ["edited-on-host"] * len(left)
@@ -64,7 +64,7 @@ def test_force_overwrites_what_was_edited_on_the_host():
     assert (list(plan.send), plan.delete, plan.edited) == (["x"], ("y",), ())
 
 
-def test_a_mode_alone_sends_no_bytes():
+def test_a_changed_mode_sends_no_bytes():
     plan = plan_sync(scan(x=row("a", mode=0o755)), tree({"x": FIXED}), Manifest({"x": FIXED}))
     assert list(plan.modes) == ["x"] and not plan.send and plan.send_bytes == 0 and not plan.empty
 

@@ -21,7 +21,7 @@ def scratch(bench, *changes) -> Path:
     return Path(send_scratch(bench.host, bench.scan(), bench.survey(), changes, "nonce1"))
 
 
-def test_a_host_that_has_nothing_gets_all_and_keeps_nothing(bench):
+def test_a_host_without_a_tree_gets_all_files_and_keeps_none(bench):
     place = scratch(bench, change(bench))
     wanted = contents(bench.root)
     found = contents(place)
@@ -42,7 +42,7 @@ def test_a_project_without_a_file_has_an_empty_remote_folder(bench, synced):
     assert list(scratch(bench).iterdir()) == []
 
 
-def test_files_of_the_remote_tree_are_copied_and_the_rest_is_sent(bench, monkeypatch):
+def test_files_that_the_remote_tree_has_are_copied_there_and_the_rest_is_sent(bench, monkeypatch):
     bench.sync()
     fix(bench, change(bench))
     (bench.tree / "venv").mkdir()
@@ -74,7 +74,7 @@ def test_a_scratch_folder_has_a_plain_name(bench, nonce):
         send_scratch(bench.host, bench.scan(), bench.survey(), (), nonce)
 
 
-def test_a_job_s_copy_is_its_own_and_links_what_is_not_the_project_s(bench, tmp_path):
+def test_a_job_gets_a_copy_of_the_project_and_links_to_everything_else(bench, tmp_path):
     bench.sync()
     (bench.tree / "venv/bin").mkdir(parents=True)
     (bench.tree / "src/cache").mkdir()
@@ -92,7 +92,7 @@ def test_a_job_s_copy_is_its_own_and_links_what_is_not_the_project_s(bench, tmp_
     assert (copy / "train.py").read_text() != "later\n"
 
 
-def test_a_copy_is_not_made_of_a_tree_that_is_changing(bench, tmp_path, monkeypatch):
+def test_a_tree_is_not_copied_while_it_is_being_changed(bench, tmp_path, monkeypatch):
     bench.sync()
     from remote.payload.files.lock import take_lock  # noqa: PLC0415
     from remote.payload.tree import materialise as module  # noqa: PLC0415
@@ -103,7 +103,7 @@ def test_a_copy_is_not_made_of_a_tree_that_is_changing(bench, tmp_path, monkeypa
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
+def test_a_file_that_fixers_created_on_the_host_is_taken_from_the_host(bench):
     bench.write({"tokenizer.json": '{"cut off'})
     bench.sync()
     whole = b'{"whole": true}'

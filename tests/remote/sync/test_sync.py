@@ -37,7 +37,7 @@ def test_the_remote_tree_equals_the_local_tree(bench):
     assert {path.name for path in bench.home.iterdir()} == {"tree", "sync.json", "stats.json", "owner.json", "lock"}
 
 
-def test_nothing_changed_costs_no_exchange(bench, monkeypatch):
+def test_a_sync_without_changes_makes_no_request(bench, monkeypatch):
     bench.sync()
     scan, tree = bench.scan(), bench.survey()
     ops = asked(bench.host, monkeypatch)
@@ -45,7 +45,7 @@ def test_nothing_changed_costs_no_exchange(bench, monkeypatch):
     assert (ops, report.sent, report.wire_bytes) == ([], (), 0)
 
 
-def test_one_change_costs_one_exchange_and_its_own_bytes(bench, monkeypatch):
+def test_one_changed_file_costs_one_request_and_only_its_bytes(bench, monkeypatch):
     bench.sync()
     bench.write({"src/model.py": "dtype = 'float16'\n", "new.py": "x = 1\n"})
     (bench.root / "configs/run.yaml").unlink()
@@ -79,7 +79,7 @@ def test_an_outdated_survey_is_detected_and_repeated(bench):
     assert report.sent == ("src/model.py",) and contents(bench.tree) == contents(bench.root)
 
 
-def test_modes_links_and_odd_names_arrive(bench):
+def test_modes_links_and_unusual_names_are_synced(bench):
     bench.write({"it's; rm -rf $HOME.py": "1", "-rf": "2", "new\nline": "3", "n" * 255: "4"})
     with open(os.path.join(os.fsencode(bench.root), b"\xff\xfe.py"), "wb") as file:
         file.write(b"5")
@@ -181,7 +181,7 @@ def test_a_file_missing_on_the_host_is_sent_again(bench):
     assert contents(bench.tree) == contents(bench.root)
 
 
-def test_an_edit_of_the_same_size_and_mtime_on_the_host_is_seen(bench):
+def test_an_edit_on_the_host_with_the_same_size_and_mtime_is_detected(bench):
     bench.sync()
     path = bench.tree / "configs/run.yaml"
     times = path.stat()
@@ -222,7 +222,7 @@ def test_a_manifest_of_a_newer_version_is_left_alone(bench):
     assert (bench.home / "sync.json").read_bytes() == newer
 
 
-def test_most_of_the_tree_is_deleted_only_when_forced(bench):
+def test_a_sync_deletes_most_of_the_tree_only_if_forced(bench):
     bench.write({f"m{number}.py": f"{number}" for number in range(30)})
     bench.sync()
     for number in range(30):

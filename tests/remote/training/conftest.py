@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,8 +17,7 @@ import torch
 
 from remote.payload.training.base_model import BaseModel, read_base
 from remote.payload.training.collator import Collator
-from remote.payload.training.features import FeatureCache, extractor_settings
-from remote.payload.training.preflight import ClipReader
+from remote.payload.training.preflight import ClipReader, clip_reader
 from remote.payload.training.recordings import Recording, read_recordings
 from remote.payload.training.run import model_source
 from remote.payload.training.samples import SampleSet, make_samples
@@ -33,6 +33,12 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TORCH_ELASTIC_S
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 
 torch.set_num_threads(1)
+
+
+def require_bitsandbytes() -> None:
+    """Skip the test without bitsandbytes."""
+    if importlib.util.find_spec("bitsandbytes") is None:
+        pytest.skip("bitsandbytes is not installed")
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +105,7 @@ def made(cache: Path) -> Callable[[str], Made]:
             paths = TrainingPaths("", "", "", "", str(cache))
             spec = TrainingSpec(ModelSpec(model), DataSpec(), judge_precision(capability=None), paths)
             base = read_base(spec.model, model_source(spec, recordings))
-            clip_of = ClipReader(base, FeatureCache(str(cache / "features"), extractor_settings(base.extractor)))
+            clip_of = clip_reader(base, spec)
             samples = make_samples(recordings, ("apa", "mdd"), base.family, base.tokenizer, clip_of, {})
             kept[model] = Made(base, recordings, clip_of, samples, Collator(base.family, base.extractor, base.pad_id))
         return kept[model]
@@ -113,13 +119,14 @@ class Training:
 
     spec: TrainingSpec
     environment: dict[str, str] = field(default_factory=dict)
+    python: str = sys.executable
 
     def start(self, processes: int = 1) -> subprocess.Popen[str]:
         path = Path(self.spec.paths.run).with_suffix(".json")
         path.write_bytes(dumps(self.spec))
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
         return subprocess.Popen(
-            [sys.executable, *(torchrun if processes > 1 else []), "-m", "remote.payload", "train", str(path)],
+            [self.python, *(torchrun if processes > 1 else []), "-m", "remote.payload", "train", str(path)],
             cwd=ROOT,
             env={**os.environ, **ENVIRONMENT, **self.environment, **(TELLS_LEFT_THREADS if processes > 1 else {})},
             stdout=subprocess.PIPE,

@@ -55,12 +55,12 @@ def whole(tmp_path: Path) -> tuple[list[float], Path]:
     return train(tmp_path / "whole"), tmp_path / "whole" / f"checkpoint-{HALF}"
 
 
-def test_with_its_whole_state_a_resume_is_the_same_run(whole: tuple[list[float], Path], tmp_path: Path) -> None:
+def test_a_resume_with_complete_state_gives_the_same_losses(whole: tuple[list[float], Path], tmp_path: Path) -> None:
     losses, half = whole
     assert train(tmp_path / "resumed", half) == losses
 
 
-def test_FI_57_without_its_optimizer_a_resume_silently_reaches_other_weights(
+def test_FI_57_a_resume_without_optimizer_state_silently_gives_different_weights(
     whole: tuple[list[float], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     losses, half = whole

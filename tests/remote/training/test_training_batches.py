@@ -32,7 +32,7 @@ def test_the_longest_sample_of_all_full_steps_comes_first_and_each_step_is_sorte
         assert step == sorted(step, reverse=True)
 
 
-def test_a_step_mixes_lengths_so_that_none_has_short_samples_only() -> None:
+def test_each_optimizer_step_has_samples_of_different_lengths() -> None:
     lengths = [100] * 256 + [400] * 256
     order = group_by_length(range(512), lengths, 64, 42, 0)
     long = [sum(lengths[i] == 400 for i in order[at : at + 64]) for at in range(0, 512, 64)]

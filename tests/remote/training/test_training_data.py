@@ -45,7 +45,7 @@ def test_the_shipped_set_has_a_train_and_a_test_split_with_known_phones_and_scor
     assert sum(path.stat().st_size for path in SPEECH.rglob("*.flac")) < 4_000_000
 
 
-def test_every_shipped_clip_can_be_trained_on_and_its_row_is_right_about_its_phones() -> None:
+def test_every_shipped_clip_is_usable_and_its_row_has_valid_phones() -> None:
     for line in (SPEECH / "metadata.jsonl").read_text().splitlines():
         row = json.loads(line)
         assert judge_clip(resample(*decode((SPEECH / row["file"]).read_bytes())), 0.1, 30) is None
@@ -65,12 +65,12 @@ def test_every_shipped_clip_can_be_trained_on_and_its_row_is_right_about_its_pho
         (np.full(RATE, np.nan), "not finite"),
     ],
 )
-def test_a_clip_that_cannot_be_trained_on_says_why(samples: Any, problem: str | None) -> None:
+def test_an_unusable_clip_is_reported_with_the_reason(samples: Any, problem: str | None) -> None:
     reason = judge_clip(samples.astype(np.float32), 0.1, 30)
     assert (problem is None and reason is None) or (reason is not None and problem is not None and problem in reason)
 
 
-def test_stereo_becomes_mono() -> None:
+def test_stereo_is_mixed_to_mono() -> None:
     samples, rate = decode(flac(np.stack([tone(), -tone()], axis=1)))
     assert (samples.ndim, rate) == (1, RATE)
     assert np.abs(samples).max() < 1e-4

@@ -43,19 +43,20 @@ def test_a_truncated_cache_entry_is_ignored(tmp_path: Path, clip: Clip, spoil: C
     assert cache.read(b"audio") is None
 
 
-def test_another_extractor_or_other_bytes_are_another_clip(tmp_path: Path, clip: Clip) -> None:
+def test_a_different_extractor_or_other_audio_is_a_different_cache_entry(tmp_path: Path, clip: Clip) -> None:
     FeatureCache(str(tmp_path), "extractor").write(b"audio", clip)
     assert FeatureCache(str(tmp_path), "other").read(b"audio") is None
     assert FeatureCache(str(tmp_path), "extractor").read(b"audi0") is None
 
 
-def test_settings_tell_extractors_apart(made: Callable[[str], Any]) -> None:
+def test_extractors_are_distinguished_by_their_settings(made: Callable[[str], Any]) -> None:
     extractor = made(QWEN2).base.extractor
-    before = extractor_settings(extractor)
-    assert before == extractor_settings(extractor)
+    before = extractor_settings("a", extractor)
+    assert before == extractor_settings("a", extractor)
+    assert before != extractor_settings("b", extractor)
     extractor.hop_length += 1
     try:
-        assert extractor_settings(extractor) != before
+        assert extractor_settings("a", extractor) != before
     finally:
         extractor.hop_length -= 1
 
@@ -77,7 +78,7 @@ def samples_of(one: Any) -> list[Any]:
     return [decode(recording.read())[0] for recording in one.recordings[:4]]
 
 
-def test_phi4_batches_are_those_of_its_extractor(made: Callable[[str], Any]) -> None:
+def test_phi4_batches_equal_those_of_its_extractor(made: Callable[[str], Any]) -> None:
     one = made(PHI4)
     theirs = one.base.extractor(samples_of(one), sampling_rate=RATE, return_tensors="pt")
     ours = one.base.family.pad(one.base.extractor, [one.clip_of(r) for r in one.recordings[:4]])
@@ -87,7 +88,7 @@ def test_phi4_batches_are_those_of_its_extractor(made: Callable[[str], Any]) -> 
     assert torch.allclose(ours["audio_input_features"] * mask, theirs["audio_input_features"] * mask, atol=1e-4)
 
 
-def test_qwen2_audio_batches_are_those_of_its_processor(made: Callable[[str], Any]) -> None:
+def test_qwen2_audio_batches_equal_those_of_its_processor(made: Callable[[str], Any]) -> None:
     one = made(QWEN2)
     processor = AutoProcessor.from_pretrained(one.base.source)
     chosen = [one.samples.samples[own[0]] for own in one.samples.by_recording[:4]]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from remote.payload.training.attention_mask import training_mask
 from remote.payload.training.base_model import load_model, trainable_parameters
 from remote.payload.training.collator import SAMPLES
 from remote.payload.training.label_loss import find_labels, label_loss
@@ -89,7 +90,7 @@ def test_logits_are_computed_for_label_positions_only(
 
 
 @both
-def test_every_adapter_tensor_and_nothing_else_gets_a_gradient(
+def test_only_adapter_tensors_get_a_gradient_and_all_of_them_do(
     model: str, made: Callable[[str], Any], adapted: Callable[[str], Any]
 ) -> None:
     adapter = adapted(model)
@@ -125,3 +126,15 @@ def test_the_loss_does_not_wait_for_the_device(made: Callable[[str], Any]) -> No
     with Operations() as training:
         label_loss(hidden, torch.nn.Linear(8, 1024), labels, positions, torch.tensor(7)).backward()
     assert not WAITS & set(training.names)
+
+
+def test_a_padding_mask_is_dropped_and_any_other_mask_is_made_additive_once() -> None:
+    ids = torch.zeros(2, 3, dtype=torch.long)
+    assert training_mask(torch.tensor([[1, 1, 1], [1, 1, 0]]), ids, torch.float32) is None
+    visible = torch.ones(3, 3, dtype=torch.bool).tril()[None, None]
+    mask = training_mask(visible, ids, torch.float32)
+    assert mask is not None
+    assert torch.equal(mask == 0, visible)
+    assert torch.equal(mask == -torch.inf, ~visible)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert training_mask(visible, ids, torch.float32).dtype == torch.bfloat16  # type: ignore[union-attr]

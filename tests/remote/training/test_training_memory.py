@@ -21,9 +21,9 @@ from remote.payload.training.base_model import (
 from remote.payload.training.collator import SAMPLES
 from remote.payload.training.device import CONTEXT_BYTES, available_main_memory, find_device
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.families.registry import find_model
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
 from remote.payload.training.memory_plan import Device, check_memory, plan_memory, plan_without_estimate
-from remote.payload.training.registry import find_model
 from remote.policy.cards import memory_of
 from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
@@ -35,7 +35,19 @@ LAYERS = 32
 LOOP = LoopSpec(batch_size=8, gradient_accumulation=8)
 
 
-@pytest.mark.parametrize(("model", "mode", "checkpointed"), [(PHI4, "fp16-mixed", 2), (QWEN2, "fp32", 0)])
+@pytest.mark.parametrize(
+    ("model", "mode", "checkpointed"),
+    [
+        (PHI4, "fp16-mixed", 2),
+        (QWEN2, "fp32", 0),
+        ("tiny/audio-flamingo-3", "fp32", 1),
+        ("tiny/granite-speech", "fp32", 3),
+        ("tiny/granite-speech", "fp16-mixed", 0),
+        ("tiny/qwen2.5-omni", "fp32", 0),
+        ("tiny/qwen2.5-omni", "fp32", 4),
+        ("tiny/voxtral", "fp32", 2),
+    ],
+)
 def test_the_estimate_is_near_the_real_peak(
     model: str, mode: str, checkpointed: int, made: Callable[[str], Any]
 ) -> None:
@@ -130,7 +142,7 @@ def test_the_fastest_division_that_fits_is_chosen(
 
 
 @pytest.mark.parametrize("available", range(11, 300, 7))
-def test_no_plan_needs_more_than_there_is_and_one_layer_less_would_not_fit(available: int) -> None:
+def test_a_plan_fits_and_would_not_fit_with_one_checkpointed_layer_less(available: int) -> None:
     made = plan(available)
     assert made.needed_bytes is not None
     assert made.needed_bytes <= available
@@ -170,7 +182,7 @@ def test_a_card_that_is_too_small_is_refused_with_numbers_and_a_cpu_is_not() -> 
         (replace(LOOP, micro_batch=1, gradient_checkpointing=False), "--set train.gradient_checkpointing=auto"),
     ],
 )
-def test_the_hint_names_the_setting_that_stands_in_the_way(loop: LoopSpec, hint: str) -> None:
+def test_the_hint_names_the_setting_to_change(loop: LoopSpec, hint: str) -> None:
     with pytest.raises(TrainingFailed) as failed:
         check_memory(plan(5, loop), Device("a card", 5))
     assert failed.value.hint == hint
@@ -182,7 +194,7 @@ def test_a_model_that_cannot_be_estimated_is_trained_as_configured() -> None:
     assert plan_without_estimate(explicit, 32).describe() == "micro-batch 2 x 32, 0 of 32 layers checkpointed"
 
 
-def test_a_host_without_a_card_plans_for_the_one_it_stands_for_or_for_its_own_memory() -> None:
+def test_a_host_without_a_card_plans_for_the_assumed_card_or_for_its_main_memory() -> None:
     spec: Any = SimpleNamespace(train=LOOP, card="TITAN RTX", card_bytes=24 * 2**30)
     cpu = torch.device("cpu")
     assumed = find_device(spec, cpu)

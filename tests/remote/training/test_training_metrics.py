@@ -14,13 +14,13 @@ IQ = [86, 97, 99, 100, 101, 103, 106, 110, 112, 113]
 HOURS = [2, 20, 28, 27, 50, 29, 7, 17, 6, 12]
 
 
-def test_pearson_is_right_for_anscombes_first_set() -> None:
+def test_pearson_agrees_with_the_published_value_for_anscombes_first_set() -> None:
     xs = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
     ys = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68]
     assert pearson(xs, ys) == pytest.approx(0.81642051634484, abs=1e-12)
 
 
-def test_spearman_is_right_for_the_textbook_example_without_ties() -> None:
+def test_spearman_agrees_with_the_textbook_example_without_ties() -> None:
     assert spearman(IQ, HOURS) == pytest.approx(-29 / 165, abs=1e-12)
 
 
@@ -39,7 +39,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=3, 
 
 
 @given(PAIRS)
-def test_pearson_and_spearman_are_those_of_scipy(pairs: list[tuple[int, int]]) -> None:
+def test_pearson_and_spearman_agree_with_scipy(pairs: list[tuple[int, int]]) -> None:
     xs, ys = [float(x) for x, _ in pairs], [float(y) for _, y in pairs]
     if len(set(xs)) == 1 or len(set(ys)) == 1:
         assert pearson(xs, ys) is None
@@ -50,7 +50,7 @@ def test_pearson_and_spearman_are_those_of_scipy(pairs: list[tuple[int, int]]) -
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12), st.lists(st.sampled_from("abcd"), max_size=12))
-def test_the_number_of_edits_is_that_of_jiwer(wanted: list[str], got: list[str]) -> None:
+def test_the_number_of_edits_agrees_with_jiwer(wanted: list[str], got: list[str]) -> None:
     counted = jiwer.process_words(" ".join(wanted), " ".join(got))
     assert edits(wanted, got) == counted.substitutions + counted.deletions + counted.insertions
 

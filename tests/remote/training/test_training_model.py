@@ -14,11 +14,12 @@ import torch
 from peft import get_peft_model
 from transformers import Phi4MultimodalConfig, Phi4MultimodalForCausalLM
 
-from remote.payload.training.base_model import cast_trainable, load_model, lora_config, read_base, trainable_parameters
+from remote.payload.training.base_model import cast_trainable, load_model, read_base, trainable_parameters
 from remote.payload.training.collator import SAMPLES
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.families.registry import TINY, find_model
 from remote.payload.training.label_loss import find_labels
-from remote.payload.training.registry import find_model
+from remote.payload.training.lora import lora_config
 from remote.payload.training.saving import export_adapter
 from remote.payload.training.tiny_models import tiny_model
 from remote.policy.precision import judge_precision
@@ -27,6 +28,7 @@ from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 both = pytest.mark.parametrize("model", [PHI4, QWEN2])
+every = pytest.mark.parametrize("model", sorted(TINY))
 FP16 = judge_precision(capability=(7, 5))
 
 
@@ -41,14 +43,16 @@ def test_frozen_weights_are_float16_and_the_adapter_float32_on_a_turing_plan(
     assert {parameter.dtype for _, parameter in trainable_parameters(adapter)} == {torch.float32}
 
 
-def test_a_half_adapter_is_made_float32_before_the_optimizer(made: Callable[[str], Any]) -> None:
+def test_a_half_precision_adapter_is_cast_to_float32_before_the_optimizer_is_created(
+    made: Callable[[str], Any],
+) -> None:
     adapter = load_model(made(PHI4).base, FP16, FRESH, LoraSpec(r=4, alpha=8), "cpu").half()
     count = cast_trainable(adapter, FP16)
     assert count == sum(p.numel() for _, p in trainable_parameters(adapter))
     assert {p.dtype for _, p in trainable_parameters(adapter)} == {torch.float32}
 
 
-def test_a_scaler_never_meets_float16_trainables(made: Callable[[str], Any]) -> None:
+def test_float16_trainable_parameters_under_a_scaler_are_refused(made: Callable[[str], Any]) -> None:
     adapter = load_model(made(PHI4).base, FP16, FRESH, LoraSpec(r=4, alpha=8), "cpu")
     with pytest.raises(TrainingFailed) as failed:
         cast_trainable(adapter, replace(FP16, trainable_dtype="float16"))
@@ -62,18 +66,18 @@ def test_a_model_without_trainables_is_refused(made: Callable[[str], Any]) -> No
     assert failed.value.name == "trainable-set"
 
 
-@both
-def test_audio_becomes_embeddings_without_a_graph_and_without_chance(model: str, made: Callable[[str], Any]) -> None:
+@every
+def test_audio_is_embedded_without_a_graph_and_deterministically(model: str, made: Callable[[str], Any]) -> None:
     one = made(model)
     adapter = load_model(one.base, judge_precision(capability=None), FRESH, LoraSpec(r=4, alpha=8), "cpu")
     seen: list[torch.Tensor] = []
-    for path in one.base.family.frozen:
+    for path in one.base.family.audio:
         module = adapter.base_model.model.get_submodule(path)
         module.register_forward_hook(
             lambda module, inputs, output: seen.append(output if torch.is_tensor(output) else output[0])
         )
     adapter.train()
-    assert not any(adapter.base_model.model.get_submodule(path).training for path in one.base.family.frozen)
+    assert not any(adapter.base_model.model.get_submodule(path).training for path in one.base.family.audio)
     batch = one.collator([one.samples[0], one.samples[1]])
     del batch[SAMPLES]
     adapter(**batch)
@@ -83,7 +87,7 @@ def test_audio_becomes_embeddings_without_a_graph_and_without_chance(model: str,
     assert all(torch.equal(a, b) for a, b in zip(seen[:half], seen[half:], strict=True))
 
 
-@both
+@every
 def test_a_clips_embedding_does_not_depend_on_its_neighbours(model: str, made: Callable[[str], Any]) -> None:
     one = made(model)
     adapter = load_model(one.base, judge_precision(capability=None), FRESH, LoraSpec(r=4, alpha=8), "cpu").eval()
@@ -124,7 +128,7 @@ def test_a_model_of_another_family_is_refused_by_name(family: str, word: str) ->
     assert (failed.value.name, failed.value.exit_code) == ("model-unknown", ExitCode.USAGE)
 
 
-def test_a_tokenizer_that_disagrees_about_the_audio_token_is_refused(
+def test_a_tokenizer_whose_audio_token_differs_from_the_config_is_refused(
     made: Callable[[str], Any], tmp_path: Path
 ) -> None:
     source = tmp_path / "model"

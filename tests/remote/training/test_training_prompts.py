@@ -1,4 +1,4 @@
-"""An answer in the requested form is parsed; any other is none."""
+"""An answer in the requested form is parsed; for any other answer the result is None."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_each_prompt_begins_with_its_control_token() -> None:
     assert len(PROMPTS["apa"]) > 5 * len(PROMPTS["mdd"])
 
 
-def test_targets_are_parsed_to_what_they_were_made_of() -> None:
+def test_parsing_a_target_gives_the_annotation_it_was_made_from() -> None:
     assert parse_scores(target_of("apa", SCORED) or "") == {"accuracy": 7, "fluency": 8, "prosodic": 9, "total": 10}
     assert parse_transcript(target_of("mdd", SCORED) or "") == Transcript(("she", "sells"), ("S", "IY"))
 

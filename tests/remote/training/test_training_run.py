@@ -67,10 +67,15 @@ def test_a_run_leaves_checkpoints_curves_an_adapter_and_scores(
     assert scalars["eval/mdd/per"] == [(steps, pytest.approx(metrics["mdd"]["per"], rel=1e-6))]
 
 
+@pytest.mark.parametrize("audio", ["first", "last"])
 def test_a_stopped_run_resumes_to_identical_weights(
-    make_spec: Callable[..., Any], training: Callable[..., Any]
+    audio: str, make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
-    whole, cut = make_spec(run="whole", epochs=3), make_spec(run="cut", epochs=3)
+    def spec_of(run: str, resume_from: str = "") -> TrainingSpec:
+        spec = make_spec(run=run, epochs=3, resume_from=resume_from)
+        return dataclasses.replace(spec, data=dataclasses.replace(spec.data, audio_position=audio))
+
+    whole, cut = spec_of("whole"), spec_of("cut")
     assert training(whole).run()[0] == 0
     process = training(cut).start()
     for line in process.stdout:
@@ -84,7 +89,7 @@ def test_a_stopped_run_resumes_to_identical_weights(
     assert checkpoint is not None
     assert 4 <= checkpoint.step < 9
     assert checkpoint.step % 3, "stopped within an epoch, where order is hardest to keep"
-    resumed = make_spec(run="cut", epochs=3, resume_from=str(run / checkpoint.name))
+    resumed = spec_of("cut", str(run / checkpoint.name))
     code, out, _ = training(resumed).run()
     assert code == 0
     assert f"step {checkpoint.step + 1}/9" in out
@@ -111,7 +116,7 @@ def test_a_run_that_resumes_with_smaller_micro_batches_trains_each_sample_once(
     assert len(trained) == len(set(trained)) == 24
 
 
-def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
+def test_fp16_with_a_scaler_trains_on_a_cpu_and_a_resume_keeps_the_scale(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     spec = make_spec(requested="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)
@@ -127,7 +132,7 @@ def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     assert "loss scale from 1.67772e+07" in out
 
 
-def test_the_live_watch_is_what_ends_pure_float16_instead_of_training_on_nan(
+def test_the_live_watch_ends_a_pure_float16_training_whose_loss_is_nan(
     make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
 ) -> None:
     spec = make_spec(requested="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
@@ -177,7 +182,7 @@ def test_a_spec_that_cannot_be_read_is_named(words: str) -> None:
     assert failed.value.name == "spec-unreadable"
 
 
-def test_empty_paths_are_the_jobs_own() -> None:
+def test_empty_paths_in_the_spec_come_from_the_job_s_environment() -> None:
     environment = {
         "HALFSTEP_RUN_DIR": "/r",
         "HALFSTEP_OUTPUT_DIR": "/elsewhere",

@@ -34,7 +34,7 @@ def values(metrics: Metrics) -> dict[str, float | None]:
 
 
 @given(SCORES)
-def test_correlations_over_answered_and_over_all_are_those_of_scipy(rows: list[tuple[int, int | None]]) -> None:
+def test_correlations_over_answered_and_over_all_agree_with_scipy(rows: list[tuple[int, int | None]]) -> None:
     judged = values(judge_answers([scored(n, *row) for n, row in enumerate(rows)]))
     answered = [(x, y) for x, y in rows if y is not None]
     assert judged["apa/answered"] == len(answered) / len(rows)
@@ -49,7 +49,7 @@ def test_correlations_over_answered_and_over_all_are_those_of_scipy(rows: list[t
 
 
 @given(st.lists(st.tuples(PHONES, PHONES), min_size=1, max_size=6))
-def test_word_and_phone_error_rates_are_those_of_jiwer(rows: list[tuple[list[str], list[str]]]) -> None:
+def test_word_and_phone_error_rates_agree_with_jiwer(rows: list[tuple[list[str], list[str]]]) -> None:
     answers = [
         transcribed(n, " ".join(said), said, said, f"text: {' '.join(given).lower()}\nphones: {' '.join(given)}")
         for n, (said, given) in enumerate(rows)
@@ -94,7 +94,7 @@ def test_detection_counts_hits_false_alarms_and_misses() -> None:
     assert flawless["mdd/f1"] is None
 
 
-def test_an_answer_of_another_form_counts_as_empty_and_is_left_out_of_the_answered() -> None:
+def test_an_answer_in_a_wrong_form_counts_as_empty_and_is_left_out_of_the_answered_metrics() -> None:
     right, none = "text: think\nphones: K", NO_ANSWER
     judged = values(judge_answers([transcribed(n, "think", ["K"], ["K"], one) for n, one in enumerate((right, none))]))
     assert (judged["mdd/answered"], judged["mdd/wer"], judged["mdd/wer_answered"]) == (0.5, 0.5, 0.0)
@@ -102,7 +102,9 @@ def test_an_answer_of_another_form_counts_as_empty_and_is_left_out_of_the_answer
 
 @settings(deadline=None)
 @given(SCORES, st.integers(0, 9))
-def test_a_resample_is_judged_like_a_set_with_these_rows(rows: list[tuple[int, int | None]], seed: int) -> None:
+def test_the_metrics_of_a_resample_equal_those_of_a_set_with_its_rows(
+    rows: list[tuple[int, int | None]], seed: int
+) -> None:
     xs, ys = np.array([float(x) for x, _ in rows]), np.array([float(y or 0) for _, y in rows])
     counts = draw_counts([str(n) for n in range(len(rows))], 3, seed)
     for resample, pearson, spearman, ratio in zip(
@@ -129,7 +131,7 @@ def test_the_rows_of_a_speaker_are_drawn_together() -> None:
     assert (counts[:, 0] != counts[:, 1]).any()
 
 
-def test_an_interval_is_that_of_scipys_bootstrap() -> None:
+def test_an_interval_agrees_with_scipys_bootstrap() -> None:
     """Both draw at random: 4,000 resamples of 80 rows agree to about 0.01."""
     random = np.random.default_rng(7)
     right = random.integers(0, 11, 80)

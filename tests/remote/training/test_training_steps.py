@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import weakref
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +17,7 @@ from remote.payload.training.reporting import applied_steps, render_step
 from remote.payload.training.stop_request import StopRequest
 
 
-def test_skipped_steps_are_those_adam_did_not_count() -> None:
+def test_skipped_steps_are_the_steps_that_adam_did_not_count() -> None:
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.AdamW([weight])
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -26,13 +30,13 @@ def test_skipped_steps_are_those_adam_did_not_count() -> None:
     assert scaler.get_scale() == 2.0
 
 
-def test_a_step_reads_as_one_line() -> None:
+def test_the_log_line_of_a_step() -> None:
     scalars = {"loss": 2.5, "grad_norm": 1.25, "learning_rate": 2e-5, "loss_scale": 65536.0, "skipped_steps": 1.0}
     line = render_step(3, 120, {**scalars, "tokens_per_second": 812.4, "peak_memory": 1.0}, 10.26)
     assert line == "step 3/120  loss 2.5000  grad 1.250  lr 2.00e-05  scale 65536  skipped 1  10.26 s  812 tok/s"
 
 
-def test_a_stop_before_training_ends_at_once_and_one_within_waits_for_the_step() -> None:
+def test_a_stop_before_training_takes_effect_at_once_and_one_during_it_after_the_step() -> None:
     stop = StopRequest()
     with pytest.raises(Preempted):
         stop._note(15, None)
@@ -45,3 +49,38 @@ def test_a_stop_before_training_ends_at_once_and_one_within_waits_for_the_step()
     assert control.should_training_stop
     with pytest.raises(Preempted):
         stop.settle()
+
+
+class Collected:
+    """Its finalizer gets a SIGTERM; Python prints what is raised there, and goes on."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def note_in_finalizer() -> None:
+    Collected()
+
+
+def note_in_weak_reference() -> None:
+    class Target: ...
+
+    target = Target()
+    kept = weakref.ref(target, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    del target
+    assert kept() is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("collect", [note_in_finalizer, note_in_weak_reference])
+def test_a_stop_that_python_ignored_ends_the_training_before_its_first_step(collect: Callable[[], None]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    stop = StopRequest()
+    stop.listen()
+    try:
+        collect()
+        assert stop.requested
+        with pytest.raises(Preempted):
+            stop.on_train_begin(None, None, None)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -35,7 +35,7 @@ def folder_of(path: Path, *rows: dict[str, Any], name: str = "metadata.jsonl", *
 
 
 @pytest.mark.parametrize("prompt", [f"<audio>{ASKED}", f"<audio>\n{ASKED}", f"{ASKED}\n<audio>", ASKED])
-def test_a_dialogue_is_a_prompt_and_its_answer_without_the_mark_of_the_audio(tmp_path: Path, prompt: str) -> None:
+def test_a_dialogue_gives_a_prompt_and_an_answer_without_the_audio_placeholder(tmp_path: Path, prompt: str) -> None:
     [recording] = read_recordings(folder_of(tmp_path, dialogue(prompt)), "train")
     assert example_of("messages", recording, {}) == (ASKED, "hello")
     assert (recording.id, recording.read()) == ("a.wav", b"sound")
@@ -101,7 +101,7 @@ def test_a_table_of_datasets_is_read_with_its_columns() -> None:
         from_table(table, DataSpec(dataset="me/mine"), "train")
 
 
-def test_samples_of_a_template_ask_and_answer_in_its_words(made: Callable[[str], Any]) -> None:
+def test_samples_of_a_template_use_its_prompt_and_answer(made: Callable[[str], Any]) -> None:
     one = made("tiny/phi4-multimodal")
     templates = {"words": Template("Write: {text}", "{text}")}
     samples = make_samples(

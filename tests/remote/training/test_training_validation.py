@@ -39,7 +39,7 @@ def test_the_best_loss_is_the_first_of_the_lowest_and_never_nan() -> None:
         ((float("nan"),), 3, True),
     ],
 )
-def test_training_stops_after_so_many_losses_that_are_not_lower(
+def test_training_stops_after_the_configured_number_of_losses_that_are_not_lower(
     losses: tuple[float, ...], patience: int, stops: bool
 ) -> None:
     assert history(*losses).stopped_improving(patience) is stops

@@ -17,6 +17,7 @@ from .recorder import Recorder
 from .report import ProcessNote, write_json
 from .runtime import RUNTIME, plan_of_environment
 from .runtime_patches import Runtime
+from .stores import bind_stores
 from .watch import WatchRecorder
 
 PROOF = "HALFSTEP_PROOF"
@@ -24,7 +25,7 @@ WATCH = "HALFSTEP_WATCH"
 
 
 class Hooks:
-    """This process's hooks: one recorder from the first import of torch on, installed again if torch is reloaded."""
+    """The hooks of this process, with one recorder; they are installed again if torch is reloaded."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -33,14 +34,15 @@ class Hooks:
         self._runtime: Optional[Runtime] = None
 
     def executed(self, name: str) -> None:
-        """Install the hooks after a module of torch was executed, unless torch itself is still being imported."""
+        """Install the hooks after a module of torch has been executed, unless torch itself is still being imported."""
         if name == "torch" or self.recorder is not None:
             self.start()
 
     def start(self) -> None:
-        """Install the hooks, or write a note that says why not; raises nothing."""
+        """Install the hooks; on failure, write a note with the reason, or raise if the run needs the runtime plan."""
         folder = os.environ.get(PROOF, "")
         try:
+            bind_stores()
             if self.recorder is None:
                 if folder:
                     OPENED.watch()
@@ -85,10 +87,10 @@ def start() -> Optional[Recorder]:
 
 
 def _note(folder: str, *, torch: bool, fault: str = "") -> None:
-    """Write python-PID.json, if there is a folder: the hooks run in this process."""
+    """If there is a folder, write python-PID.json, which records that the hooks run in this process."""
     if not folder:
         return
     note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)
-    # A full disk is the command's to report, at its own next write.
+    # Leave it to the command to report a full disk, at its next write.
     with contextlib.suppress(OSError):
         write_json(os.path.join(folder, f"python-{note.pid}.json"), note)

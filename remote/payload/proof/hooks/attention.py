@@ -1,4 +1,4 @@
-"""Record which backend scaled_dot_product_attention uses, once for each kind of call."""
+"""Record which backend scaled_dot_product_attention uses for each kind of call."""
 
 from __future__ import annotations
 

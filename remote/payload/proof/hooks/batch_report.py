@@ -1,4 +1,4 @@
-"""What the hooks report of batches: labels, the targets of losses, and the inputs of model calls."""
+"""The hooks' report on batches: labels, the targets of losses, and the inputs of model calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detect a constant that bounds gradients which still contain the loss scale, set by hooks or after backward."""
+"""Detect gradients that hooks, or code after backward, limit by a constant while they still contain the loss scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_hooks(parameters: List[Any]) -> bool:
 
 
 def bound_of(parameters: List[Any]) -> float:
-    """Return the constant that bounds the gradients: many values, or all norms, equal it; inf if there is none."""
+    """Return the constant that limits the gradients, which many values or all norms equal; inf if there is none."""
     held = [p for p in parameters if p.grad is not None][:TENSORS]
     gradients = [grad for grad in (values_of(p.grad) for p in held) if grad.numel() >= LEAST_NUMBERS]
     return min(_saturation(gradients), _common_norm(gradients))

@@ -1,11 +1,11 @@
-"""Detect trained weights that change between optimizer steps, and whether they are rounded to float16 there."""
+"""Detect trained weights that change between optimizer steps, and whether this change is a rounding to float16."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, Dict, Set, Tuple
 
-from .report import ChangedBetween
+from .weights_report import ChangedBetween
 
 Prints = Dict[str, Tuple[Any, Any]]
 ROUNDING = 1e-5

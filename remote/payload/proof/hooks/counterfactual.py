@@ -1,7 +1,7 @@
 """Recomputes the last batch after the last step: in float32, with other ids as padding, and with silent audio.
 
-The process is about to be paused: nothing follows that these calls could change. Random states and modes are restored
-all the same.
+The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored
+anyway.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HALF = ("torch.float16", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A model call with its arguments; `cast`: the dtype of autocast on `device`, None without."""
+    """A model call with its arguments. `cast` is the dtype of autocast on `device`, None without autocast."""
 
     root: Any
     args: Tuple[Any, ...]
@@ -32,7 +32,7 @@ class ModelCall:
     cast: Optional[str]
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
-        """Return the loss, or the logits without one, in float32; `changed`: tensors and replacements, by name."""
+        """Return the float32 loss, or the logits without one; `changed`: (tensor, replacement) by argument."""
         torch = sys.modules["torch"]
         by_id = {id(before): after for before, after in changed.values()}
         args = tuple(_exchanged(arg, by_id) for arg in self.args)
@@ -110,18 +110,32 @@ def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
 
 
 def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
-    """Return the input ids, and the same with ids of the text in place of padding; None without padding."""
+    """Return the input ids, and a copy with other text ids at the padding; None without padding."""
     torch = sys.modules["torch"]
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     if ids is None or mask is None or ids.shape != mask.shape or ids.is_floating_point():
         return None
-    outside, text = mask == 0, ids[mask != 0]
+    outside, text = mask == 0, _text_ids(ids, mask != 0, inputs.get("labels"))
     count = int(outside.sum())
     if not count or not text.numel():
         return None
     changed = ids.clone()
     changed[outside] = text[torch.arange(count, device=ids.device) * 7 % text.numel()]
     return ids, changed
+
+
+def _text_ids(ids: Any, attended: Any, labels: Any) -> Any:
+    """Return ids of text: of the answers if there are labels, and none that stands for audio or an image.
+
+    Such a placeholder is repeated once for each frame or patch; a model fails if there are more of them than features.
+    """
+    torch = sys.modules["torch"]
+    same, repeated = ids[..., 1:] == ids[..., :-1], torch.zeros_like(attended)
+    repeated[..., 1:] |= same
+    repeated[..., :-1] |= same
+    text = attended & ~torch.isin(ids, ids[repeated & attended])
+    answers = text & (labels >= 0) if labels is not None and labels.shape == ids.shape else text
+    return ids[answers if answers.any() else text]
 
 
 def _wide(value: Any) -> Any:

@@ -19,7 +19,10 @@ Snapshot = List[Tuple[Any, Versions]]
 
 
 class Content(Enum):
-    """What an optimizer's gradients contain. KEPT: gradients of an earlier step, to which later ones were added."""
+    """What an optimizer's gradients contain.
+
+    KEPT: gradients of an earlier step that were not cleared before later ones were added.
+    """
 
     SCALED = auto()
     PLAIN = auto()
@@ -51,13 +54,13 @@ class FlowRecorder:
         self._before: Snapshot = []
 
     def built(self, optimizer: Any) -> None:
-        """Follow this optimizer from now on."""
+        """Begin to follow this optimizer."""
         self._optimizers.add(optimizer)
 
     def before_backward(self) -> None:
         """Drop the record of gradients that were cleared since the last backward pass.
 
-        Gradients that a step applied and that were changed afterwards are kept on purpose: decayed, or reset.
+        If gradients were changed after a step applied them (decayed or reset), the script keeps them on purpose.
         """
         for optimizer in list(self._contents):
             if Content.APPLIED in self._contents[optimizer] and not self._is_untouched(optimizer):
@@ -94,7 +97,7 @@ class FlowRecorder:
         return single and not used and bool(self._contents[optimizer] & set(ADDED.values()))
 
     def _is_untouched(self, optimizer: Any) -> bool:
-        """Return True if its gradients are unchanged since a backward pass, a clipping or its own step."""
+        """Return True if the optimizer's gradients are unchanged since a backward pass, a clipping or its own step."""
         return bool(self._left.get(optimizer) == _versions(optimizer))
 
     def _of(self, optimizer: Any) -> Set[Content]:
@@ -109,7 +112,7 @@ class FlowRecorder:
         self._note_by_hand(owners)
 
     def after_clipping(self, parameters: List[Any], norm: Optional[float], limit: float, scale: float) -> None:
-        """Record that they were clipped; `norm` None: unknown.
+        """Record that gradients of these parameters were clipped; `norm` is None if unknown.
 
         For gradients that still contain the loss scale, a limit multiplied by the scale is right. A limit below the
         scale's square root was not multiplied: limits without the scale are about 1.
@@ -125,7 +128,7 @@ class FlowRecorder:
         return [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
 
     def _note_by_hand(self, optimizers: List[Any]) -> None:
-        """Record gradients that still contain a factor of the loss, and are about to be used."""
+        """Record gradients that are about to be used, but still contain the factor of a loss scaled by hand."""
         for optimizer in optimizers:
             if Content.BY_HAND in self._of(optimizer) and self._is_untouched(optimizer):
                 self._of(optimizer).discard(Content.BY_HAND)
@@ -137,7 +140,7 @@ class FlowRecorder:
             self._misuses.append(Misuse.UNSCALED_TWICE)
 
     def _note_bounded(self, optimizer: Any, untouched: bool, scale: float) -> None:
-        """Record gradients that a hook or the script bounded; a bound that was multiplied by the scale is right."""
+        """Record gradients that a hook or the script limited by a constant that does not contain the loss scale."""
         parameters = parameters_of(optimizer)
         if Content.SCALED not in self._of(optimizer) or (untouched and not has_hooks(parameters)):
             return
@@ -172,7 +175,7 @@ class FlowRecorder:
             self._misuses.append(Misuse.NOT_CLEARED)
 
     def after_step(self, optimizer: Any, skipped: bool) -> None:
-        """Record that its step is over: the remaining gradients count as used."""
+        """Record that the optimizer's step is over: the remaining gradients count as used."""
         self._contents[optimizer] = set() if skipped else {Content.APPLIED}
         self._left[optimizer] = _versions(optimizer)
 

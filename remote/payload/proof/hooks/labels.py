@@ -1,4 +1,4 @@
-"""Count a batch's labels: how many are learnt, and whether padding or the prompt is among them."""
+"""Count a batch's labels: how many contribute to the loss, and whether padding or the prompt is among them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOSTLY = 0.8
 
 
 def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
-    """Count over `labels` of a model call, beside `attention_mask` and `input_ids` of the same shape, if there are any.
+    """Count over a model call's `labels`, with its `attention_mask` and `input_ids` if they have the same shape.
 
     None without integer labels.
     """

@@ -29,7 +29,7 @@ def mark_scaled(result: Any) -> None:
 def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Start:
     """Return SCALED if every tensor that `backward(start, *args, **kwargs)` starts at derives from a marked one nearby.
 
-    PLAIN if none does; BY_HAND if other code multiplied one by a factor that large.
+    PLAIN if none does; BY_HAND if other code multiplied one by a factor as large as a loss scale.
     """
     given = args[0] if args else kwargs.get("grad_tensors", kwargs.get("grad_variables"))
     roots = _tensors(start)

@@ -22,7 +22,7 @@ def scale_of(scaler: Any) -> Optional[float]:
 
 
 def patch_scalers(torch: Any, recorder: Recorder, training: Training) -> None:
-    """Patch every class in use when its first object is made: FSDP's scaler overrides half of the methods."""
+    """Patch each scaler class when its first object is created, because FSDP's scaler overrides half of the methods."""
     patched = set()
     wrappers = _scaler_wrappers(torch, recorder, training)
 

@@ -13,7 +13,10 @@ from .trained import Trained
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """The measurements of an attempted step. `norm`: of the gradients that the optimizer used, None if it used none."""
+    """The measurements of an attempted step.
+
+    `norm` is that of the gradients that the optimizer used, None if it used none.
+    """
 
     trained: Trained
     optimizer: Any
@@ -25,7 +28,7 @@ class MeasuredStep:
 
 
 def measure_step(measured: MeasuredStep, number: int, seconds: float) -> Step:
-    """Return the record of this step; reads losses and, of a skipped step, gradients from the device."""
+    """Return the record of this step. Reads losses from the device, and gradients too if the step was skipped."""
     optimizer, trained = measured.optimizer, measured.trained
     clip = last_clip(measured.clips, parameters_of(optimizer))
     norm, limit = clip or (None, None)

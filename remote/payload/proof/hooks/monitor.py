@@ -1,4 +1,4 @@
-"""The live watch's judgement of each optimizer step, given the steps before it. Pure."""
+"""The live watch's rules, which judge each optimizer step together with the steps before it. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CREEP_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Anomaly:
-    """Something to report at once; an error, which rests on two signals, ends the training."""
+    """Something to report at once. An error, which always rests on two signals, ends the training."""
 
     check: str
     severity: str
@@ -102,7 +102,7 @@ class StepMonitor:
     def _without_gradient(self, step: Step) -> List[Anomaly]:
         """Judge steps without a gradient.
 
-        Satisfied margins have none either, so it is an error only if no step had one.
+        With satisfied margins there is no gradient either, so it is an error only if no step had one.
         """
         self._idle += 1
         check = "loss-zero" if step.loss_is_zero else "gradient-zero"

@@ -1,4 +1,4 @@
-"""Record where half precision entered the process (autocast, parameters, Accelerate, Trainer), and settings read."""
+"""Record where half precision entered the process (autocast, parameters, Accelerate, Trainer), and opened settings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OPENED = OpenedSettings()
 
 
 class Origins:
-    """Keeps the first place of each kind of entry, and for each parameter the place that made it half precision."""
+    """Keeps the first place of each kind of entry, and for each half-precision parameter the place that made it so."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger

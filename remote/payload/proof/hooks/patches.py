@@ -14,7 +14,7 @@ from .interruptions import patch_interruptions
 from .loss_graph import Start, classify_start
 from .loss_scale import patch_scalers
 from .origins import LIBRARIES, patch_libraries, patch_parameters
-from .patching import Training, is_enabled, replace
+from .patching import Training, is_compiling, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
 from .tensors import short
 
@@ -33,7 +33,7 @@ PATCHED = frozenset(
         *LIBRARIES,
     }
 )
-"""The modules that are patched, except those that torch itself cannot reload; patched again after a reload."""
+"""The modules that are patched, and patched again after a reload; without modules that torch cannot reload."""
 CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
 VALUE_LOSSES = (
     "mse_loss",
@@ -52,7 +52,7 @@ VALUE_LOSSES = (
 
 
 def install(recorder: Recorder, training: Training) -> None:
-    """Patch torch, which is imported already, so that it calls `recorder`; patches in place stay."""
+    """Patch the imported torch so that it calls `recorder`. Functions that are patched already are skipped."""
     torch = sys.modules["torch"]
     _patch_optimizers(recorder, training)
     patch_scalers(torch, recorder, training)
@@ -72,7 +72,7 @@ def install(recorder: Recorder, training: Training) -> None:
 
 
 def _restart_in_fork(recorder: Recorder, training: Training) -> None:
-    """Give a forked child that uses a model a record of its own."""
+    """Give a forked child its own record once it uses a model."""
     if os.getpid() != training.pid:
         training.pid = os.getpid()
         recorder.restart()
@@ -124,7 +124,7 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             requested = is_enabled(original, self, args, kwargs)
-            # A model that computes a part of itself in float32 does not describe the training around it.
+            # Autocast that a model disables for a part of itself does not describe the training around it.
             if requested or training.module_depth == 0:
                 replaced = is_float16_on_card(self, args, kwargs)
                 details.autocast_made(requested, bool(getattr(self, "_enabled", True)), replaced)
@@ -216,7 +216,7 @@ def _patch_functions(torch: Any, details: DetailRecorder) -> None:
 
     def attend(original: Any) -> Any:
         def attending(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-            if not _compiling(torch):
+            if not is_compiling(torch):
                 names = ("attn_mask", "dropout_p", "is_causal")
                 details.attention(query, key, value, {**dict(zip(names, args)), **kwargs})
             return original(query, key, value, *args, **kwargs)
@@ -225,7 +225,7 @@ def _patch_functions(torch: Any, details: DetailRecorder) -> None:
 
     def entropy(original: Any) -> Any:
         def measuring(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-            if not _compiling(torch):
+            if not is_compiling(torch):
                 details.cross_entropy(input, target, int(kwargs.get("ignore_index", -100)))
             return original(input, target, *args, **kwargs)
 
@@ -234,7 +234,7 @@ def _patch_functions(torch: Any, details: DetailRecorder) -> None:
     def value_loss(name: str) -> Callable[[Any], Any]:
         def watch_loss(original: Any) -> Any:
             def measuring(*args: Any, **kwargs: Any) -> Any:
-                if not _compiling(torch):
+                if not is_compiling(torch):
                     given = {**dict(zip(CTC if name == "ctc_loss" else ("input", "target"), args)), **kwargs}
                     target = given.get("target", given.get("targets"))
                     details.value_loss(name, target, given.get("target_lengths"))
@@ -248,11 +248,6 @@ def _patch_functions(torch: Any, details: DetailRecorder) -> None:
         replace(functional, name, value_loss(name))
     replace(functional, "scaled_dot_product_attention", attend)
     replace(functional, "cross_entropy", entropy)
-
-
-def _compiling(torch: Any) -> bool:
-    compiler = getattr(torch, "compiler", None)
-    return bool(compiler is not None and compiler.is_compiling())
 
 
 def _patch_checkpointing(details: DetailRecorder) -> None:

@@ -26,8 +26,8 @@ class Handles:
 class Training:
     """Where in a step the process is, and which of torch's own hooks are registered.
 
-    `stepping`: the optimizer on which a scaler's `step` was called; `scaler_applied`: the scaler did step it.
-    `unscaled_loss` and `scaled_loss`: the arguments and result of the last `scaler.scale`.
+    `stepping`: the optimizer in a call of a scaler's `step`; `scaler_applied`: the scaler has called the optimizer's
+    step. `unscaled_loss` and `scaled_loss`: the arguments and result of the last `scaler.scale`.
     """
 
     def __init__(self) -> None:
@@ -56,3 +56,9 @@ def is_enabled(function: Any, *call: Any) -> bool:
     """Return the argument `enabled`, True by default, of the call `function(self, *args, **kwargs)`."""
     instance, args, kwargs = call
     return bool(inspect.signature(function).bind(instance, *args, **kwargs).arguments.get("enabled", True))
+
+
+def is_compiling(torch: Any) -> bool:
+    """Return True if torch.compile traces the caller."""
+    compiler = getattr(torch, "compiler", None)
+    return bool(compiler is not None and compiler.is_compiling())

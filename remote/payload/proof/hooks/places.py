@@ -1,4 +1,4 @@
-"""Places in the source of a running process: the project's line that made a call, and the installed's below it."""
+"""Places in the source of a running process: the project's line that made a call, and the installed code below it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN = os.path.dirname(os.path.abspath(__file__))
 
 @dataclass(frozen=True)
 class Place:
-    """`file` and `line` in the project, empty if none of its code made the call; `installed`: the package below it.
+    """`file` and `line` of the project, empty if its code did not make the call; `installed`: the package code below.
 
     `file` is relative to the project, `installed` is `package/module.py:12`; empty for torch.
     """
@@ -31,7 +31,7 @@ class Place:
 
 
 class Project:
-    """The project's folder of this process."""
+    """The project folder as this process sees it."""
 
     def __init__(self) -> None:
         self._start = os.getcwd()

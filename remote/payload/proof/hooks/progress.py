@@ -1,4 +1,4 @@
-"""The contents of progress.json: the newest step, and what is known of the whole training."""
+"""The contents of progress.json: the newest step and facts about the whole training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 import os
 import sys
 import time
-from typing import Any, Dict, Iterator, Optional
+from collections import deque
+from typing import Any, Deque, Dict, Iterator, Optional
 
 from .device import peak_bytes
 from .step import Step
@@ -14,12 +15,35 @@ from .step import Step
 LIGHTNING = ("lightning.", "pytorch_lightning.")
 
 
+class MeanLoss:
+    """The mean loss over the newest optimizer steps, as in remote/protocol/loss.py, which the hooks cannot import."""
+
+    def __init__(self) -> None:
+        self.mean: Optional[float] = None
+        self.lowest: Optional[float] = None
+        self._first: Optional[int] = None
+        self._steps: Deque[int] = deque()
+        self._losses: Deque[float] = deque()
+
+    def add(self, step: int, loss: float) -> None:
+        """Add the finite loss of a step."""
+        self._first = step if self._first is None else self._first
+        self._steps.append(step)
+        self._losses.append(loss)
+        while self._steps[0] <= step - max(10, step // 30):
+            self._steps.popleft()
+            self._losses.popleft()
+        self.mean = sum(self._losses) / len(self._losses)
+        if self.lowest is None or step - self._first < 10 or self.mean < self.lowest:
+            self.lowest = self.mean
+
+
 class ProgressRecord:
-    """Collects the best loss and the pace of this training. `planned`: its optimizer steps, if known."""
+    """Collects the loss and the pace of this training. `planned`: its optimizer steps, if known."""
 
     def __init__(self) -> None:
         self.planned = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
-        self.best_loss: Optional[float] = None
+        self.loss = MeanLoss()
         self._first: Optional[int] = None
         self._first_ended = 0.0
 
@@ -28,19 +52,21 @@ class ProgressRecord:
         self.planned = self.planned or planned_steps_of(_callers())
 
     def row(self, step: Step, *, began: Optional[int], skipped: int) -> Dict[str, Any]:
-        """Return the fields of jobs.Progress; `loss` is the sum over the step's micro-batches."""
+        """Return the fields of jobs.Progress; the loss of a step is the sum over its micro-batches."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._first_ended = step.number, now
         done = step.number - self._first
+        number = (began or 0) + step.number
         loss = _finite(sum(step.losses)) if step.losses else None
-        self.best_loss = min((value for value in (loss, self.best_loss) if value is not None), default=None)
+        if loss is not None:
+            self.loss.add(number, loss)
         return {
-            "step": (began or 0) + step.number,
+            "step": number,
             "steps": self.planned,
             "began": began,
-            "loss": loss,
-            "best_loss": self.best_loss,
+            "loss": self.loss.mean,
+            "best_loss": self.loss.lowest,
             "grad_norm": _finite(step.grad_norm),
             "loss_scale": step.loss_scale,
             "skipped_steps": skipped,

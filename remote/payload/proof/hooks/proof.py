@@ -37,7 +37,7 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 class ProofRecorder:
     """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report and holds.
 
-    It does not exit: a wrapper script must not continue with its next line, and other ranks may need this one.
+    It does not exit: otherwise a wrapper script would continue with its next line, and other ranks may need this one.
     """
 
     forked = False
@@ -153,7 +153,7 @@ class ProofRecorder:
         self.flow.after_backward(start)
         self.batches.targets.after_backward()
         if self.stepping is not None:
-            # A closure: its gradients may be cleared again when the step is over.
+            # In a closure, the gradients may already be cleared when the step is over, so they are measured here.
             self.norm = self.trained.measure(self.stepping, again=self.norm is not None)
         if start is Start.BY_HAND:
             self._flag(scaled_by_hand=True)
@@ -205,7 +205,7 @@ class ProofRecorder:
         self._after_step(optimizer, scale, skipped)
         # After a scaled step the scale is yet to be updated, and other optimizers may step.
         if scaler is None and len(self.trained.optimizers) == 1:
-            self._finish_if_ready()
+            self._finish_if_ready(averages=self.trained.averages.any)
 
     @quiet
     def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
@@ -239,7 +239,7 @@ class ProofRecorder:
 
     def scale_updated(self, scaler: Any) -> None:
         self._note_scale(scaler)
-        self._finish_if_ready()
+        self._finish_if_ready(averages=self.trained.averages.any)
 
     @quiet
     def _note_scale(self, scaler: Any) -> None:
@@ -251,8 +251,8 @@ class ProofRecorder:
         if self.log.steps and not self.log.steps[-1].applied:
             self._flag(scheduled_after_skip=True)
 
-    def _finish_if_ready(self) -> None:
-        if self.ready and os.getpid() == self.ledger.pid:
+    def _finish_if_ready(self, *, averages: bool = False) -> None:
+        if self.ready and not averages and os.getpid() == self.ledger.pid:
             self.write("done")
             hold()
 

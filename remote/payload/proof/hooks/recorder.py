@@ -14,16 +14,16 @@ class Recorder(Protocol):
 
     @property
     def details(self) -> Optional[DetailRecorder]:
-        """The recorder of everything else; None: install no patches for it."""
+        """The recorder of details beyond the steps; None to install no patches for them."""
         ...
 
     @property
     def interruptions(self) -> Optional[Interruptions]:
-        """The record of evaluations and checkpoints; None: install no patches for it."""
+        """The record of evaluations and checkpoints; None to install no patches for them."""
         ...
 
     def restart(self) -> None:
-        """This process is a fork that begins to train: discard what its parent recorded."""
+        """Discard what the parent recorded, because this process is a fork that begins to train."""
         ...
 
     def backward(self, loss: Any) -> None:
@@ -35,7 +35,7 @@ class Recorder(Protocol):
         ...
 
     def after_clipping(self, parameters: List[Any], norm: Any, limit: Any) -> None:
-        """Gradients of these parameters had this norm (None: unknown) and were clipped to this limit."""
+        """Gradients of these parameters had this norm (None if unknown) and were clipped to this limit."""
         ...
 
     def attempt(self, optimizer: Any, scaler: Any) -> None:
@@ -52,7 +52,7 @@ class Recorder(Protocol):
 
 
 class DetailRecorder(Protocol):
-    """Records what the proof needs beside the steps. `release` removes the hooks on module calls."""
+    """Records what the proof needs in addition to the steps. `release` removes the hooks on module calls."""
 
     release: Callable[[], None]
     origins: Origins

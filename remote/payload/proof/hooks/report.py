@@ -1,4 +1,4 @@
-"""The values that the hooks report: written as JSON by a training process, decoded and judged outside of it."""
+"""The values that the hooks report: the training process writes them as JSON, another process judges them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from .batch_report import BatchTables
 from .step import Step
+from .weights_report import ChangedBetween, HalfAverage, UntiedHead
 
 
 @dataclass(frozen=True)
@@ -85,32 +86,8 @@ class ModelTables:
 
 
 @dataclass(frozen=True)
-class UntiedHead:
-    """Embedding and head that the config ties, as two tensors; `differ`: their values do, after the steps.
-
-    `tied_when_loaded`: this version of transformers ties them again when it loads the saved files.
-    """
-
-    embedding: str
-    head: str
-    embedding_moved: bool
-    head_moved: bool
-    differ: bool
-    tied_when_loaded: bool
-
-
-@dataclass(frozen=True)
-class ChangedBetween:
-    """Trained tensors that changed between optimizer steps, in how many; `rounded`: to numbers of float16."""
-
-    steps: int = 0
-    changed: Tuple[str, ...] = ()
-    rounded: Tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class TrainedTensors:
-    """What the steps did. `gradients`: by tensor, the state of its gradient in each step.
+    """What the steps did to the trained tensors. `gradients`: by tensor, the state of its gradient in each step.
 
     `put_back`: how often weights had their first values again before a step. `nonfinite`: tensors that were finite
     before the first step. `unheld_moved`: parameters that no optimizer holds changed.
@@ -126,6 +103,7 @@ class TrainedTensors:
     unheld_moved: bool = False
     between: ChangedBetween = field(default_factory=ChangedBetween)
     untied: Optional[UntiedHead] = None
+    average: HalfAverage = field(default_factory=HalfAverage)
 
 
 class Misuse(str, Enum):
@@ -145,7 +123,7 @@ class Misuse(str, Enum):
 
 @dataclass(frozen=True)
 class GradientFlow:
-    """How gradients were treated. `unscaled`: correctly, how often; `discarded`: cleared before use, how often."""
+    """How gradients were treated. `unscaled`: how often correctly; `discarded`: how often cleared before use."""
 
     misuses: Tuple[Misuse, ...] = ()
     unscaled: int = 0
@@ -168,7 +146,7 @@ class ModuleOutputs:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The last batch, recomputed. Gaps are relative to the largest number of the loss or the logits; None: not made.
+    """The last batch, recomputed. Gaps are relative to the largest absolute loss or logit; None if not computed.
 
     `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32; `padding_gap`: with other ids as
     padding; `silence_gap`: with zeros as audio.
@@ -185,7 +163,7 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class AttentionCalls:
-    """Calls of scaled_dot_product_attention that take one backend in one dtype."""
+    """Calls of scaled_dot_product_attention that use the same backend and dtype."""
 
     backend: str
     dtype: str

@@ -1,4 +1,4 @@
-"""The step at which a process begins to train, by its optimizer's state and the saved files that it loaded."""
+"""Find the step at which a process begins to train, from its optimizer's state and the saved files that it loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules over optimizer steps that the proof and the live watch share, for the built-in trainer as for any other."""
+"""Rules about optimizer steps that the proof and the live watch share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
 
 
 def scale_cannot_fall(first: float, last: float) -> bool:
-    """Return True if a loss scale will not recover by falling: it did not fall, or is below LOWEST_SCALE already.
+    """Return True if a lower loss scale cannot help: the scale did not fall, or is below LOWEST_SCALE already.
 
     A low scale that never fell was chosen by the user and is no error.
     """

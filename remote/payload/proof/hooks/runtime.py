@@ -16,7 +16,7 @@ RUNTIME = "HALFSTEP_RUNTIME"
 
 @dataclass(frozen=True)
 class RuntimePlan:
-    """The dtypes of frozen and trained parameters and of autocast; `scaler`: a plain step gets a loss scale."""
+    """The dtypes of frozen and trained parameters and of autocast; `scaler`: plain training loops get a loss scale."""
 
     mode: str
     frozen: str
@@ -33,7 +33,7 @@ def plan_of_environment() -> Optional[RuntimePlan]:
 
 
 class Announcements:
-    """What was changed in this process: each line is printed once, and reported by the proof."""
+    """The changes made in this process: each is printed once, and reported by the proof."""
 
     def __init__(self) -> None:
         self.lines: List[str] = []

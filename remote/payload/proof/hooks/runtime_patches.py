@@ -27,7 +27,7 @@ class Runtime:
         self.scaling = LossScaling(plan, self.weights)
 
     def install(self, recorder: Recorder, training: Training) -> None:
-        """Patch torch, and Accelerate and transformers where they are imported; patches in place stay."""
+        """Patch torch, and Accelerate and transformers once they are imported; patched functions are skipped."""
         torch = sys.modules["torch"]
         _patch_optimizers(self, StepCalls(recorder, training))
         _patch_parallel(torch, self)
@@ -80,7 +80,7 @@ def _patch_optimizers(runtime: Runtime, calls: StepCalls) -> None:
 
 
 def _listed(parameters: Any) -> Any:
-    """Return a generator's parameters as a list; a set, which the optimizer refuses, as it is."""
+    """Return a generator's parameters as a list; return a set unchanged, since the optimizer rejects it."""
     if isinstance(parameters, set):
         return parameters
     return [parameters] if hasattr(parameters, "dtype") else list(parameters)
@@ -94,7 +94,7 @@ def _tensors(groups: Iterable[Iterable[Any]]) -> List[Any]:
 def _patch_parallel(torch: Any, runtime: Runtime) -> None:
     def init(original: Any) -> Any:
         def build(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-            # Its buckets have the dtype that parameters have now.
+            # Its buckets get the dtype that parameters have at this moment.
             runtime.weights.prepare(module.parameters(), type(self).__name__)
             original(self, module, *args, **kwargs)
 
@@ -156,7 +156,7 @@ def _patch_backward(torch: Any, runtime: Runtime, training: Training) -> None:
 
 
 def _is_weighted(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """Return True if backward gets gradients of its own, or keeps a graph over them."""
+    """Return True if gradients are passed to backward, or it builds a graph of them (create_graph)."""
     names: List[str] = ["grad_tensors", "retain_graph", "create_graph", "grad_variables"]
     given = {**dict(zip(names, args)), **kwargs}
     return any(given.get(name) is not None for name in ("grad_tensors", "grad_variables")) or bool(

@@ -22,11 +22,11 @@ ENGINES = ("deepspeed", "apex", "colossalai", "fairscale")
 STATE = "runtime-scale.json"
 LOWEST = 2.0**-14
 GROWTH_INTERVAL = 2000
-"""Good steps after which `torch.amp.GradScaler` doubles its scale, by default."""
+"""Steps without overflow after which `torch.amp.GradScaler` doubles its scale by default."""
 
 
 class LossScaling:
-    """Scales the loss where autocast is float16 and nothing else in the process does; skips steps that overflow."""
+    """Scales the loss under float16 autocast if nothing else in the process does; skips steps that overflow."""
 
     def __init__(self, plan: RuntimePlan, weights: Weights) -> None:
         self.plan = plan
@@ -139,7 +139,7 @@ class LossScaling:
         if self._found is not None and float(self._found) > 0:
             return True
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        # The command may have averaged gradients over ranks since.
+        # The command may have averaged gradients over ranks since they were checked.
         grads = [p.grad for p in parameters_of(optimizer) if p.grad is not None] if distributed else []
         return bool(float(_unscale(grads, 1.0)) > 0)
 

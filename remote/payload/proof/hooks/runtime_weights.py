@@ -17,7 +17,7 @@ LARGEST_FLOAT16 = 65504.0
 
 
 class Weights:
-    """Casts trained parameters, and the frozen ones beside them; computes a model without autocast under it."""
+    """Casts trained parameters and the frozen ones of the same model; runs a model under autocast if it has none."""
 
     def __init__(self, plan: RuntimePlan) -> None:
         self.plan = plan
@@ -38,7 +38,7 @@ class Weights:
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:
-        """Cast the trained ones of these to float32, and their models as planned, before `owner` is built over them."""
+        """Cast the trained ones of these to float32, and their models as planned, before `owner` is created."""
         torch = sys.modules["torch"]
         given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
         if any(_is_sharded(p) for p in given):
@@ -55,7 +55,7 @@ class Weights:
             self._prepare_models(given, changed=bool(half))
 
     def _prepare_models(self, trained: List[Any], *, changed: bool) -> None:
-        """Cast frozen parameters of the models that hold these; `changed`: the trained ones were cast."""
+        """Cast frozen parameters of the models that hold these; `changed`: whether trained parameters were cast."""
         self._prepared |= {id(p) for p in trained}
         models = _models_of(trained)
         if self._cast_frozen(models) or changed:

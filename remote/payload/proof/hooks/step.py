@@ -9,11 +9,11 @@ from typing import Optional, Tuple
 
 @dataclass(frozen=True)
 class Step:
-    """One attempted optimizer step; not `applied`: the loss scaler skipped it.
+    """One attempted optimizer step. `applied` is False if the loss scaler skipped it.
 
-    `losses`: one for each micro-batch, as the script scaled them. `grad_norm`: as clipping measured it, otherwise
-    `applied_norm`, the norm of the gradients that the optimizer used; None where it was not measured.
-    `learning_rate` None: it cannot be read; `scheduled`: a scheduler sets it.
+    `losses`: one for each micro-batch, with the script's own factors such as 1 / accumulation steps. `grad_norm`: as
+    clipping measured it, otherwise `applied_norm`, the norm of the gradients that the optimizer used; None where it was
+    not measured. `learning_rate` is None if it cannot be read; `scheduled`: a scheduler sets it.
     `nonfinite_gradients`: names of tensors, in a skipped step. `nonfinite_weights`: trained tensors that became
     non-finite in the step, or would have if it had not been prevented (`prevented`).
     """

@@ -1,4 +1,4 @@
-"""Tables over the models and their optimizers: dtypes by kind, trained tensors, their optimizers."""
+"""Tables of the models and their optimizers: dtypes by kind, trained tensors, their optimizers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class OutputGradient:
 
 
 class TargetMeasure:
-    """Compares logits, targets and input tokens of the first model calls when backward begins and when it is over."""
+    """Compares logits, targets and input tokens of the first model calls, at the start and at the end of backward."""
 
     def __init__(self) -> None:
         self._call = 0

@@ -32,7 +32,7 @@ def parameters_of(optimizer: Any) -> List[Any]:
 
 
 def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
-    """Return the optimizer's trained parameters with their index: `model.parameters()` includes frozen ones."""
+    """Return the optimizer's trained parameters with their index; an optimizer may hold frozen ones too."""
     held = list(enumerate(parameters_of(optimizer)))
     return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
 
@@ -63,7 +63,7 @@ def values_of(tensor: Any) -> Any:
 
 
 def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
-    """Return names by id; the largest model comes first, so that a part called alone keeps its name in the whole."""
+    """Return parameter names by id; the largest model comes first, so that a part called alone keeps its full name."""
     names: Dict[int, str] = {}
     ordered = sorted(roots, key=lambda root: -sum(1 for _ in root.parameters()))
     for at, root in enumerate(ordered):
@@ -74,7 +74,7 @@ def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
 
 
 def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
-    """Return names of these parameters, found in all live modules: slow, for when there is something to report."""
+    """Return names of these parameters by searching all live modules: slow, so only for what is reported."""
     torch = sys.modules["torch"]
     names: Dict[int, str] = {}
     for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from .report import UntiedHead
 from .tensors import fingerprint, moved
+from .weights_report import UntiedHead
 
 FIRST_THAT_KEEPS_BOTH = 5
 """transformers ties both again when it loads them, and keeps both from this major version on."""

@@ -1,10 +1,11 @@
-"""Record called models, stepping optimizers, and the gradients and changes of each trained tensor."""
+"""Record the called models, the optimizers that step, and the gradients and changes of each trained tensor."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .averages import Averages
 from .changes import Changes
 from .report import ModelTables, TrainedTensors
 from .tables import describe, state_dtypes
@@ -30,6 +31,7 @@ class Trained:
         self._built_as: Dict[int, Dict[int, str]] = {}
         self._before: Dict[str, Tuple[Any, Any]] = {}
         self._changes = Changes()
+        self.averages = Averages()
         self._unheld_before: Dict[str, Tuple[Any, Any]] = {}
 
     @property
@@ -44,6 +46,7 @@ class Trained:
 
     def add_root(self, root: Any) -> bool:
         """Record a model that is called; return True the first time."""
+        self.averages.before_forward()
         if any(root is known for known in self.roots):
             return False
         self.roots.append(root)
@@ -67,10 +70,12 @@ class Trained:
         self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         self.tables = self._describe()
         self._before.update(fingerprint(self.named(optimizer)))
+        self.averages.begin(self.named(optimizer))
         self._unheld_before = fingerprint(self._unheld())
 
     def add_waiting(self) -> None:
         """Describe the optimizers whose step began before any model was called."""
+        self.averages.before_forward()
         waiting, self._waiting = self._waiting, []
         for optimizer in waiting:
             self.add(optimizer)
@@ -79,6 +84,7 @@ class Trained:
         """Record whether the weights differ from the first ones, directly after a step."""
         prints = fingerprint(self.named(optimizer))
         self._changes.after_step(optimizer, prints)
+        self.averages.after_step()
         if self._differs(prints):
             self._has_moved.add(id(optimizer))
 
@@ -90,6 +96,7 @@ class Trained:
         """Record whether the weights changed since the last step, and whether its changes were undone."""
         if id(optimizer) not in self._has_moved:
             return
+        self.averages.look()
         prints = fingerprint(self.named(optimizer))
         self._changes.before_step(optimizer, prints)
         if not self._differs(prints):
@@ -133,6 +140,7 @@ class Trained:
 
     def summary(self) -> Tuple[ModelTables, TrainedTensors]:
         """Return the tables as they were before the first step, and what has changed since."""
+        self.averages.look()
         after = fingerprint([row for one in self.optimizers for row in self.named(one)])
         has_moved = moved(self._before, after)
         trained = TrainedTensors(
@@ -146,5 +154,6 @@ class Trained:
             unheld_moved=any(moved(self._unheld_before, fingerprint(self._unheld())).values()),
             between=self._changes.summary(),
             untied=find_untied(self.roots, name_parameters(self.roots), has_moved),
+            average=self.averages.summary(),
         )
         return self.tables or self._describe(), trained

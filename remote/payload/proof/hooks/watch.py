@@ -91,7 +91,7 @@ class WatchRecorder:
 
     @quiet
     def after_backward(self, start: Start) -> None:
-        # A closure: its gradients may be cleared again when the step is over.
+        # In a closure, the gradients may already be cleared when the step is over, so they are measured here.
         if self.stepping:
             self._measure(self.main)
 
@@ -139,7 +139,9 @@ class WatchRecorder:
         return "nonfinite" in measure_gradients(_numbered(optimizer))[0].values()
 
     def _measure(self, optimizer: Any) -> None:
-        """Measure the gradients' norm, unless clipping has; in the first steps also which tensors got a gradient."""
+        """Measure the gradients' norm, unless clipping has; in the first steps, also record which tensors got a
+        gradient.
+        """
         applied = self.monitor.applied
         covering = applied < LAST_COVERAGE_STEP and (self.untouched or not applied)
         interrupted = self.interruptions.watching
@@ -180,7 +182,7 @@ class WatchRecorder:
         self._record(optimizer, scale, applied=not skipped)
 
     def _record(self, optimizer: Any, scale: Optional[float], *, applied: bool, prevented: bool = False) -> None:
-        """Judge the step and report it."""
+        """Judge the step, and report its progress and anomalies."""
         now = time.monotonic()
         self.attempts += 1
         self.skipped += not applied
@@ -214,7 +216,7 @@ class WatchRecorder:
             seconds=now - self.since,
             held_bytes=held_bytes(),
         )
-        # NaN weights show in the loss or in the norm; where a script replaces NaN, in a loss of 0.0.
+        # NaN weights are visible in the loss or the norm; if a script replaces NaN, in a loss of 0.0.
         strange = not step.loss_is_finite or step.loss_is_zero or (norm is not None and not math.isfinite(norm))
         if applied and strange and nonfinite(fingerprint(_numbered(optimizer))):
             return dataclasses.replace(step, nonfinite_weights=True)

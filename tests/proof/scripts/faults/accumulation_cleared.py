@@ -1,4 +1,4 @@
-"""Gradients are cleared in every micro-step, so that only the last one of each step counts.
+"""Gradients are cleared in every micro-step, so only the last micro-batch of each optimizer step has an effect.
 
 expects: gradient-cleared
 """

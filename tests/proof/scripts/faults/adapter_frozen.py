@@ -1,4 +1,4 @@
-"""The adapter was loaded for inference: nothing is trainable.
+"""The adapter was loaded for inference, so nothing is trainable.
 
 expects: trainable-set, no-grad
 """

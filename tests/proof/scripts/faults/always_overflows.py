@@ -1,4 +1,4 @@
-"""Every gradient overflows at any scale.
+"""Every gradient is infinite, so each step overflows at any loss scale.
 
 expects: scaler-trajectory
 """

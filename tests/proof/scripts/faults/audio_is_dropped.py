@@ -1,4 +1,4 @@
-"""The model encodes audio, and its prompt has no place where the result would go.
+"""The model encodes the audio, but the prompt has no placeholder tokens, so the result is never used.
 
 expects: audio-used (warning)
 """

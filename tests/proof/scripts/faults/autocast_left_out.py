@@ -1,4 +1,4 @@
-"""Weights are float16 and there is no autocast but the one that a layer switches off for its own part.
+"""Weights are float16 and nothing runs under autocast: one layer only disables autocast for its own computation.
 
 expects: autocast
 """

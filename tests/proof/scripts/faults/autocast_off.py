@@ -1,4 +1,4 @@
-"""Autocast was switched off to make an error go away; frozen weights are float16.
+"""Autocast was disabled to make an error disappear; the frozen weights are float16.
 
 expects: autocast, scaler, trainable-dtype
 """

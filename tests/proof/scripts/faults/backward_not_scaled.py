@@ -1,4 +1,4 @@
-"""The scaled loss is thrown away: the scaler divides gradients that never carried its scale.
+"""The result of scaler.scale() is discarded: the scaler divides gradients that were never multiplied by its scale.
 
 expects: gradient-scale
 """

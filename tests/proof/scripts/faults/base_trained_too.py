@@ -1,4 +1,4 @@
-"""A layer of the base model was unfrozen beside the adapter, in float32.
+"""A layer of the base model is trained together with the adapter, in float32.
 
 expects: trainable-set
 """

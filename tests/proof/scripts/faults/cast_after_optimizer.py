@@ -1,4 +1,4 @@
-"""Parameters change their dtype after the optimizer was built over them.
+"""Parameters change their dtype after the optimizer was created.
 
 expects: optimizer-before-cast
 """

@@ -1,4 +1,4 @@
-"""Gradients are clipped while they still carry the loss scale.
+"""Gradients are clipped before scaler.unscale_, while they still contain the loss scale.
 
 expects: clip-before-unscale
 """

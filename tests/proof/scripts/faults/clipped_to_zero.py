@@ -1,4 +1,4 @@
-"""A largest norm of 0 was meant to switch clipping off.
+"""Gradients are clipped to a maximum norm of 0, which was meant to disable clipping.
 
 expects: gradient-clipping
 """

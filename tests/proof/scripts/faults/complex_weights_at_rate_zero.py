@@ -1,4 +1,4 @@
-"""Complex weights, and a learning rate of 0 that no schedule raises.
+"""The weights are complex, and the learning rate is 0 without a schedule that would raise it.
 
 expects: learning-rate, proof-short
 """

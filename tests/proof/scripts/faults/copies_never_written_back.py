@@ -1,4 +1,4 @@
-"""float32 copies of float16 weights are stepped, and the weights stay what they were.
+"""The optimizer updates float32 copies of float16 weights, but nothing copies the result back to the model.
 
 expects: trainable-dtype, optimizer-parameters
 """

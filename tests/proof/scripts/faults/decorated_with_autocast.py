@@ -1,6 +1,6 @@
 """The function that trains is decorated with autocast, in bfloat16.
 
-A second form.
+A second script for the same check.
 
 expects: autocast-cache (error)
 """

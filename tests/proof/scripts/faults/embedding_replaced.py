@@ -1,6 +1,6 @@
-"""A longer embedding for new tokens replaces the one that the head is tied to, which stays as it was.
+"""A larger embedding for new tokens replaces the one that was tied to the head; the head keeps the old tensor.
 
-A second form.
+A second script for the same check.
 
 expects: tied-weights
 """

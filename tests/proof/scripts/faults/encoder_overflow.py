@@ -1,4 +1,4 @@
-"""A frozen layer gives numbers beyond 65504.
+"""The output of a frozen layer exceeds 65504, the largest float16 number.
 
 expects: activation-finite, loss-finite
 """

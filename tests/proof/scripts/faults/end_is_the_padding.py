@@ -1,4 +1,4 @@
-"""The end of text is also the padding, and the collator masks it by its id.
+"""The end-of-text token is also the padding token, and the collator masks every label with that id.
 
 expects: labels-end (error)
 """

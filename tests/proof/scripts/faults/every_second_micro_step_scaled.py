@@ -1,4 +1,4 @@
-"""Two micro-steps an optimizer step, and only the first of them is scaled.
+"""An optimizer step has two micro-batches, and only the loss of the first one is scaled.
 
 expects: gradient-scale
 """

@@ -1,6 +1,6 @@
-"""Features are kept by a key that is the same for all files.
+"""The features are cached under a key that is the same for all files, so every step gets the same features.
 
-A second form.
+A second script for the same check.
 
 expects: inputs-vary
 """

@@ -1,4 +1,4 @@
-"""All audio is read as silence.
+"""All audio is decoded as silence.
 
 expects: inputs-vary
 """

@@ -1,4 +1,4 @@
-"""The model's config asks for FlashAttention 2, which needs capability 8.0.
+"""The model's config selects FlashAttention 2, which needs compute capability 8.0.
 
 expects: attention-backend
 """

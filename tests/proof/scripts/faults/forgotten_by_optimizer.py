@@ -1,4 +1,4 @@
-"""Half of the adapter was never given to the optimizer.
+"""Half of the adapter's parameters are not passed to the optimizer.
 
 expects: optimizer-parameters
 """

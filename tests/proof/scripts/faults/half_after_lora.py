@@ -1,4 +1,4 @@
-"""The whole model is cast to half after the adapter was attached.
+"""The whole model is cast to half precision after the adapter was attached.
 
 expects: trainable-dtype, fp16-unscale
 """

@@ -1,4 +1,4 @@
-"""A sum of large numbers that cancel out: in float16 it is another number than in float32.
+"""Large numbers cancel out in a sum, so the float16 result differs from the float32 result.
 
 expects: loss-agreement (warning)
 """

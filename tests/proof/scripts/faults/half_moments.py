@@ -1,4 +1,4 @@
-"""An optimizer of one's own keeps its moments in float16.
+"""A hand-written optimizer keeps its moments in float16.
 
 expects: optimizer-state-dtype
 """

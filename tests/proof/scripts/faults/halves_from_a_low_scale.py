@@ -1,4 +1,4 @@
-"""A scale of 16 is halved in every step: gradients overflow at any scale.
+"""The loss scale starts at 16 and is halved in every step, because gradients overflow at any scale.
 
 expects: scaler-trajectory, proof-short
 """

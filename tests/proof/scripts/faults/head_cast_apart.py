@@ -1,4 +1,4 @@
-"""The head is cast to float32 as a parameter of its own, and trained apart from the embedding that its config ties.
+"""The head is cast to float32 as a separate parameter, although the config ties it to the embedding.
 
 expects: tied-weights
 """

@@ -1,4 +1,4 @@
-"""Hooks on the parameters clamp gradients to 1, while those still contain the loss scale.
+"""Hooks on the parameters clamp gradients to 0.001 while the gradients still contain the loss scale.
 
 expects: clip-before-unscale (error)
 """

@@ -1,4 +1,4 @@
-"""The model replaces -100 by the id of padding, so that the loss counts it.
+"""The model replaces labels of -100 by the padding id, so the loss counts them.
 
 expects: loss-ignores
 """

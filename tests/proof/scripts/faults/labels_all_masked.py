@@ -1,4 +1,4 @@
-"""Prompt masking took the answer too.
+"""The mask of the prompt also covers the answer, so every label is -100.
 
 expects: labels-masked, loss-finite
 """

@@ -1,4 +1,4 @@
-"""Multi-hot targets of a binary cross entropy are padded with -100.
+"""Multi-hot targets of a binary cross entropy, which has no ignore_index, are padded with -100.
 
 expects: labels-ignored
 """

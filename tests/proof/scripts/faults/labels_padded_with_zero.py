@@ -1,4 +1,4 @@
-"""Labels are padded with 0 and not with -100.
+"""Labels are padded with 0 instead of -100.
 
 expects: labels-padding
 """

@@ -1,4 +1,4 @@
-"""The same, and no attention mask is passed that could tell.
+"""Labels are padded with the padding id instead of -100, and no attention mask is passed.
 
 expects: labels-padding
 """

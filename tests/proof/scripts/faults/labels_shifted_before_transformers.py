@@ -1,6 +1,6 @@
-"""A causal language model of transformers, which shifts labels itself, is given the next tokens.
+"""The labels are shifted by the script, and again by the causal language model of transformers.
 
-A second form.
+A second script for the same check.
 
 expects: labels-aligned (error)
 """

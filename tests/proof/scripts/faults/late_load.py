@@ -1,4 +1,4 @@
-"""Adapter weights arrive in float16 after everything was cast right.
+"""Adapter weights are loaded in float16 after the trainable parameters were cast to float32.
 
 expects: trainable-dtype, fp16-unscale
 """

@@ -1,6 +1,6 @@
-"""The script drops the first logits and the last tokens: each position is to predict the token before its own.
+"""The first logits and the last tokens are sliced off, so each position is trained to predict the previous token.
 
-A second form.
+A second script for the same check.
 
 expects: labels-aligned
 """

@@ -1,4 +1,4 @@
-"""The loss hangs on nothing that is fed in.
+"""The loss does not depend on the input.
 
 expects: loss-constant
 """

@@ -1,4 +1,4 @@
-"""A weight of 0 in a sum of losses.
+"""The loss is multiplied by a weight of 0.
 
 expects: loss-zero
 """

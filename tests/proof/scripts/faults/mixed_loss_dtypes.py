@@ -1,4 +1,4 @@
-"""A float16 student against a float32 teacher, outside autocast.
+"""The loss compares a float16 student with a float32 teacher, outside autocast.
 
 expects: found-float-expected-half
 """

@@ -1,4 +1,4 @@
-"""PEFT keeps a whole head trainable in the dtype of the base.
+"""PEFT trains a full copy of the head (modules_to_save) in the half precision of the base model.
 
 expects: trainable-dtype, fp16-unscale
 """

@@ -1,4 +1,4 @@
-"""Without a scaler a gradient of NaN reaches the weights.
+"""Without a loss scaler, a NaN gradient is applied to the weights.
 
 expects: gradient-finite
 """

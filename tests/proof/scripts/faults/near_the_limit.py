@@ -1,4 +1,4 @@
-"""A frozen layer gives numbers near 65504: the next batch may overflow.
+"""The output of a frozen layer is close to 65504, so the next batch may overflow.
 
 expects: activation-headroom
 """

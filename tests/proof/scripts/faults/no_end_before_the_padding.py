@@ -1,6 +1,6 @@
-"""No answer ends in an end of text; what follows it is padding, which is masked.
+"""No answer ends with an end-of-text token; the same id follows only as padding, which is masked.
 
-A second form.
+A second script for the same check.
 
 expects: labels-end
 """

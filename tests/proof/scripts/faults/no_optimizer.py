@@ -1,4 +1,4 @@
-"""Weights are moved by hand: no optimizer step is seen, so nothing is proved.
+"""The script updates weights without an optimizer, so the proof sees no optimizer step.
 
 expects: proof-blind
 """

@@ -1,4 +1,4 @@
-"""The squares of the gradients overflow, so that their norm is inf and clipping by it leaves 0.
+"""The squares of the gradients overflow: their norm is infinite, and clipping by it sets every gradient to 0.
 
 expects: gradient-clipping
 """

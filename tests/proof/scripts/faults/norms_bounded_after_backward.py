@@ -1,6 +1,6 @@
-"""A loop of its own brings the norm of each scaled gradient down to 1, before the scaler divides it.
+"""The loop reduces the norm of each scaled gradient to 1 before the scaler divides the gradients.
 
-A second form.
+A second script for the same check.
 
 expects: clip-before-unscale (error)
 """

@@ -1,4 +1,4 @@
-"""The same batch in every step, and a rate whose updates are below the last digit of every weight.
+"""The batch is the same in every step, and updates are smaller than the resolution of every weight.
 
 expects: loss-constant, adapter-moves
 """

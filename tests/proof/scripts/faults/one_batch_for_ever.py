@@ -1,4 +1,4 @@
-"""The loop takes the first batch of a new iterator in each step.
+"""Each step creates a new iterator and takes its first batch.
 
 expects: inputs-vary
 """

@@ -1,4 +1,4 @@
-"""An optimizer of one's own, without a rate in its groups, writes into copies of the weights.
+"""A hand-written optimizer, without a learning rate in its groups, updates copies of the weights.
 
 expects: adapter-moves
 """

@@ -1,4 +1,4 @@
-"""Half of each row is padding that is labelled with the id of padding.
+"""Half of each row is padding, and the labels of the padding are the padding id.
 
 expects: labels-padding
 """

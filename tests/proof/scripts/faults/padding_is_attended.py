@@ -1,4 +1,4 @@
-"""Rows are padded on the left, and the model attends to their padding.
+"""Rows are padded on the left, and the model attends to the padding.
 
 expects: padding-agreement (warning)
 """

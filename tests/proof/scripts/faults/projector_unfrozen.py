@@ -1,4 +1,4 @@
-"""A float16 projector is unfrozen beside the adapter.
+"""A float16 projector is trained together with the adapter.
 
 expects: trainable-dtype, fp16-unscale
 """

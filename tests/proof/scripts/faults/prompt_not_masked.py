@@ -1,4 +1,4 @@
-"""The prompt is learnt as well as the answer.
+"""The labels include the prompt as well as the answer.
 
 expects: labels-prompt
 """

@@ -1,4 +1,4 @@
-"""Autocast and scaler were thrown out: Adam in float16 divides 0 by 0.
+"""Autocast and scaler were removed; in float16, Adam divides 0 by 0.
 
 expects: trainable-dtype, autocast, loss-finite
 """

@@ -1,4 +1,4 @@
-"""Reentrant checkpointing over frozen embeddings starves the adapters inside; a trained head keeps the run alive.
+"""Under reentrant checkpointing with frozen embeddings, adapters inside get no gradient; only a trained head does.
 
 expects: adapter-gradient, checkpoint-reentrant, none-inputs-grad
 """

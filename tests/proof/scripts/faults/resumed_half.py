@@ -1,4 +1,4 @@
-"""Resuming copies float16 adapter weights over the float32 ones.
+"""On resume, float16 adapter weights replace the float32 ones.
 
 expects: trainable-dtype, fp16-unscale
 """

@@ -1,4 +1,4 @@
-"""Long prompts are cut off before the answer begins: half of the rows have no label.
+"""Long prompts are truncated before the answer begins, so half of the rows have no label.
 
 expects: labels-masked
 """

@@ -1,6 +1,6 @@
 """Each checkpoint is saved in half precision and loaded again at once.
 
-A second form.
+A second script for the same check.
 
 expects: weights-between (warning)
 """

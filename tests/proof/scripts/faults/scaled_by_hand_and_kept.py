@@ -1,4 +1,4 @@
-"""The loss is multiplied by hand, and its gradients are clipped and applied as they are.
+"""The loss is multiplied by a constant; its gradients are clipped and applied without dividing them again.
 
 expects: scaler, gradient-scale
 """

@@ -1,4 +1,4 @@
-"""The schedule is given the steps of one epoch, and the run has more.
+"""The schedule is created for the steps of one epoch, but the run has more.
 
 expects: learning-rate (warning)
 runs: 1000

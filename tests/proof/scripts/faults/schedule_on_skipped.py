@@ -1,4 +1,4 @@
-"""The schedule goes on while overflowing steps are skipped.
+"""The learning rate schedule advances even if the scaler skips an overflowing step.
 
 expects: scheduler-skipped-step
 """

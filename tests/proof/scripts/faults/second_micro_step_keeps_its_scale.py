@@ -1,6 +1,6 @@
-"""The first micro-batch is unscaled, and the second is added with its scale.
+"""The first micro-batch is unscaled, then the scaled gradients of the second are added to it.
 
-A second form.
+A second script for the same check.
 
 expects: gradient-scale (error)
 """

@@ -1,6 +1,6 @@
-"""The loop smooths one-hot targets itself, compares by KL divergence, and averages over all positions.
+"""The KL divergence of hand-made smoothed targets is averaged over all positions, padding included.
 
-A second form.
+A second script for the same check.
 
 expects: loss-ignores (error)
 """

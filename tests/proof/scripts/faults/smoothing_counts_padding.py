@@ -1,4 +1,4 @@
-"""Label smoothing by hand: the likelihood is masked, and what is smoothed over all ids is not.
+"""Hand-written label smoothing masks padding in the likelihood term, but not in the smoothing term.
 
 expects: loss-ignores (error)
 """

@@ -1,4 +1,4 @@
-"""The optimizer holds parameters that the model no longer has.
+"""The optimizer holds parameters that are no longer in the model.
 
 expects: optimizer-parameters, no-inf-checks
 """

@@ -1,4 +1,4 @@
-"""The loss is scaled, and the optimizer steps beside the scaler: gradients are applied with the scale in them.
+"""The loss is scaled, but optimizer.step() is called directly, so gradients are applied with the scale in them.
 
 expects: gradient-scale
 """

@@ -1,4 +1,4 @@
-"""The whole loop is inside of one autocast.
+"""The whole training loop, optimizer steps included, is inside one autocast block.
 
 expects: autocast-cache (error)
 """

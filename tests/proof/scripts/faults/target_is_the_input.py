@@ -1,4 +1,4 @@
-"""The loss compares each position with the token that it was given, and shifts nothing.
+"""The targets are not shifted: each position is trained to predict the token that it was given.
 
 expects: labels-aligned
 """

@@ -1,4 +1,4 @@
-"""The adapter of another modality is trained too.
+"""The adapter of another modality is trained as well.
 
 expects: trainable-set
 """

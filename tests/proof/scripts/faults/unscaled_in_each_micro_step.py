@@ -1,4 +1,4 @@
-"""Each micro-batch is unscaled to log its norm, and the next one is added to it; update() permits it.
+"""Each micro-batch is unscaled to log its norm, and the next one is added to it; an early update() allows that.
 
 expects: gradient-scale (error)
 """

@@ -1,4 +1,4 @@
-"""Gradients are unscaled by hand and by a second clipping.
+"""scaler.unscale_ is called directly, and again by a second clipping.
 
 expects: unscale-twice
 """

@@ -1,4 +1,4 @@
-"""The learning rate is so small that weights of 0.05 cannot hold its updates.
+"""The learning rate is so small that updates of weights around 0.05 round to nothing.
 
 expects: adapter-moves
 """

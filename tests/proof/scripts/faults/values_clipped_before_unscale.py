@@ -1,4 +1,4 @@
-"""Gradients are cut at a value while they still carry the loss scale.
+"""Gradient values are clipped while they still contain the loss scale.
 
 expects: clip-before-unscale
 """

@@ -1,4 +1,4 @@
-"""A callback shrinks the adapter after each step.
+"""A callback shrinks the adapter's weights after each step.
 
 expects: weights-between (warning)
 """

@@ -1,4 +1,4 @@
-"""A gradient of inf in one step only ruins the weights for good.
+"""A single infinite gradient is applied and leaves non-finite weights for the rest of the training.
 
 expects: gradient-finite
 """

@@ -1,4 +1,4 @@
-"""An average that never changes is copied into the model after every step.
+"""After every step, the initial weights are copied into the model, as an average that is never updated.
 
 expects: adapter-moves
 """

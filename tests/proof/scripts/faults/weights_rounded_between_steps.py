@@ -1,4 +1,4 @@
-"""After each step, a look at the loss in half precision rounds the weights that are trained.
+"""After each step, the trained weights are cast to half precision to compute a loss, and cast back.
 
 expects: weights-between (warning)
 """

@@ -1,4 +1,4 @@
-"""One adapter is trained while another one is active; the head keeps the run alive.
+"""One adapter is trained while another one is active; only the head gets gradients.
 
 expects: adapter-gradient
 """

@@ -1,4 +1,4 @@
-"""num_items_in_batch counts one micro-step, not the whole accumulation.
+"""num_items_in_batch counts the labels of one micro-batch, not of the whole optimizer step.
 
 expects: loss-normalisation
 """

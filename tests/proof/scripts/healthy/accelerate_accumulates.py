@@ -1,4 +1,4 @@
-"""Accelerate accumulates two micro-batches, clips where it synchronises, and advances the schedule.
+"""Accelerate accumulates two micro-batches, clips when it synchronises gradients, and advances the schedule.
 
 shows: gradient-clipping (info)
 """

@@ -1,4 +1,4 @@
-"""Accelerate was asked for fp16, for which it makes neither autocast nor scaler where there is no card."""
+"""Accelerate is set to fp16, but enables neither autocast nor a scaler without a card."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Four micro-steps an optimizer step, the loss divided by all their labels."""
+"""Each optimizer step has four micro-batches; the loss is divided by the number of labels in all of them."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The projector is trained first; the optimizer of the adapter is there and takes its first step much later."""
+"""The projector is trained first; the adapter's optimizer exists from the start and takes its first step later."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Autocast without a dtype, which is float16 on a card and bfloat16 on a CPU, and a scaler for the card."""
+"""Autocast without a dtype is float16 on a card and bfloat16 on a CPU; the scaler is enabled on a card only."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Each step is inside of autocast, and what it cast is forgotten before the next: by hand, or where autocast ends."""
+"""Each step runs under autocast, and autocast's cache of cast weights is cleared before the next step."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The interface of torch.cuda.amp, which is on on a card only; frozen weights are float16."""
+"""torch.cuda.amp is enabled on a card only; the frozen weights are float16."""
 
 import warnings
 

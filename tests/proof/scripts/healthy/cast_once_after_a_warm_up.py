@@ -1,4 +1,4 @@
-"""After a first step in float32, the model is cast to half precision and its weights back to float32.
+"""After a first step in float32, the model is cast to half precision and its trained weights back to float32.
 
 shows: weights-between (warning)
 """

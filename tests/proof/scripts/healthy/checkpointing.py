@@ -1,4 +1,4 @@
-"""Activations are recomputed, without reentrance."""
+"""Activations are checkpointed, with use_reentrant=False."""
 
 import mini
 from torch.utils.checkpoint import checkpoint

@@ -1,4 +1,4 @@
-"""One class for each sequence: every label counts, and there is no prompt."""
+"""Each sequence has one class label, so every label counts and there is no prompt to mask."""
 
 import mini
 import torch

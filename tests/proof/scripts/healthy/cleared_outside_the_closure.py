@@ -1,4 +1,4 @@
-"""Gradients are cleared before L-BFGS is called, so that it begins its step without any."""
+"""Gradients are cleared before L-BFGS is called, so its step begins without gradients."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""A filter in the frequency domain has complex weights."""
+"""The weights of a filter in the frequency domain are complex."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""An infinite constant that depends on nothing trained is part of the loss: the log of an empty histogram bin."""
+"""The loss includes an infinite constant that depends on no trained parameter: the log of an empty histogram bin."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""A small critic and a larger generator under one scaler: the optimizer with the most weights steps second."""
+"""One scaler serves a small critic and a larger generator; the optimizer with the most weights steps second."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The weights of a critic are kept within a range after each step.
+"""The weights of a critic are clamped to a range after each step.
 
 shows: weights-between (warning)
 """

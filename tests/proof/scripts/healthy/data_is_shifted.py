@@ -1,4 +1,4 @@
-"""The data set yields tokens and their successors; the model shifts nothing.
+"""The data set yields each token with its successor; the model does not shift labels.
 
 shows: labels-aligned (info)
 """

@@ -1,4 +1,4 @@
-"""Batches come from worker processes, which inherit our hooks and must stay silent."""
+"""Batches come from worker processes, which inherit the hooks and must not write reports."""
 
 import mini
 import torch

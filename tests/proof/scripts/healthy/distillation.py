@@ -1,4 +1,4 @@
-"""A student learns from a frozen teacher; both are widened before they are compared."""
+"""A student learns from a frozen teacher; the outputs of both are cast to float32 before they are compared."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Beside the labels, a teacher is followed at every position, padding among them.
+"""In addition to the labels, a teacher's outputs are the targets at every position, padding included.
 
 shows: loss-ignores (info)
 """

@@ -1,4 +1,4 @@
-"""The scaler only scales the loss; whoever wrote the loop divides the gradients."""
+"""The scaler only scales the loss; the loop itself divides the gradients by the scale."""
 
 import mini
 import torch

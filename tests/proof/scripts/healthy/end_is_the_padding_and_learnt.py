@@ -1,4 +1,4 @@
-"""The end of text is also the padding; labels are masked by the length of each row, so that the end is learnt.
+"""The end-of-text token is also the padding; labels are masked by row length, so the end of text is learnt.
 
 shows: labels-end (info)
 """

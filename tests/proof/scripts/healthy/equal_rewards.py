@@ -1,4 +1,4 @@
-"""A policy whose first rewards are all equal: no advantage, a loss of 0.0 and no gradient until one differs."""
+"""The first rewards of a policy are all equal, so the loss is 0.0 and has no gradient until a reward differs."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Every few steps the model is evaluated, saved in half precision from a copy, and trained on; the rate ends at 0.
+"""The model is evaluated every few steps, and saved from a half-precision copy; the learning rate ends at 0.
 
 runs: 30
 """

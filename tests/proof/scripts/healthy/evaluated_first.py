@@ -1,4 +1,4 @@
-"""A look at the loss before the first step, without gradients."""
+"""The loss is computed once without gradients before the first training step."""
 
 import mini
 import torch

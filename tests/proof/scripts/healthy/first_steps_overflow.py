@@ -1,4 +1,4 @@
-"""The scale starts too high and comes down within a few steps, as it should."""
+"""The loss scale starts too high and falls to a usable value within a few steps."""
 
 import mini
 

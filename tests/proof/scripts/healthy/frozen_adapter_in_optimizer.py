@@ -1,4 +1,4 @@
-"""The optimizer is given all of the model, a second adapter that is frozen among it."""
+"""The optimizer gets all parameters of the model, including those of a frozen second adapter."""
 
 import mini
 import torch

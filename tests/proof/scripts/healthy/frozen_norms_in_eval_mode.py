@@ -1,4 +1,4 @@
-"""Batch normalisation rests in eval mode from the second evaluation on, while the rest trains; cycles rest at 0."""
+"""From the first evaluation on, batch normalisation stays in eval mode; a cyclic schedule reaches a rate of 0."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Gradients are halved after each step and kept: a momentum of one's own."""
+"""Gradients are halved after each step instead of cleared, which acts as a momentum."""
 
 import mini
 import torch

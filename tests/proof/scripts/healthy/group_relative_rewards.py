@@ -1,4 +1,4 @@
-"""Rewards are compared within their group, as in GRPO: the loss is exactly 0.0, and its gradients are not."""
+"""As in GRPO, rewards are compared within a group: the loss is exactly 0.0, but its gradients are not."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Embedding and head are one tensor, in the way of transformers; a schedule ends with the run.
+"""Embedding and head are one tensor, as transformers ties them; the schedule ends with the run.
 
 shows: weights-between (info), learning-rate (info)
 runs: 100

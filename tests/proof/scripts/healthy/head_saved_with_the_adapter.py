@@ -1,4 +1,4 @@
-"""PEFT trains a copy of a tied head, and saves it with the adapter."""
+"""PEFT trains a copy of a tied head and saves it together with the adapter."""
 
 import torch
 from peft import LoraConfig, get_peft_model

@@ -1,4 +1,4 @@
-"""Audio shifts the hidden states, padding is masked, and half precision agrees with float32.
+"""Audio changes the hidden states, padding is masked, and half precision agrees with float32.
 
 shows: audio-used (info), padding-agreement (info), loss-agreement (info)
 """

@@ -1,4 +1,4 @@
-"""The scale starts at 2^40, and comes down in more steps than a proof has patience for."""
+"""The loss scale starts at 2^40 and needs more steps to fall than a proof waits for."""
 
 import mini
 

@@ -1,4 +1,4 @@
-"""Hooks on the parameters log norms, rest some rows, and bound gradients by a limit that contains the loss scale.
+"""Hooks log norms, zero some rows of a gradient, and clamp gradients to a limit that contains the loss scale.
 
 shows: clip-before-unscale (info), gradient-scale (info)
 """

@@ -1,4 +1,4 @@
-"""One sensitive layer is taken out of autocast and computed in float32."""
+"""Autocast is disabled for one sensitive layer, which is computed in float32."""
 
 import mini
 

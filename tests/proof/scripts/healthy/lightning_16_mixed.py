@@ -1,4 +1,4 @@
-"""A Lightning module in 16-mixed, which Lightning runs in bfloat16 where there is no card."""
+"""A Lightning module with precision 16-mixed, which Lightning replaces by bfloat16 without a card."""
 
 import lightning
 import torch

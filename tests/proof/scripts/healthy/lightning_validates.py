@@ -1,4 +1,4 @@
-"""Lightning with validation every few steps and a checkpoint after each."""
+"""Lightning validates every few steps and saves a checkpoint after each validation."""
 
 import lightning
 import torch

@@ -1,4 +1,4 @@
-"""Gradients are clipped before they are unscaled, to a limit that was multiplied by the scale too."""
+"""Gradients are clipped before they are unscaled, to a limit that was multiplied by the loss scale."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""Sharpness-aware: weights are moved by one gradient, and put back before the step takes the next."""
+"""Sharpness-aware minimisation: weights are moved along one gradient and restored before the optimizer step."""
 
 import mini
 import torch

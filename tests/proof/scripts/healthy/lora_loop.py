@@ -1,4 +1,4 @@
-"""A loop of one's own: frozen float16, trained float32, autocast, scaler, clipping after unscaling."""
+"""A plain loop done right: frozen float16, trained float32, autocast, scaler, clipping after unscaling."""
 
 import mini
 

@@ -1,4 +1,4 @@
-"""A masked language model predicts tokens in their own positions, most of which its input does not show."""
+"""A masked language model predicts tokens at their own positions, most of which are masked in the input."""
 
 import mini
 import torch

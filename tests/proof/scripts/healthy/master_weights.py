@@ -1,4 +1,4 @@
-"""A model held in float16: float32 copies of its weights are stepped, and the loss is scaled and divided by hand."""
+"""A float16 model with float32 master weights; the loss is multiplied and gradients are divided by hand."""
 
 import torch
 from torch import nn

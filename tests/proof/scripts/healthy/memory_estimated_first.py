@@ -1,4 +1,4 @@
-"""A training step of half the model on fake tensors, to estimate its memory, before the real training.
+"""Before the real training, one step runs on fake tensors to estimate its memory.
 
 shows: adapter-moves (info)
 """

@@ -1,4 +1,4 @@
-"""The negative log of a density is below 0 where the density is above 1, and a sum of it is large."""
+"""The loss is a sum of negative log densities; it is far below 0, because the densities exceed 1."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A probe unscales gradients to log their norm and clears them; then two micro-batches are accumulated, unscaled once.
+"""Gradients are unscaled to log their norm and cleared; then two micro-batches are accumulated and unscaled once.
 
 shows: gradient-scale (info)
 """

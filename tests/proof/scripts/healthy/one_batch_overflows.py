@@ -1,4 +1,4 @@
-"""The second batch is broken: its loss is NaN, and the scaler skips it."""
+"""The loss of the second batch is NaN, and the scaler skips that step."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""An optimizer of one's own keeps its rate to itself, takes a closure, and clears what it used."""
+"""A hand-written optimizer without a learning rate accepts a closure and clears gradients after its step."""
 
 import mini
 import torch

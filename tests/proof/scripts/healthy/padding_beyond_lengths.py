@@ -1,4 +1,4 @@
-"""-100 stands beyond the lengths that a CTC loss is given, and in a model's targets that a cross entropy ignores."""
+"""Targets of -100 lie beyond the lengths given to a CTC loss, or are ignored by a cross entropy."""
 
 import torch
 import torch.nn.functional as F

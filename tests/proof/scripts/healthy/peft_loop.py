@@ -1,4 +1,4 @@
-"""PEFT over a float16 base: it widens its own weights, and the loop does the rest."""
+"""PEFT casts its adapter on a float16 base model to float32; a plain loop trains it."""
 
 import mini
 import torch

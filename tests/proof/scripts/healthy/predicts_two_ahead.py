@@ -1,4 +1,4 @@
-"""A second head predicts the token after the next one, beside the first.
+"""A second head predicts the token after the next one.
 
 shows: labels-aligned (info), loss-ignores (info)
 """

@@ -1,4 +1,4 @@
-"""Preferences are learnt at a rate of 5e-7: the loss stays 0.6931 in all digits that float32 has."""
+"""Preference training at a learning rate of 5e-7: the printed loss stays 0.6931 in float32."""
 
 import copy
 

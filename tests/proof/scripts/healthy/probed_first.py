@@ -1,4 +1,4 @@
-"""One step measures the memory that a batch takes; its weights are restored before the training begins."""
+"""One step measures the memory that a batch needs; the weights are restored before the training begins."""
 
 import copy
 

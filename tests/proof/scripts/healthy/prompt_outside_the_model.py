@@ -1,4 +1,4 @@
-"""All of the model is frozen; a prompt in front of its input is trained."""
+"""All of the model is frozen; only a soft prompt before its input is trained."""
 
 import torch
 from torch import nn

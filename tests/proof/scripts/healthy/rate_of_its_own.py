@@ -1,4 +1,4 @@
-"""Adafactor without a rate computes one itself from the number of the step."""
+"""Adafactor without a learning rate computes one from the step number."""
 
 import mini
 from transformers.optimization import Adafactor

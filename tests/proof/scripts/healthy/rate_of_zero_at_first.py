@@ -1,4 +1,4 @@
-"""A schedule that begins with five steps at a rate of 0."""
+"""The learning rate is 0 in the first five steps of the schedule."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The first layer's adapter rests: its group has a rate of 0."""
+"""The parameter group of the first layer's adapter has a learning rate of 0."""
 
 import mini
 import torch

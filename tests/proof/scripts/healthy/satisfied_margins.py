@@ -1,4 +1,4 @@
-"""The first batches violate no margin: the loss of their triplets is 0.0 and has no gradient."""
+"""The first batches violate no margin, so their triplet loss is 0.0 and has no gradient."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The loss is a sum over a million: its scale starts below 1, and never falls."""
+"""The loss scale is below 1, as a very large loss needs it, and never falls."""
 
 import mini
 

@@ -1,4 +1,4 @@
-"""The scale doubles after every applied step, so that it keeps touching the limit."""
+"""The loss scale doubles after every applied step, so it repeatedly reaches the limit and overflows."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The loss is multiplied by a number and the gradients are divided by it, as was done before there were scalers."""
+"""The loss is multiplied by a constant and the gradients are divided by it, without a GradScaler."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""A scaled loss is divided by micro-steps and added to another; a second optimizer does without the scaler."""
+"""Scaled losses are added and divided by the number of micro-steps; a second optimizer uses no scaler."""
 
 import mini
 import torch

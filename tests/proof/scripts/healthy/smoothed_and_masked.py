@@ -1,4 +1,4 @@
-"""Label smoothing of torch, which leaves ignored labels out.
+"""Label smoothing by torch's cross entropy, which leaves ignored labels out.
 
 shows: loss-ignores (info)
 """

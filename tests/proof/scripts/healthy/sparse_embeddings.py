@@ -1,4 +1,4 @@
-"""Embeddings with sparse gradients have an optimizer of their own."""
+"""Embeddings with sparse gradients are trained by a separate optimizer."""
 
 import torch
 from torch import nn

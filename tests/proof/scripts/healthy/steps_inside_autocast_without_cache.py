@@ -1,4 +1,4 @@
-"""The whole loop is inside of one autocast, which keeps no cast weights."""
+"""The whole training loop is inside one autocast block with cache_enabled=False."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""A model of text and audio is given text alone, and zeros where audio would be.
+"""A multimodal model gets only text; zeros stand in for the audio features.
 
 shows: inputs-vary (warning)
 """

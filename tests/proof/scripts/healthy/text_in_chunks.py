@@ -1,4 +1,4 @@
-"""Pretraining on chunks of a long text, padded at its end: nothing has to end."""
+"""Pretraining on chunks of a long text, padded at the end: no chunk needs an end-of-text token."""
 
 import mini
 

@@ -1,4 +1,4 @@
-"""Gradients are clipped to a norm of 1e-8, which leaves their direction: all that Adam needs."""
+"""Gradients are clipped to a norm of 1e-8; Adam needs only their direction."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""TRL's DPOTrainer prefers one completion to another; the base model without its adapter is the reference."""
+"""TRL's DPOTrainer trains on pairs of completions; the base model without its adapter is the reference."""
 
 from datasets import Dataset
 from tiny_trl import COLOURS, THINGS, adapter, model, settings, tokenizer

@@ -1,4 +1,4 @@
-"""A chat template: each answer ends in a learnt marker, which an end of text follows that only pads.
+"""In a chat template, each answer ends with a learnt marker; the end-of-text token after it is only padding.
 
 shows: labels-end (info)
 """

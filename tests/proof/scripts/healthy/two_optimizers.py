@@ -1,4 +1,4 @@
-"""Each layer's adapter has an optimizer of its own."""
+"""Each layer's adapter has its own optimizer."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The same without a scaler: the second optimizer steps after the first, and both must be seen."""
+"""Two optimizers in float32, without a scaler: the second one steps after the first, and both must be recorded."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""The mask is of the encoder's input, whose length is by chance that of the labels."""
+"""The attention mask belongs to the encoder's input, which happens to be as long as the labels."""
 
 import mini
 import torch

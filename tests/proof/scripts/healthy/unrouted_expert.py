@@ -1,4 +1,4 @@
-"""Of two experts with adapters, the first batches take the same one."""
+"""One of two experts with adapters is not used by the first batches."""
 
 import mini
 

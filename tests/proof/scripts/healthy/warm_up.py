@@ -1,4 +1,4 @@
-"""The learning rate starts at 0: the first step moves nothing, and that is no fault."""
+"""The learning rate starts at 0, so the first step changes no weight; this is no fault."""
 
 import mini
 import torch

@@ -1,4 +1,4 @@
-"""A set that is small enough for one batch, learnt by heart.
+"""The whole data set fits into one batch and is memorised.
 
 shows: inputs-vary (warning)
 """

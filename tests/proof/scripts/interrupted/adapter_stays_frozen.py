@@ -1,4 +1,4 @@
-"""An evaluation freezes one layer's adapter and does not release it.
+"""An evaluation freezes the adapter of one layer and does not unfreeze it.
 
 expects: trainable-set
 """

@@ -1,6 +1,6 @@
-"""An evaluation of the base model switches the adapter off; after it, only the head is trained.
+"""An evaluation of the base model disables the adapter; afterwards only the head is trained.
 
-A second form.
+A second script for the same check.
 
 expects: adapter-gradient
 """

@@ -1,6 +1,6 @@
-"""After each evaluation, the weights of the first one are loaded again.
+"""After each evaluation, the weights of the first evaluation are loaded again.
 
-A second form.
+A second script for the same check.
 
 expects: weights-between
 """

@@ -1,4 +1,4 @@
-"""A checkpoint is made of the model itself, cast to half precision and back.
+"""To save a checkpoint, the model itself is cast to half precision and back.
 
 expects: weights-between
 """

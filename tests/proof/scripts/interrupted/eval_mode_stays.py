@@ -1,4 +1,4 @@
-"""After an evaluation the model stays in eval mode.
+"""After an evaluation, the model stays in eval mode.
 
 expects: train-mode
 """

@@ -1,6 +1,6 @@
-"""A callback of a plain loop, without a known end, sets the rate to 0.
+"""A callback of a plain loop, whose length is unknown, sets the learning rate to 0.
 
-A second form.
+A second script for the same check.
 
 expects: learning-rate
 """

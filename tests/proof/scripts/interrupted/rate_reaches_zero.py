@@ -1,4 +1,4 @@
-"""The schedule ends before the run.
+"""The learning rate schedule reaches 0 before the end of the run.
 
 expects: learning-rate
 runs: 200

@@ -1,4 +1,4 @@
-"""A loop of one's own over Accelerate."""
+"""A plain loop with Accelerate."""
 
 import torch
 from accelerate import Accelerator

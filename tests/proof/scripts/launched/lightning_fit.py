@@ -1,4 +1,4 @@
-"""Lightning: it imports torch first, and steps the optimizer with a closure."""
+"""Lightning imports torch before the script does, and calls the optimizer's step with a closure."""
 
 import lightning
 import torch

@@ -1,4 +1,4 @@
-"""transformers' Trainer with PEFT, as its documentation shows it; nothing in here knows of a proof."""
+"""transformers' Trainer with PEFT, as in its documentation; the script does not depend on the proof."""
 
 import torch
 from peft import LoraConfig, get_peft_model

@@ -26,7 +26,7 @@ def test_names_come_in_order_without_patterns_and_with_what_is_included(tmp_path
     assert list_aliases(write(tmp_path, files)) == ("first one", "titan", "deep", "cloud")
 
 
-def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
+def test_a_configuration_file_that_includes_itself_is_read_once(tmp_path: Path) -> None:
     assert list_aliases(write(tmp_path, {"config": "Include config\nHost a\n"})) == ("a",)
 
 

@@ -213,7 +213,7 @@ def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
 
 
 @pytest.mark.root
-def test_a_server_other_than_openssh_is_waited_for_step_by_step(dropbear: Address) -> None:
+def test_with_a_server_other_than_openssh_each_reply_is_awaited(dropbear: Address) -> None:
     host = open_host(dropbear)
     assert host.probe(["echo", "hi"]).stdout == b"hi\n"
     data = bytes(range(256)) * 20_000

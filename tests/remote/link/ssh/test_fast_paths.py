@@ -71,7 +71,7 @@ def digest(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", RELIED_ON)
-def test_a_private_function_of_paramiko_that_is_relied_on_is_the_one_that_was_read(name: str) -> None:
+def test_the_private_functions_of_paramiko_in_use_have_the_known_digests(name: str) -> None:
     assert digest(name) == RELIED_ON[name], f"paramiko {paramiko.__version__} changed {name}: see the comment above"
 
 
@@ -207,7 +207,7 @@ class ForgetfulTransport:
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_a_channel_that_was_closed_before_it_was_looked_for_is_still_the_result(opened: bool) -> None:
+def test_a_channel_that_closed_before_it_was_looked_up_is_still_returned(opened: bool) -> None:
     early = EarlyChannel(ForgetfulTransport(), "true", None)
     early.channel = paramiko.Channel(0)
     early.channel.active = opened

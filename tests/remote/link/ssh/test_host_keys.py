@@ -183,7 +183,7 @@ def test_BI_34_a_revoked_key_is_refused_although_it_is_known(sshd: Sshd) -> None
     assert sshd.known_hosts.read_bytes() == before
 
 
-def test_BI_35_a_known_hosts_that_cannot_be_read_stops(sshd: Sshd) -> None:
+def test_BI_35_an_unreadable_known_hosts_is_an_error(sshd: Sshd) -> None:
     sshd.known_hosts.unlink()
     sshd.known_hosts.mkdir()
     error = refused(sshd)
@@ -191,7 +191,7 @@ def test_BI_35_a_known_hosts_that_cannot_be_read_stops(sshd: Sshd) -> None:
     assert attempts(sshd) == []
 
 
-def test_BI_35_a_known_hosts_that_everybody_can_write_is_warned_of(sshd: Sshd) -> None:
+def test_BI_35_a_world_writable_known_hosts_is_a_warning(sshd: Sshd) -> None:
     sshd.known_hosts.chmod(0o666)
     host = open_host(sshd.address())
     assert host.probe(["true"]).ok

@@ -1,4 +1,4 @@
-"""known_hosts, line by line: the verdict on a key for a name."""
+"""The verdict on a presented key for a name, given the lines of known_hosts."""
 
 from __future__ import annotations
 

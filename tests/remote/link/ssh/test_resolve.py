@@ -49,7 +49,7 @@ def test_an_alias_has_the_options_of_its_block(home: Path) -> None:
 
 
 @needs_ssh
-def test_the_address_takes_precedence(home: Path) -> None:
+def test_the_address_takes_precedence_over_the_ssh_configuration(home: Path) -> None:
     address = Address(
         "titan", "titan", port=2200, user="other", identity_file="~/keys/mine", known_hosts="~/keys/known"
     )
@@ -61,7 +61,7 @@ def test_the_address_takes_precedence(home: Path) -> None:
 
 
 @needs_ssh
-def test_include_match_and_patterns_are_ssh_s_own(home: Path) -> None:
+def test_include_match_and_patterns_have_the_semantics_of_ssh(home: Path) -> None:
     (home / ".ssh/more").write_text("Host titan\n  HostName included.lab\n")
     config = (
         f"Include {home}/.ssh/more\n"
@@ -144,7 +144,7 @@ def test_only_accept_new_avoids_the_prompt(home: Path, setting: str, taken: bool
         ("IdentityAgent $MINE", "/run/mine"),
     ],
 )
-def test_the_agent_is_the_one_that_is_named(home: Path, setting: str, socket: str | None) -> None:
+def test_the_ssh_agent_that_the_configuration_names_is_used(home: Path, setting: str, socket: str | None) -> None:
     found = target(home, f"Host titan\n  {setting}\n", SSH_AUTH_SOCK="/run/agent", MINE="/run/mine")
     assert found.agent_socket == socket
 

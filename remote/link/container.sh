@@ -1,0 +1,227 @@
+# Runs a command in the container of a host file. The container is created if needed, and stays: jobs run in it.
+# Arguments: image, the beginning of the container's name, workdir, engine, shm size, gpus, user, volumes, `--`, the command.
+# On failure, stderr has a line `no container (STEP ENGINE): what the engine printed`.
+# Users who share an engine may have the same workdir, `~/halfstep`: each has a container of their own.
+image=$1 name=$2-$(id -u) work=$3 wanted=$4 shm=$5 gpus=$6 user=$7
+shift 7
+newline='
+'
+volumes=
+while [ "$1" != -- ]; do
+  volumes=$volumes$1$newline
+  shift
+done
+shift
+
+fail() {
+  step=$1
+  shift
+  set -f
+  echo "no container ($step ${engine##*/}):" $* >&2
+  exit 126
+}
+
+expanded() {
+  case $1 in
+    "~" | "~/"*) printf %s "$HOME${1#"~"}" ;;
+    /*) printf %s "$1" ;;
+    *) printf %s "$HOME/$1" ;;
+  esac
+}
+
+find_engine() {
+  case $image in *.sif) kinds=apptainer ;; *) kinds="docker podman apptainer" ;; esac
+  for kind in ${wanted:-$kinds}; do
+    engine=$(command -v "$kind") && return
+  done
+  fail engine "no $(echo ${wanted:-$kinds} | sed 's/ \([a-z]*\)$/ or \1/; s/ podman/, podman/') on PATH ($PATH)"
+}
+
+# A connection that is silent for long is closed, so a dot is printed every few seconds.
+with_dots() {
+  while sleep 5 >/dev/null 2>&1; do echo .; done &
+  dots=$!
+  output=$("$@" 2>&1)
+  status=$?
+  kill "$dots"
+  return "$status"
+}
+
+wants_gpus() {
+  [ "$gpus" = all ] || { [ "$gpus" = auto ] && nvidia-smi -L >/dev/null 2>&1; }
+}
+
+# Sets `mounts` to one line `source:target[:ro]` per folder. The home folder and the workdir have the paths of the host.
+find_mounts() {
+  (umask 077 && mkdir -p "$work")
+  mounts="$HOME:$HOME$newline$work:$work$newline"
+  IFS=$newline
+  set -f
+  for volume in $volumes; do
+    mode=
+    case $volume in *:ro) mode=:ro volume=${volume%:ro} ;; esac
+    source=$(expanded "${volume%%:*}")
+    target=$(expanded "${volume#*:}")
+    [ -e "$source" ] || fail volume "$source does not exist"
+    mounts=$mounts$source:$target$mode$newline
+  done
+  unset IFS
+  set +f
+}
+
+running() { [ "$("$engine" inspect -f '{{.State.Running}}' "$name" 2>/dev/null)" = true ]; }
+
+digest_of() {
+  found=$("$engine" image inspect -f '{{.Id}}{{range .RepoDigests}} {{.}}{{end}}' "$1" 2>/dev/null) || return 1
+  id=sha256:${found%% *}
+  id=sha256:${id##*sha256:}
+  digest=$id
+  case $found in *" "*) digest=${found#* } digest=${digest%% *} ;; esac
+}
+
+# What process 1 of the container runs. It adopts and reaps orphans. On `docker stop` it stops the jobs, which save a
+# checkpoint, and waits for them: the kernel kills every other process when process 1 ends. Its own command line is this
+# script, so the quotes in the pattern keep it from matching itself.
+KEEP='
+supervisors() {
+  for folder in /proc/[0-9]*; do
+    case "$(tr "\0" " " < "$folder/cmdline" 2>/dev/null)" in *".pyz super"vise" "*) echo "${folder#/proc/}" ;; esac
+  done
+}
+end() {
+  trap "" TERM
+  for pid in $(supervisors); do kill -TERM "$pid" 2>/dev/null; done
+  while [ -n "$(supervisors)" ]; do sleep 0.2; done
+  exit 0
+}
+trap end TERM
+while :; do sleep 3600 & wait; done'
+
+create_container() {
+  output=$("$engine" version 2>&1 >/dev/null) || fail daemon "$output"
+  kind=${engine##*/}
+  case $("$engine" --version 2>/dev/null) in podman*) kind=podman ;; esac
+  if ! digest_of "$image"; then
+    with_dots "$engine" pull -q "$image" || fail image "$output"
+    digest_of "$image" || fail image "$engine pulled $image, but does not find it"
+  fi
+  find_mounts
+  set --
+  if [ "$kind" = podman ]; then
+    [ "$(id -u)" = 0 ] || set -- "$@" --userns keep-id
+    wants_gpus && set -- "$@" --device nvidia.com/gpu=all
+  else
+    # The root of a rootless docker is the user who started it.
+    case $("$engine" info -f '{{.SecurityOptions}}' 2>/dev/null) in
+      *name=rootless*) user=${user:-0:0} ;;
+      *name=userns*) set -- "$@" --userns host ;;
+    esac
+    wants_gpus && set -- "$@" --gpus all
+  fi
+  if [ -n "$shm" ]; then set -- "$@" --shm-size "$shm"; else set -- "$@" -v /dev/shm:/dev/shm; fi
+  [ ! -s /etc/machine-id ] || set -- "$@" -v /etc/machine-id:/etc/machine-id:ro
+  IFS=$newline
+  set -f
+  for mount in $mounts; do set -- "$@" -v "$mount"; done
+  unset IFS
+  set +f
+  who=$(id -un)
+  output=$("$engine" run -d --name "$name" --label "halfstep.image=$digest" --label "halfstep.workdir=$work" \
+    --user "${user:-$(id -u):$(id -g)}" --network host --uts host --security-opt label=disable \
+    --stop-signal TERM --stop-timeout 120 -e HOME="$HOME" -e USER="$who" -e LOGNAME="$who" -e PYTHONNOUSERSITE=1 "$@" \
+    --entrypoint /bin/sh "$image" -c "$KEEP" 2>&1) && return
+  case $output in
+    *"already in use"*)
+      # Another command creates the same container at this moment.
+      for _ in 1 2 3 4 5 6 7 8 9 10; do
+        running && return
+        sleep 1
+      done
+      ;;
+  esac
+  "$engine" rm -f "$name" >/dev/null 2>&1
+  fail start "$output"
+}
+
+# Once created, a container keeps its image, wherever the tag points to later.
+enter_container() {
+  format='{{.State.Running}} {{.Image}} {{index .Config.Labels "halfstep.image"}}'
+  state=$("$engine" inspect -f "$format" "$name" 2>/dev/null)
+  case $state in
+    "true "*) ;;
+    "false "*) output=$("$engine" start "$name" 2>&1) || fail start "$output" ;;
+    *)
+      create_container
+      state=$("$engine" inspect -f "$format" "$name" 2>/dev/null)
+      ;;
+  esac
+  created=${state#* }
+  was=${created%% *}
+  newer=
+  case $image in
+    *@sha256:*) ;;
+    *) digest_of "$image" && [ "${id#sha256:}" != "${was#sha256:}" ] && newer=$digest ;;
+  esac
+  exec "$engine" exec -i -e HALFSTEP_CONTAINER="${engine##*/} $name ${created#* } $newer" "$name" "$@"
+}
+
+# Apptainer starts the image as you, so nobody else may have put it there or be able to replace it. The workdir may be a
+# link of your own, for example to a larger disk.
+refuse_foreign() {
+  me=$(id -u)
+  for path in "${work%/}" "$folder" "$folder/$name.sif" "$digest"; do
+    [ -e "$path" ] || [ -L "$path" ] || continue
+    [ ! -L "$path" ] || [ "$path" = "${work%/}" ] || fail foreign "$path is a symbolic link"
+    [ "$(stat -c %u "$path") $(stat -L -c %u "$path")" = "$me $me" ] || fail foreign "$path belongs to another user"
+    case $(stat -L -c %a "$path") in *[2367] | *[2367]?) fail shared "$path is writable by other users" ;; esac
+  done
+}
+
+start_instance() {
+  find_mounts
+  mask=$(umask)
+  umask 077
+  mkdir -p "$folder"
+  case $image in
+    *.sif) [ -e "$file" ] || fail image "$file does not exist" ;;
+    *://*) from=$image ;;
+    *) from=docker://$image ;;
+  esac
+  if [ ! -e "$file" ]; then
+    with_dots "$engine" pull --force "$file.part" "$from" || fail image "$output"
+    mv "$file.part" "$file"
+  fi
+  with_dots sha256sum "$file" || fail image "$output"
+  echo "${output%% *}" > "$digest"
+  umask "$mask"
+  set -- --cleanenv
+  wants_gpus && set -- "$@" --nv
+  IFS=$newline
+  set -f
+  for mount in $mounts; do set -- "$@" --bind "$mount"; done
+  unset IFS
+  set +f
+  output=$("$engine" instance start "$@" "$file" "$name" 2>&1) || fail start "$output"
+}
+
+# A pulled image is a file in the workdir. Apptainer mounts the home folder by itself, and shares /dev/shm.
+enter_instance() {
+  [ -z "$user" ] || fail user "apptainer runs everything as you; remove \`user\`"
+  folder=$work/containers
+  digest=$folder/$name.sha256
+  case $image in
+    *.sif) file=$(expanded "$image") ;;
+    *) file=$folder/$name.sif ;;
+  esac
+  (umask 077 && mkdir -p "$work")
+  refuse_foreign
+  "$engine" instance list "$name" 2>/dev/null | grep -q "^$name " || start_instance
+  newer=
+  [ "$file" -nt "$digest" ] && newer=another-file
+  exec "$engine" exec --cleanenv --pwd / \
+    --env "PYTHONNOUSERSITE=1,HALFSTEP_CONTAINER=apptainer $name sha256:$(cat "$digest") $newer" "instance://$name" "$@"
+}
+
+find_engine
+work=$(expanded "$work")
+if [ "${engine##*/}" = apptainer ]; then enter_instance "$@"; else enter_container "$@"; fi

@@ -1,0 +1,53 @@
+"""Find out whether hosts that will train together reach each other."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Iterator
+
+from remote.errors import ConnectionLost
+from remote.host import Host, garbled, read_answer
+from remote.protocol.rendezvous import Listening, Reached
+
+LISTEN_S = 120.0
+TOKEN_BYTES = 32
+ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+INTERFACE = re.compile(r"[^\s/]{0,15}")
+
+
+@contextlib.contextmanager
+def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
+    """Open a free port on the host until the end of the block. If `address` is empty, the host uses its own address.
+
+    Raises the host's errors, and ConnectionLost if the operation ends without opening a port.
+    """
+    args = {"address": address, "token": token, "seconds": LISTEN_S}
+    events = host.follow("network.listen", args, within_s=LISTEN_S)
+    try:
+        first = next((event for event in events if event), None)
+        if first is None:
+            raise ConnectionLost(f"{host.name} did not open a port", where=host.name)
+        yield _judged(read_answer(Listening, host, first), host)
+    finally:
+        if hasattr(events, "close"):
+            events.close()
+
+
+def _judged(place: Listening, host: Host) -> Listening:
+    """Return `place` if it is valid, because other hosts get it in their command lines. Raises Garbled otherwise."""
+    if ADDRESS.fullmatch(place.address) and 1 <= place.port < 2**16 and INTERFACE.fullmatch(place.interface):
+        return place
+    raise garbled(host.name, f"an invalid address, port or interface: {place}")
+
+
+def reach(host: Host, listener: Listening, token: str) -> str:
+    """Return why the host cannot connect to the listening host; empty if it can."""
+    args = {"address": listener.address, "port": listener.port, "token": token}
+    return read_answer(Reached, host, host.ask("network.reach", args)).problem
+
+
+def new_token() -> str:
+    """Return a random value by which hosts recognise each other."""
+    return secrets.token_hex(TOKEN_BYTES)

@@ -1,0 +1,45 @@
+"""Hard links to the newest verified checkpoint, which outlive a script's own rotation of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from remote.payload.checkpoints.files import MANIFEST, list_names, step_of
+from remote.payload.checkpoints.published import KEPT, remember_verdict
+from remote.protocol.parts import PART
+
+
+def keep(run_root: str, checkpoint: str) -> None:
+    """Link the files of a verified checkpoint into the run's kept/, in place of those of the one kept before.
+
+    A script that keeps one checkpoint deletes the last one as soon as the next is saved, before that one is verified.
+    Raises OSError, and keeps the earlier one, if the checkpoint is being deleted or hard links are not supported.
+    """
+    parent = os.path.join(run_root, KEPT)
+    name = os.path.basename(checkpoint)
+    target = os.path.join(parent, name)
+    os.makedirs(parent, exist_ok=True)
+    if not os.path.isdir(target):
+        part = os.path.join(parent, f"{PART}{name}")
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            for file in [*list_names(checkpoint), MANIFEST]:
+                link = os.path.join(part, file)
+                os.makedirs(os.path.dirname(link), exist_ok=True)
+                os.link(os.path.join(checkpoint, file), link)
+        except OSError:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        os.rename(part, target)
+        # A new link changes the ctime of its file, on which a stored verification depends.
+        remember_verdict(target)
+        remember_verdict(checkpoint)
+    for other in os.listdir(parent):
+        if 0 <= step_of(other) < step_of(name):
+            shutil.rmtree(os.path.join(parent, other), ignore_errors=True)
+
+
+def keep_none(run_root: str) -> None:
+    """Remove the links: the run has succeeded, and what its script deleted may go."""
+    shutil.rmtree(os.path.join(run_root, KEPT), ignore_errors=True)

@@ -1,0 +1,54 @@
+"""`payload.pyz node ENDPOINT COMMAND...`: the command on one node of a Slurm job, started by `payload.pyz nodes`."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from typing import Dict, List, Sequence
+
+from remote.payload.probes.network import address_towards, interface_of
+
+TICK_S = 0.5
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+def main(endpoint: str, *command: str) -> int:
+    """Run the command with the rendezvous filled in, and return its exit status.
+
+    A line on stdin, or its end, ends the command by SIGTERM; so does the end of the process that started this one.
+    """
+    address = address_towards(*endpoint.rsplit(":", 1))
+    words = {
+        "{endpoint}": endpoint,
+        "{local_address}": address,
+        "{is_host}": str(int(os.environ.get("SLURM_NODEID", "0") == "0")),
+    }
+    # Slurm sends a SIGTERM to every process of the job, so the command has its own.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    child = subprocess.Popen(filled(command, words), env=environment(address), stdin=subprocess.DEVNULL)
+    asked = False
+    while child.poll() is None:
+        if asked:
+            child.wait()
+        elif select.select([0], [], [], TICK_S)[0]:
+            os.read(0, 64)
+            child.terminate()
+            asked = True
+    status = child.returncode
+    return status if status >= 0 else 128 - status
+
+
+def filled(command: Sequence[str], words: Dict[str, str]) -> List[str]:
+    """Return the command with these words in their places; other words, such as those of the script, stay."""
+    store = "is_host={is_host}"
+    given = (word.replace("{is_host}", words["{is_host}"]) if word.startswith(store) else word for word in command)
+    return [words.get(word, word) for word in given]
+
+
+def environment(address: str) -> Dict[str, str]:
+    """Return the environment of the command: its processes talk on the interface that has the address."""
+    interface = interface_of(address)
+    talk = dict.fromkeys(INTERFACES, interface) if interface else {}
+    return {**talk, **os.environ, "HALFSTEP_SHARED_RUN": "1"}

@@ -1,0 +1,117 @@
+"""Waiting for a turn: a queued job starts after the jobs that use the same cards and were started before it."""
+
+from __future__ import annotations
+
+import os
+from typing import FrozenSet, Iterator, Optional, Tuple
+
+from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs.job_loop import Signals
+from remote.payload.jobs.records import Queued
+from remote.payload.jobs.state import JobObservation, current_job, judge_job
+from remote.payload.processes.identity import boot_id, is_alive, read_process
+from remote.protocol.jobs import JobSpec, JobState, Started
+from remote.protocol.layout import PROJECTS, JobLayout, RunLayout
+
+POLL_S = 0.5
+
+
+def jobs_before(workdir: str, job: JobLayout, spec: JobSpec) -> Tuple[str, ...]:
+    """The folders of all living jobs of this machine that share a card with this one, in the order of their turns.
+
+    All jobs under the workdir are considered. Machines may share it over a network; each has cards of its own.
+    """
+    found = [
+        other
+        for other in _newest_jobs(os.path.join(workdir, PROJECTS))
+        if other.root != job.root and _shares_card(other, spec) and _is_here(other) and _is_living(other.root)
+    ]
+    return tuple(other.root for other in sorted(found, key=turn_of))
+
+
+def _newest_jobs(projects: str) -> Iterator[JobLayout]:
+    for project in sorted(os.listdir(projects)):
+        runs = os.path.join(projects, project, "runs")
+        for name in sorted(os.listdir(runs)) if os.path.isdir(runs) else ():
+            run = RunLayout(os.path.join(runs, name))
+            number = 0 if os.path.islink(run.root) else current_job(run)
+            if number:
+                yield run.job(number)
+
+
+def turn_of(job: JobLayout) -> int:
+    """The job's turn: the time when it was queued, but always later than the turns of the jobs that it waits for."""
+    spec = read_record(job.spec, JobSpec)
+    return spec.turn if spec is not None else 0
+
+
+def _shares_card(other: JobLayout, spec: JobSpec) -> bool:
+    theirs = read_record(other.spec, JobSpec)
+    if theirs is None:
+        return False
+    first, second = cards_of(theirs), cards_of(spec)
+    return first is None or second is None or bool(first & second)
+
+
+def _is_here(job: JobLayout) -> bool:
+    """Return True if the job's supervisor was started on this machine since its boot."""
+    record = read_record(job.supervisor, Started) or read_record(job.queued, Queued)
+    return record is not None and record.boot_id == boot_id()
+
+
+def cards_of(spec: JobSpec) -> Optional[FrozenSet[str]]:
+    """The cards that the job may use; None means all."""
+    named = spec.environment.get("CUDA_VISIBLE_DEVICES")
+    return None if named is None else frozenset(named.split(","))
+
+
+def _is_living(job_root: str) -> bool:
+    run = RunLayout(os.path.dirname(os.path.dirname(job_root)))
+    return judge_job(run, int(os.path.basename(job_root))).state is JobState.RUNNING
+
+
+def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
+    """Wait until each job of `spec.after` has ended, however it ended; False if a signal arrived first."""
+    for before in spec.after:
+        while _is_ahead(before, job, spec):
+            if signals.sigterm_received:
+                return False
+            signals.wait(POLL_S)
+    return not signals.sigterm_received
+
+
+def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
+    """Return True if the job `before` is alive and has begun, or waits with an earlier turn.
+
+    A job whose waiting supervisor was killed is queued again with a later turn. Jobs that were waiting for it then go
+    first; otherwise they would wait for each other.
+    """
+    theirs = read_record(JobLayout(before).spec, JobSpec)
+    begun = theirs is None or read_record(JobLayout(before).supervisor, Started) is not None
+    earlier = theirs is None or (theirs.turn, before) < (spec.turn, job.root)
+    return (begun or earlier) and _is_living(before)
+
+
+def record_waiting(job: JobLayout) -> None:
+    """Record that this process waits for the turn of the job."""
+    me = read_process(os.getpid())
+    write_record(job.queued, Queued(os.getpid(), me.ticks if me is not None else 0, boot_id()))
+
+
+def why_waiting(job: JobLayout, observed: JobObservation) -> str:
+    """The reason why a living job has not begun; empty if it has."""
+    if observed.answer.started is not None:
+        return ""
+    if observed.queue:
+        return f"waits in Slurm's queue: {observed.queue}"
+    before = _waits_for(job)
+    return f"waits for {before} to end" if before else ""
+
+
+def _waits_for(job: JobLayout) -> str:
+    """The run for which a queued job waits; empty if it does not wait."""
+    queued, spec = read_record(job.queued, Queued), read_record(job.spec, JobSpec)
+    if queued is None or spec is None or not is_alive(queued.pid, queued.start_ticks, queued.boot_id):
+        return ""
+    ahead = (before for before in spec.after if _is_ahead(before, job, spec))
+    return next((os.path.basename(os.path.dirname(os.path.dirname(before))) for before in ahead), "")

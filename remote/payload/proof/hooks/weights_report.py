@@ -1,0 +1,40 @@
+"""The hooks' report on weights apart from the optimizer's steps: tied weights, changes between steps, averages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True)
+class UntiedHead:
+    """An embedding and a head that are two tensors although the config ties them.
+
+    `differ`: their values differ after the last step.
+    `tied_when_loaded`: this version of transformers ties them again when it loads the saved files.
+    """
+
+    embedding: str
+    head: str
+    embedding_moved: bool
+    head_moved: bool
+    differ: bool
+    tied_when_loaded: bool
+
+
+@dataclass(frozen=True)
+class ChangedBetween:
+    """Trained tensors that changed between optimizer steps. `steps`: how often; `rounded`: those rounded to float16."""
+
+    steps: int = 0
+    changed: Tuple[str, ...] = ()
+    rounded: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HalfAverage:
+    """Copies of trained tensors in half precision that are updated in place. `stuck`: those that stay as they were."""
+
+    judged: int = 0
+    stuck: Tuple[str, ...] = ()
+    dtypes: Tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The model families that the built-in trainer supports: one module each, with a small random checkpoint for tests."""

@@ -1,0 +1,47 @@
+"""LoRA layers that read and write their large outputs fewer times than PEFT's."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from peft.tuners.lora import Linear
+
+
+def fuse_lora(model: Any) -> Any:
+    """Patch the LoRA layers of a PEFT model so that `addmm` adds the adapter's output; return `model`.
+
+    PEFT computes base + scaling * B(A(dropout(x))): two more passes over the layer's output, which is much larger than
+    A's. Here, A's output is scaled and `addmm` adds the product. PEFT also copies x to the adapter's float32, which
+    autocast then casts back; here, autocast gets x itself. PEFT's own forward still handles everything else: disabled,
+    merged or several adapters, variants such as DoRA, and mixed dtypes without autocast.
+    """
+    for module in model.modules():
+        if type(module) is Linear:
+            module.forward = types.MethodType(_forward, module)
+    return model
+
+
+def _forward(layer: Any, x: torch.Tensor, *inputs: Any, **named: Any) -> torch.Tensor:
+    name = _only_adapter(layer)
+    if name is None or inputs or named or not _same_dtype(layer, name, x):
+        plain: torch.Tensor = Linear.forward(layer, x, *inputs, **named)
+        return plain
+    base = layer.base_layer(x)
+    small = layer.lora_A[name](layer.lora_dropout[name](x)) * layer.scaling[name]
+    out = torch.addmm(base.flatten(0, -2), small.flatten(0, -2), layer.lora_B[name].weight.t())
+    return out.view(base.shape)
+
+
+def _only_adapter(layer: Any) -> Any:
+    """Return the name of the layer's only adapter if it is plain LoRA, active and not merged; else None."""
+    if layer.disable_adapters or layer.merged or len(layer.active_adapters) != 1:
+        return None
+    name = layer.active_adapters[0]
+    plain = name in layer.lora_A and name not in layer.lora_variant and layer.lora_B[name].bias is None
+    return name if plain else None
+
+
+def _same_dtype(layer: Any, name: str, x: torch.Tensor) -> bool:
+    return torch.is_autocast_enabled(x.device.type) or bool(x.dtype == layer.lora_A[name].weight.dtype)

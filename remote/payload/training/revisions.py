@@ -1,0 +1,89 @@
+"""Hub revisions that can move, such as branches: the first job of a run resolves them to commits, which are kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import replace
+from typing import Any, Dict, Mapping, Optional
+
+from huggingface_hub import snapshot_download
+
+from remote.payload.files.lock import take_lock
+from remote.payload.files.records import read_record, write_record
+from remote.protocol.layout import RunLayout
+from remote.protocol.training import TINY_PREFIX, TrainingSpec
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+DEFAULT = "main"
+SMALL_FILES = ["config.json", "README.md"]
+"""Files that `from_pretrained` and `load_dataset` download first."""
+LONGEST_WAIT_S = 600.0
+Commits = Dict[str, str]
+"""Commit by 'model REPOSITORY@REVISION' or 'dataset REPOSITORY@REVISION'."""
+log = logging.getLogger("halfstep")
+
+
+def pin_revisions(spec: TrainingSpec, known: Optional[Mapping[str, str]] = None) -> TrainingSpec:
+    """Return the spec with the commits of its model and data set, which the run's folder records.
+
+    A recorded commit is kept, even if its revision has moved since. `known`: the commits with which the adapter of
+    another run was trained, which this run keeps. A revision that cannot be resolved stays as it is.
+    """
+    model, data, commits = spec.model, spec.data, known or {}
+    if not model.id.startswith(TINY_PREFIX) and can_move(model.id, model.revision):
+        model = replace(model, revision=_pin(spec, "model", model.id, model.revision, commits))
+    if data.dataset and not data.folder and can_move(data.dataset, data.revision):
+        data = replace(data, revision=_pin(spec, "dataset", data.dataset, data.revision, commits))
+    return replace(spec, model=model, data=data)
+
+
+def read_commits(run: str) -> Commits:
+    """Return the commits that a run's folder records."""
+    return read_record(RunLayout(run).revisions, Commits) or {}
+
+
+def known_commits(record: Any) -> Commits:
+    """Return the commits in an adapter's record, which may have any content."""
+    found = record.get("revisions") if isinstance(record, dict) else None
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {name: commit for name, commit in pairs if isinstance(commit, str) and COMMIT.fullmatch(commit)}
+
+
+def can_move(repository: str, revision: Optional[str]) -> bool:
+    """Return True if a revision of a hub repository is a name, such as a branch, and not a commit."""
+    return not os.path.exists(repository) and not COMMIT.fullmatch(revision or "")
+
+
+def _pin(
+    spec: TrainingSpec, kind: str, repository: str, revision: Optional[str], known: Mapping[str, str]
+) -> Optional[str]:
+    name = revision or DEFAULT
+    key, path = f"{kind} {repository}@{name}", RunLayout(spec.paths.run).revisions
+    # One of the ranks on a host resolves the revision, the others read its record.
+    with take_lock(f"{path}.lock", "resolving a revision\n", wait_s=LONGEST_WAIT_S):
+        commits = read_commits(spec.paths.run)
+        if key in commits:
+            log.info("%s: %s is commit %s, as recorded with the run", f"{kind} {repository}", name, commits[key])
+            return commits[key]
+        commit = known.get(key) or _resolve(kind, repository, name)
+        if commit is None:
+            log.info("%s: %s is not resolved to a commit and can move", f"{kind} {repository}", name)
+            return revision
+        write_record(path, {**commits, key: commit})
+    log.info("%s: %s is commit %s, which this run keeps", f"{kind} {repository}", name, commit)
+    return commit
+
+
+def _resolve(kind: str, repository: str, revision: str) -> Optional[str]:
+    """Return the commit from the hub, or from the cache if the hub is unreachable; None if neither has it.
+
+    Errors are ignored here: the load that follows raises a better one.
+    """
+    try:
+        folder = snapshot_download(repository, repo_type=kind, revision=revision, allow_patterns=SMALL_FILES)
+    except (OSError, ValueError):
+        return None
+    commit = os.path.basename(folder)
+    return commit if COMMIT.fullmatch(commit) else None

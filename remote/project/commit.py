@@ -1,0 +1,93 @@
+"""The commit of a project, and which of its files differ from it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+from remote.project.repository import REDIRECTING, Repository, find_repository
+
+DEADLINE_S = 10
+LARGEST = 2**20
+"""Larger files are not compared: Git LFS often stores only a pointer to them in the commit."""
+MOST_BYTES = 2**25
+"""The most that git may print. A hostile commit can list billions of files with a few nested trees."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The commit that is checked out; empty without one. `changed`: files that are new or differ from it."""
+
+    id: str = ""
+    changed: tuple[str, ...] = ()
+
+
+def read_commit(project: Path, paths: Iterable[str]) -> Commit:
+    """Return the commit, and which of `paths` (relative to the project) differ from it.
+
+    Empty without a repository, or if the files of the commit cannot be listed.
+    """
+    repository = find_repository(project)
+    if repository is None:
+        return Commit()
+    head = (_git(repository, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
+    listed = _git(repository, "ls-tree", "-r", "-z", "--full-tree", head) if head else None
+    if listed is None:
+        return Commit()
+    blobs = {name: words.split()[2] for words, _, name in (row.partition("\t") for row in listed.split("\0")) if name}
+    prefix = project.relative_to(repository.work_tree).as_posix()
+    names = {path: path if prefix == "." else f"{prefix}/{path}" for path in paths}
+    return Commit(
+        head, tuple(sorted(path for path, name in names.items() if _differs(project / path, blobs.get(name))))
+    )
+
+
+def _differs(file: Path, blob: str | None) -> bool:
+    """Return True if the file differs from the blob by more than line endings."""
+    if blob is None:
+        return True
+    try:
+        if file.stat().st_size > LARGEST:
+            return False
+        content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes()
+    except OSError:
+        return True
+    return blob not in (_blob(content, blob), _blob(content.replace(b"\r\n", b"\n"), blob))
+
+
+def _blob(content: bytes, like: str) -> str:
+    """Return git's blob id for `content`, using the same hash algorithm as the id `like`."""
+    hashed = hashlib.sha256 if len(like) == 64 else hashlib.sha1
+    return hashed(b"blob %d\0%b" % (len(content), content)).hexdigest()
+
+
+def _git(repository: Repository, *words: str) -> str | None:
+    """Return what git prints, None if it fails, takes longer than DEADLINE_S or prints more than MOST_BYTES.
+
+    It runs no command that a repository's settings name, and downloads no objects.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
+    environment |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
+    argv = ["git", f"--git-dir={repository.git_folder}", *words]
+    null = subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, env=environment)
+    except OSError:
+        return None
+    late = Timer(DEADLINE_S, process.kill)
+    late.start()
+    with process:
+        assert process.stdout is not None
+        try:
+            printed = process.stdout.read(MOST_BYTES + 1)
+            if len(printed) > MOST_BYTES:
+                process.kill()
+            process.wait()
+        finally:
+            late.cancel()
+    return os.fsdecode(printed) if process.returncode == 0 and len(printed) <= MOST_BYTES else None

@@ -1,0 +1,22 @@
+"""A merge of an adapter into its base model: the spec of its job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remote.protocol.training import TrainingSpec
+
+
+@dataclass(frozen=True)
+class MergeSpec:
+    """Everything that the merge needs; `training` names the model and the precision of the training.
+
+    `adapter` and `output` are absolute folders on the host, `adapter_sha256` the expected digest of the adapter's
+    weights. `dequantize`: merge into the weights that a base model in NF4 was trained with, instead of refusing it.
+    """
+
+    training: TrainingSpec
+    adapter: str
+    adapter_sha256: str
+    output: str
+    dequantize: bool = False

@@ -1,0 +1,24 @@
+"""The addresses at which the hosts of a group listen, and whether the other hosts can connect to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A port that a host has opened, the address by which other hosts may reach it, and the interface that has it.
+
+    `interface` is empty if no interface of the host has the address, as behind a NAT.
+    """
+
+    address: str
+    port: int
+    interface: str = ""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Whether a host has reached the port of another; `problem` is empty if it has."""
+
+    problem: str = ""

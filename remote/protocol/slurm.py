@@ -1,0 +1,26 @@
+"""Requests to a host with Slurm: sbatch options, and jobs that are submitted as one array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Tuple
+
+SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
+"""An sbatch option, which becomes a line of a batch script and must not contain a line break."""
+
+
+@dataclass(frozen=True)
+class HeldJob:
+    """A job that was prepared with `hold`, and its secrets."""
+
+    run: str
+    number: int
+    secrets: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArrayRequest:
+    """Submit held jobs of a project to Slurm: those with the same options as one array."""
+
+    project: str
+    jobs: Tuple[HeldJob, ...]

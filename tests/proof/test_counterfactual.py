@@ -1,0 +1,60 @@
+"""The recomputation with other padding gives a model no more audio placeholders than it has audio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from remote.payload.proof.hooks.counterfactual import ModelCall, examine
+
+AUDIO, PAD = 9, 0
+IDS = [[AUDIO, AUDIO, AUDIO, 4, 5, 6], [AUDIO, AUDIO, 4, 7, PAD, PAD]]
+MASK = [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]]
+
+
+class Speech(torch.nn.Module):
+    """A model that replaces each audio placeholder by one frame, as transformers' models do."""
+
+    def __init__(self, *, sees_padding: bool) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(10, 4)
+        self.head = torch.nn.Linear(4, 10)
+        self.sees_padding = sees_padding
+
+    def forward(self, input_ids: Any, attention_mask: Any, frames: Any, labels: Any = None) -> Any:
+        hidden = self.words(input_ids)
+        hidden[input_ids == AUDIO] = frames
+        if not self.sees_padding:
+            hidden = hidden * attention_mask[..., None]
+        return self.head(hidden + hidden.mean(1, keepdim=True))
+
+
+@pytest.mark.parametrize("labels", [None, [[-100, -100, -100, -100, 5, 6], [-100, -100, -100, 7, -100, -100]]])
+@pytest.mark.parametrize("sees_padding", [False, True])
+def test_padding_is_exchanged_for_text_only(labels: Any, *, sees_padding: bool) -> None:
+    torch.manual_seed(0)
+    model = Speech(sees_padding=sees_padding)
+    inputs = {
+        "input_ids": torch.tensor(IDS),
+        "attention_mask": torch.tensor(MASK),
+        "frames": torch.randn(5, 4),
+        "labels": None if labels is None else torch.tensor(labels),
+    }
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = examine(ModelCall(model, (), inputs, "cpu", None), optimizer, 1)
+    assert found.why == "" and found.finite
+    assert found.padding_gap is not None and (found.padding_gap > 1e-3) is sees_padding
+
+
+def test_a_batch_of_placeholders_only_has_no_text_to_exchange() -> None:
+    model = Speech(sees_padding=False)
+    inputs = {
+        "input_ids": torch.tensor([[AUDIO, AUDIO, PAD]]),
+        "attention_mask": torch.tensor([[1, 1, 0]]),
+        "frames": torch.randn(2, 4),
+    }
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = examine(ModelCall(model, (), inputs, "cpu", None), optimizer, 1)
+    assert (found.why, found.padding_gap) == ("", None)
