@@ -1,5 +1,7 @@
-"""The start of the installed command. The packages of halfstep have general names, so that a project, or a folder in
-PYTHONPATH, may have its own `pipeline`; the ones installed beside this package are imported nevertheless.
+"""The start of the installed command.
+
+It imports halfstep's packages from the folder where this package is installed, even if the project or PYTHONPATH has a
+package with the same name, such as `pipeline`.
 """
 
 import importlib

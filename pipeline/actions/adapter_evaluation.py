@@ -1,4 +1,4 @@
-"""Evaluate a local adapter: the stages up to `fix`, then the adapter is sent, then the evaluation runs."""
+"""Evaluate a local adapter: run the stages up to `fix`, upload the adapter, run the evaluation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline import __version__
-from pipeline.actions.evaluate import Evaluation, Progress, run_evaluation
+from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
 from pipeline.actions.session import exclusive_lock, host_session, refresh_view
 from pipeline.hosts.connection import survey_host
-from pipeline.judgements.host import facts_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.report.compose import environment_of
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
 from pipeline.stages.environment import Environment
@@ -26,6 +26,7 @@ from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, Stage
 from pipeline.stages.sync import Sync
 from pipeline.work.backend import backend_of
+from pipeline.work.consent import own_project
 from pipeline.work.evaluation import Adapter, evaluation_work
 from pipeline.work.secrets import require_secrets, secret_values
 from pipeline.work.selection import Selection
@@ -46,13 +47,13 @@ STAGES: Sequence[Stage] = (Sync(), Environment(), Fix())
 
 def evaluate_folder(
     adapter: Path, selection: Selection, listener: Listener, *, prompter: Prompter | None, detach: bool = False
-) -> tuple[Evaluation, Progress]:
+) -> tuple[AdapterJob, Progress]:
     """Evaluate the adapter in a local folder, with the model and data of a config. Raises BadUsage."""
     adapter = adapter.expanduser().absolute()
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
             raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")
-    _refuse_links_out(adapter, selection.loaded.root)
+    _refuse_links_out(adapter, own_project(selection.loaded))
     require_secrets(selection.host.config, selection.loaded.config)
     with (
         exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}"),
@@ -63,42 +64,50 @@ def evaluate_folder(
         built_in(context.view)
         ran = run_stages(context, STAGES, record, refresh_view)
         if ran.exit_code is not ExitCode.OK:
-            return _wanted(context, adapter, Adapter("", "")), Progress(ran.stages, ran.findings, ran.exit_code)
+            return _adapter_job(context, adapter, Adapter("", "")), Progress(ran.stages, ran.findings, ran.exit_code)
         sent = _send(context, adapter)
         ran.stages.append(sent[1])
         listener.stage_ended(sent[1])
-        wanted = _wanted(context, adapter, sent[0])
+        adapter_job = _adapter_job(context, adapter, sent[0])
         view = context.view
-        progress = run_evaluation(
+        progress = run_adapter_job(
             context.host,
             lambda: survey_host(context.host, view.host, view.layout.key),
-            wanted,
+            adapter_job,
             listener,
             detach=detach,
         )
         progress.stages[:0] = ran.stages
         progress.findings[:0] = ran.findings
         if progress.result is not None:
-            save_report(wanted.folder, report_of(view, wanted, progress))
-    return wanted, progress
+            save_report(adapter_job.folder, report_of(view, adapter_job, progress))
+    return adapter_job, progress
 
 
 def _refuse_links_out(adapter: Path, project: Path) -> None:
-    """Raise DataUntrusted for an adapter in the project with a link to a file outside of it.
+    """Raise DataUntrusted for a file that is linked to one outside of the adapter's folder.
 
-    Otherwise a cloned project could send any file of the user under the name of an adapter.
+    Also for a folder in the project that is linked to one outside of it. Otherwise a cloned project could upload any
+    file of the user as a part of its adapter. A file of a download cache may be linked to the blobs of the same cache.
     """
-    if not Path(os.path.normpath(adapter)).is_relative_to(project):
-        return
+    real = adapter.resolve()
+    inside = Path(os.path.normpath(adapter)).is_relative_to(project)
+    snapshots = next((folder for folder in real.parents if folder.name == "snapshots"), None)
+    places = (real, snapshots.parent / "blobs") if snapshots is not None else (real,)
     for name in FILES:
         target = (adapter / name).resolve()
-        if not target.is_relative_to(project.resolve()):
-            words = f"{adapter / name} is linked to {target}, outside of the project; nothing was sent"
-            raise DataUntrusted(words, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
+        if inside and not target.is_relative_to(project):
+            outside = "the project"
+        elif not any(target.is_relative_to(place) for place in places):
+            outside = f"{adapter}"
+        else:
+            continue
+        words = f"{adapter / name} is linked to {target}, outside of {outside}; nothing was sent"
+        raise DataUntrusted(words, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
 
 
 def built_in(view: View) -> View:
-    """Return the view with the built-in trainer as its command. Raises BadUsage without a model or data."""
+    """Return the view with the built-in trainer as its command. Raises BadUsage without model or data."""
     config = view.loaded.config
     if config.model is None or (config.data.dataset is None and config.data.path is None):
         raise BadUsage(
@@ -110,7 +119,7 @@ def built_in(view: View) -> View:
 
 
 def _send(context: Context, adapter: Path) -> tuple[Adapter, StageOutcome]:
-    """Send the adapter's files, unless the host has them. Other files of the folder stay on the laptop."""
+    """Upload the adapter's files, unless the host has them. Other files of the folder stay on the laptop."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "adapter")
@@ -126,25 +135,25 @@ def _send(context: Context, adapter: Path) -> tuple[Adapter, StageOutcome]:
 
         path = send_data(context.host, scan, context.view.layout.key, progress=report_progress)
     state = StageState.SKIPPED if known else StageState.DONE
-    reason = "on the host already" if known else f"{size(scan.size_bytes)} sent"
+    reason = "already on the host" if known else f"{size(scan.size_bytes)} sent"
     return Adapter(path, scan.files[WEIGHTS][0]), StageOutcome("adapter", state, time.monotonic() - started, reason)
 
 
-def _wanted(context: Context, path: Path, adapter: Adapter) -> Evaluation:
+def _adapter_job(context: Context, path: Path, adapter: Adapter) -> AdapterJob:
     view = built_in(context.view)
     host = view.host.config
     job = start_request(view, "evaluation", 1, "").spec
     work = evaluation_work(job, adapter, view.loaded, project=view.layout.key, config=view.loaded.name)
     note = replace(note_of(view, work.run), evaluates=str(path))
     backend = backend_of(host, view.loaded.config)
-    return Evaluation(work, note, view.records, backend, secret_values(host, view.loaded.config))
+    return AdapterJob(work, note, view.records, backend, secret_values(host, view.loaded.config))
 
 
-def report_of(view: View, wanted: Evaluation, progress: Progress) -> RunReport:
+def report_of(view: View, adapter_job: AdapterJob, progress: Progress) -> RunReport:
     """Return the report of an evaluation whose adapter is not from a run of this project."""
     precision = view.precision
     return RunReport(
-        run=wanted.name,
+        run=adapter_job.name,
         config=view.loaded.name,
         host=view.host.name,
         verdict=Verdict.EVALUATED,
@@ -154,6 +163,6 @@ def report_of(view: View, wanted: Evaluation, progress: Progress) -> RunReport:
         version=__version__,
         stages=tuple(progress.stages),
         findings=tuple(progress.findings),
-        environment=tuple(facts_of(view.survey)),
+        environment=environment_of(view),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
     )

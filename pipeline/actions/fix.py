@@ -1,4 +1,4 @@
-"""The fixers on a host: planned against the tree on the host, then applied, shown or undone."""
+"""Fixers on a host: plan changes of the tree on the host, then apply, show or undo them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fixers.frame.change import FileChange, Plan
 from fixers.registry import SETUP_NAMES, SOURCE_NAMES
-from pipeline.judgements.half_weights import judge_after_fixes
+from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
 from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, site_of
@@ -18,7 +18,10 @@ from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
 def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
-    """Make the remaining changes, unless `show_only`, and return them. Raises SyncRefused if not synced."""
+    """Return the remaining changes, and make them unless `show_only` is set.
+
+    Raises SyncRefused if the tree is not synced.
+    """
     view = context.view
     plan = plan_for(view, context.host, only if only is None else (*only, *fixers_on_host(view)))
     rewrites = rewrites_left(plan, view)
@@ -30,12 +33,19 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
             rewrite_tree(context.host, view.scan, rewrites)
         for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
-    findings = plan.findings + judge_after_fixes(site_of(view, None), plan)
+    findings = plan.findings + findings_after_fixes(site_of(view, None), plan)
     return Plan(findings, (*files, *host_changes_of(plan)), plan.left)
 
 
+def edits_on_host(view: View) -> Plan:
+    """Return the edits of the project's files that were made in the copy on the host before."""
+    fixed = view.survey.tree.fixed
+    changes = (change for change in plan_for(view, None, SOURCE_NAMES).changes if isinstance(change, FileChange))
+    return Plan(changes=tuple(one for one in changes if one.path in fixed))
+
+
 def fixers_on_host(view: View) -> tuple[str, ...]:
-    """Return the source fixers whose rewrites are on the host: further rewrites build on theirs."""
+    """Return the source fixers that rewrote files on the host: further rewrites start from their output."""
     return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & {*SOURCE_NAMES}))
 
 

@@ -24,7 +24,10 @@ HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
 
 
 def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> RunResult:
-    """Run the stages, and again after each cure for a failure: at most two cures, none of them twice."""
+    """Run the stages.
+
+    After a known failure, apply its cure and run them again: at most two cures, each at most once.
+    """
     ran = run_stages(context, stages, record, refresh_view)
     while context.options.heal and ran.exit_code in HEALED:
         cure = cure_for(context.view, ran)
@@ -50,12 +53,12 @@ def cure_for(view: View, ran: RunResult) -> Cure | None:
 
 
 def known_errors(ran: RunResult) -> list[Finding]:
-    """Return the errors that are in the catalog or have a cure, in the order in which they were found."""
+    """Return the errors that are in the catalog or have a cure, in the order in which the stages found them."""
     return [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
 
 
 def applied_fixers(view: View) -> frozenset[str]:
-    """Return the source fixers that ran already: running them on the same files again would change nothing."""
+    """Return the source fixers that already ran. Running them again on the same files would change nothing."""
     settings = fixer_settings_of(view)
     return frozenset(name for name in SOURCE_NAMES if settings.get(name) not in OFF)
 
@@ -64,7 +67,7 @@ def remember_cure(context: Context, cure: Cure) -> None:
     """Record the cure, so that this run and every later run of the config uses it."""
     view = context.view
     cures = (*view.cures, cure)
-    write_cures(view.records.cures(view.host.name, view.loaded.name), view.loaded.as_json(), cures)
+    write_cures(view.records.cures(view.host.name, view.loaded.record), view.loaded.as_json(), cures)
     context.view = replace(view, cures=cures)
 
 

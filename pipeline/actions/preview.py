@@ -1,4 +1,4 @@
-"""For `verify` and `plan`: what `run` would do. Nothing outside a scratch folder is changed."""
+"""What `run` would do, for `verify` and `plan`. Nothing outside a scratch folder is changed."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ DEPEND_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: the files to send, all changes by fixers, and those that are `left` to make.
+    """What `run` would do: the files to send, all changes by fixers, and the `remaining` ones, which are not made yet.
 
     `run` is the run that it would find, follow or resume; None if it would start a new one, which `new_run` explains.
     """
 
     sync: SyncPlan
     fixes: Plan
-    left: Plan
+    remaining: Plan
     stages: tuple[StageOutcome, ...]
     run: RunSurvey | None = None
     new_run: tuple[str, ...] = ()
 
     @property
     def diff(self) -> str:
-        """The changes of files and of the host that are left to make, as a unified diff."""
-        return render_diff(self.left)
+        """The remaining changes of files and of the host, as a unified diff."""
+        return render_diff(self.remaining)
 
 
 def preview(context: Context) -> Preview:
     """Judge every stage and change nothing."""
     view = context.view
-    checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
+    checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.record))
     base = known_base(context.host, view.scan, view.survey.tree) or fetch_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
     sync = replace(sync, report=sync.report.plus(data_report(view)))
@@ -71,19 +71,21 @@ def preview(context: Context) -> Preview:
 
 
 def as_synced(view: View, sync: SyncPlan) -> View:
-    """Return the view after the sync: the host has the laptop's files, and keeps its rewrites of those not sent."""
+    """Return the view after the sync: the host has the laptop's files, and the rewrites of unchanged files."""
     tree, files = view.survey.tree, view.scan.manifest
     changed = {*sync.send, *sync.modes, *sync.delete}
     fixed = {path: row for path, row in tree.fixed.items() if path not in changed}
     installed = replace(files, rows={**files.rows, **fixed}).installed_digest()
-    there = replace(tree, exists=True, source_digest=files.source_digest(), installed_digest=installed, fixed=fixed)
-    return view.with_survey(replace(view.survey, tree=there))
+    after_sync = replace(
+        tree, exists=True, source_digest=files.source_digest(), installed_digest=installed, fixed=fixed
+    )
+    return view.with_survey(replace(view.survey, tree=after_sync))
 
 
 def preview_stages(
     view: View, checkpoints: StageCheckpoints, *, files_change: bool, synced: View | None = None
 ) -> tuple[StageOutcome, ...]:
-    """Return for each stage whether `run` would have work to do; with `files_change`, old proofs are void.
+    """Return for each stage whether `run` would have work to do; with `files_change`, no earlier proof is valid.
 
     `synced` is the view after the sync, for the stages that follow it.
     """
@@ -106,7 +108,7 @@ def preview_stages(
 
 
 def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
-    """Return what `run` would do in the train stage, given the run of this work on the host."""
+    """Return what the train stage of `run` would do, given the run of this work on the host."""
     run = run_of(view)
     if run is None or run.state is JobState.ABSENT:
         return StageState.PENDING, otherwise
@@ -114,13 +116,13 @@ def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
         step = f", step {run.progress.step}" if run.progress is not None else ""
         return StageState.RUNNING, f"{run.run} runs{step}"
     if run.state is JobState.SUCCEEDED:
-        return StageState.PENDING, f"{run.run} has succeeded: it will be found on the host"
+        return StageState.PENDING, f"{run.run} has already succeeded on the host"
     newest = newest_kept(run)
     if newest is None:
         return StageState.PENDING, f"{run.run} would start again at step 0"
     if view.config.command is None:
         return StageState.PENDING, f"{run.run} would resume at step {newest}"
-    return StageState.PENDING, f"{run.run} would be started with its checkpoint of step {newest} offered to the script"
+    return StageState.PENDING, f"{run.run} would continue; its script gets the path of the checkpoint of step {newest}"
 
 
 def judge_without_proof(view: View) -> Report:

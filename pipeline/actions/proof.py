@@ -19,7 +19,7 @@ LARGEST_SCRATCH_DATA = 64 * 10**6
 
 
 def obstacle_to_proof(view: View) -> str:
-    """Return why `verify` cannot make the proof, and only `run` can; empty if `verify` can."""
+    """Return why only `run` can make the proof; empty if `verify` can make it."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""
     return "the data is not on the host yet, and is too large to be sent for a proof alone"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,72 +14,114 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
-from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outcome
-from pipeline.records.layout import Records
+from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState, job_outcome
 from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_seen, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
-from pipeline.report.curves import gather_curves
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.saved import save_report
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import RunResult
-from pipeline.stages.stage import Context, RunOptions
+from pipeline.stages.stage import Context, Phase, RunOptions
 from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
 from pipeline.work.selection import Selection
 from pipeline.work.start import note_of
+from pipeline.work.view import View
 from remote.errors import HalfstepError, Interrupted, RemoteFault
+from remote.host import Host
 from remote.link.prompter import Prompter
-from remote.operations.jobs import adopt_if_orphaned, list_jobs
+from remote.operations.jobs import adopt_if_orphaned, list_jobs, start_job
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
-from remote.pull.live import mirrored_scalars
+from remote.protocol.findings import Finding
+from remote.protocol.jobs import JobState, RunSurvey, StartAnswer, StartRequest
 
 BEFORE_THE_COMMAND = ("sync", "environment", "fix")
-LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 
 
 def run_project(
     selection: Selection,
     listener: Listener,
     options: RunOptions,
-    pending: PendingHost,
+    pending: PendingHost | None,
     *,
     prompter: Prompter | None = None,
+    start: Callable[[Host, StartRequest], StartAnswer] = start_job,
 ) -> Outcome:
-    """Run all stages; the outcome says which stage failed, if any, and what to type next."""
-    records = Records(selection.loaded.root)
+    """Run all stages; the outcome says which stage failed, if any, and what to type next.
+
+    `pending` is a connection that is already being opened. The phase in `options` says how far one of several runs
+    goes. `start` starts its job on the host.
+    """
     listener.stage_started("connect")
-    with (
-        exclusive_lock(selection, f"run {selection.loaded.name} on {selection.host.name}", sign=False) as lock,
-        host_session(selection, listener, options, prompter=prompter, pending=pending) as context,
-    ):
-
-        def before_acting(left: tuple[str, ...]) -> None:
-            if runs_the_command(context, left):
-                require_secrets(selection.host.config, selection.loaded.config)
-            lock.sign()
-
-        context.before_acting = before_acting
-        listener.heading(f"{selection.loaded.name} on {selection.host.name}")
+    with run_session(selection, listener, options, pending, prompter) as context:
+        context.start = start
+        listener.heading(selection.title)
         for cure in context.view.cures:
-            listener.note(f"still applied: {cure.words}")
-        record = records.checkpoints(selection.host.name, selection.loaded.name)
-        kept = records.evidence(selection.host.name, selection.loaded.name)
-        context.evidence = read_evidence(kept)
+            listener.note(f"cure of an earlier failure: {cure.words}")
         if options.resume and run_of(context.view) is None:
             raise no_such_run(selection.host.name, options.resume)
         if adopt_if_orphaned(context.host, context.view.layout.key, run_of(context.view)):
             refresh_view(context)
-        ran = run_and_heal(context, STAGES, record)
+        context.options = until_training(context)
+        ran = run_and_heal(context, STAGES, record_of(context.view))
         if ran.acted:
-            write_evidence(kept, context.evidence)
-            sum_up(context, ran)
+            keep_evidence(context)
+            collect_results(context, ran)
         outcome = outcome_of(context, ran)
-        listener.curve("loss", loss_in(folder_of(context.view)) if outcome.run else [])
-    if not ran.acted and ran.exit_code is ExitCode.OK:
+        listener.curve("loss", losses_of(outcome.job))
+    if not ran.acted and ran.exit_code is ExitCode.OK and context.options.until == options.until:
         listener.note("nothing to do")
     return outcome
+
+
+@contextlib.contextmanager
+def run_session(
+    selection: Selection,
+    listener: Listener,
+    options: RunOptions,
+    pending: PendingHost | None,
+    prompter: Prompter | None,
+) -> Iterator[Context]:
+    """A context for running stages, under the lock of config and host.
+
+    The lock file names this process once a stage runs.
+    """
+    doing = f"run {selection.loaded.name} on {selection.host.name}"
+    with (
+        exclusive_lock(selection, doing, sign=False) as lock,
+        host_session(selection, listener, options, prompter=prompter, pending=pending) as context,
+    ):
+
+        def before_acting(to_do: tuple[str, ...]) -> None:
+            if runs_the_command(context, to_do):
+                require_secrets(selection.host.config, selection.loaded.config)
+            lock.sign()
+
+        context.before_acting, context.on_job = before_acting, report_job
+        view = context.view
+        context.evidence = read_evidence(view.records.evidence(view.host.name, view.loaded.record))
+        yield context
+
+
+def record_of(view: View) -> Path:
+    """Return the file with the checkpoints of the stages."""
+    return view.records.checkpoints(view.host.name, view.loaded.record)
+
+
+def keep_evidence(context: Context) -> None:
+    """Store what the stages found, for the report."""
+    view = context.view
+    write_evidence(view.records.evidence(view.host.name, view.loaded.record), context.evidence)
+
+
+def until_training(context: Context) -> RunOptions:
+    """Return the options; in the phase that only prepares the training, they end before it."""
+    options, run = context.options, run_of(context.view)
+    begun = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force
+    wants_training = options.until in ("", "train", "logs") and options.force != "logs"
+    return (
+        replace(options, until="verify") if options.phase is Phase.PREPARE and wants_training and not begun else options
+    )
 
 
 def no_such_run(host: str, run: str) -> RemoteFault:
@@ -86,16 +130,16 @@ def no_such_run(host: str, run: str) -> RemoteFault:
     return RemoteFault(words, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
 
 
-def runs_the_command(context: Context, left: tuple[str, ...]) -> bool:
-    """Return True if a stage of `left` will run the project's command, for a proof or as a job."""
+def runs_the_command(context: Context, to_do: tuple[str, ...]) -> bool:
+    """Return True if a stage of `to_do` will run the project's command, for a proof or as a job."""
     if context.options.until in BEFORE_THE_COMMAND:
         return False
     run = run_of(context.view)
     goes_on = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.options.force
-    return not set(left) <= ({"train", "logs"} if goes_on else {"logs"})
+    return not set(to_do) <= ({"train", "logs"} if goes_on else {"logs"})
 
 
-def sum_up(context: Context, ran: RunResult) -> None:
+def collect_results(context: Context, ran: RunResult) -> None:
     """Download the logs of a failed training and write the report; Ctrl-C skips the rest."""
     if ran.exit_code is ExitCode.INTERRUPTED:
         return
@@ -110,7 +154,8 @@ def sum_up(context: Context, ran: RunResult) -> None:
 def download_failed_run(context: Context, ran: RunResult) -> None:
     """Download the curves and the output of a failed training, as far as the host provides them."""
     run = run_of(context.view)
-    failed = any(stage.name == "train" and stage.state is StageState.FAILED for stage in ran.stages)
+    ended = (StageState.FAILED, StageState.STOPPED)
+    failed = any(stage.name == "train" and stage.state in ended for stage in ran.stages)
     if run is None or not failed:
         return
     view = context.view
@@ -122,17 +167,35 @@ def download_failed_run(context: Context, ran: RunResult) -> None:
 
 
 def report(context: Context, ran: RunResult) -> None:
-    """Write the report of the run, if there is one by now."""
-    view = context.view
-    run = run_of(view)
+    """Write the report of the run, if the host has that run."""
+    run = run_of(context.view)
     if run is not None and run.state is not JobState.ABSENT:
-        jobs = jobs_of(run, earlier_jobs(context, run))
-        page = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
-        save_report(folder_of(view), page)
+        note_seen(folder_of(context.view), run)
+        write_report(context, run, ran.stages, ran.findings)
+
+
+def report_job(context: Context) -> None:
+    """Write the report of the run whose job was just started or found running."""
+    view = context.view
+    note = read_note(folder_of(view))
+    if note is not None:
+        known = run_of(view) or RunSurvey(note.run, note.config, "", note.job, note.state, created_unix=time.time())
+        if known.job != note.job:
+            known = replace(
+                known, job=note.job, state=note.state, started=None, result=None, progress=None, elapsed_s=None
+            )
+        write_report(context, known, [*context.stages, StageOutcome("train", StageState.RUNNING)], ())
+
+
+def write_report(context: Context, run: RunSurvey, stages: Sequence[StageOutcome], findings: Sequence[Finding]) -> None:
+    """Write the report of a run in that state."""
+    jobs = jobs_of(run, earlier_jobs(context, run))
+    page = report_of(context.view, run, jobs, context.evidence, tuple(stages), tuple(findings))
+    save_report(folder_of(context.view), page)
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
-    """Return the jobs before the newest; empty if there are none or the host does not answer."""
+    """Return the jobs before the newest one; empty if there are none or the host does not answer."""
     if run.job < 2:
         return ()
     try:
@@ -144,20 +207,20 @@ def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
 def outcome_of(context: Context, ran: RunResult) -> Outcome:
     """Return the outcome of running the stages."""
     view = context.view
-    run, left = run_of(view), run_after_interrupt(context, ran)
-    if run is not None and left is None:
+    run, interrupted = run_of(view), run_after_interrupt(context, ran)
+    if run is not None and interrupted is None:
         if read_note(folder_of(view)) is None:
             write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
         note_seen(folder_of(view), run)
     job: JobOutcome | None = job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT)
-    if left is not None:
-        job = job_last_seen(left, time.time()) if left.seen_unix else None
+    if interrupted is not None:
+        job = job_last_seen(interrupted, time.time()) if interrupted.seen_unix else None
     return Outcome(
         "run",
         ran.exit_code,
         host=view.host.name,
         config=view.loaded.name,
-        run=name_of(view) if run is not None or left is not None else "",
+        run=name_of(view) if run is not None or interrupted is not None else "",
         stages=tuple(ran.stages),
         findings=tuple(ran.findings),
         job=job,
@@ -174,8 +237,8 @@ def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
     return read_note(folder_of(context.view))
 
 
-def loss_in(folder: Path) -> list[float]:
-    """Return the training loss by step, from the local mirror."""
-    curves = gather_curves(one for one in mirrored_scalars(folder) if one.tag in LOSS_TAGS)
-    longest = max(curves, key=lambda curve: len(curve.points), default=None)
-    return [value for _, value in longest.points] if longest is not None else []
+def losses_of(job: JobOutcome | None) -> list[float]:
+    """Return the losses over the whole job; the last is the loss that every command shows."""
+    if job is None or job.loss is None:
+        return []
+    return [*job.losses[:-1], job.loss]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from pipeline.actions.evaluate import Evaluation, Progress, run_evaluation
+from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
 from pipeline.config.find import find_config
 from pipeline.config.load import LoadedConfig, load_file
 from pipeline.config.overrides import run_overrides
@@ -17,9 +15,10 @@ from pipeline.messages.hints import override_arguments, overrides_in
 from pipeline.messages.listener import Listener
 from pipeline.records.runs import RunNote, is_own_note, named_run
 from pipeline.work.backend import backend_of
-from pipeline.work.evaluation import Adapter, EvaluationWork, evaluation_work
-from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.consent import require_secret_consent
+from pipeline.work.evaluation import Adapter, AdapterWork, evaluation_work
 from pipeline.work.secrets import require_secrets, secret_values
+from pipeline.work.start import note_of_evaluation
 from remote.errors import BadUsage, Busy, RemoteFault
 from remote.host import read_answer
 from remote.link.prompter import Prompter
@@ -32,8 +31,8 @@ SECTION = "evaluation."
 
 def evaluate_run(
     run: str | None, overrides: Sequence[str], listener: Listener, *, prompter: Prompter | None, detach: bool = False
-) -> tuple[Evaluation, Progress]:
-    """Evaluate the adapter of a run on the run's host. Without `run`, that of the training started last.
+) -> tuple[AdapterJob, Progress]:
+    """Evaluate the adapter of a run on the run's host. Without `run`, take the training that was started last.
 
     Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, RemoteFault without an adapter.
     """
@@ -43,7 +42,7 @@ def evaluate_run(
             raise BadUsage(words, where="--set", hint="pipeline evaluate --adapter PATH --host HOST --config NAME")
     note, records = named_run(run, Path.cwd(), trained=not run)
     if note.evaluates:
-        raise BadUsage(f"{note.name} is an evaluation", where="RUN", hint=note.again)
+        raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
     loaded = config_of(note, overrides)
     host = host_of_note(note, records)
     typed = any(override.startswith("secrets=") for override in overrides_in(note.given))
@@ -52,35 +51,23 @@ def evaluate_run(
     with open_note(note, records, prompter=prompter) as opened:
         listener.heading(f"evaluating {note.name} on {note.host}")
         work = work_of(opened, loaded)
-        wanted = Evaluation(
+        adapter_job = AdapterJob(
             work,
-            replace(
-                note,
-                run=work.run,
-                created_unix=time.time(),
-                state=JobState.ABSENT,
-                step=None,
-                steps=None,
-                loss=None,
-                exit=None,
-                seen_unix=0.0,
-                given=(*note.given, *override_arguments(overrides)),
-                evaluates=note.name,
-            ),
+            note_of_evaluation(note, work.run, (*note.given, *override_arguments(overrides))),
             records,
             backend_of(host.config, loaded.config),
             secret_values(host.config, loaded.config),
             opened.folder,
         )
-        return wanted, _evaluate(opened, wanted, listener, detach=detach)
+        return adapter_job, _evaluate(opened, adapter_job, listener, detach=detach)
 
 
-def _evaluate(opened: OpenRun, wanted: Evaluation, listener: Listener, *, detach: bool) -> Progress:
-    return run_evaluation(opened.host, opened.survey_host, wanted, listener, detach=detach)
+def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, detach: bool) -> Progress:
+    return run_adapter_job(opened.host, opened.survey_host, adapter_job, listener, detach=detach)
 
 
 def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
-    """Load the config of a run as it is now, with the overrides of its start; its `evaluation:` applies."""
+    """Load the current config of a run, for its `evaluation:`, with the overrides with which the run was started."""
     words = dict(zip(note.given, note.given[1:], strict=False))
     recorded = [after for word, after in zip(note.given, note.given[1:], strict=False) if word == "--set"]
     here = Path.cwd()
@@ -88,8 +75,8 @@ def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
     return load_file(path, here, [*run_overrides(recorded), *overrides])
 
 
-def work_of(opened: OpenRun, loaded: LoadedConfig) -> EvaluationWork:
-    """Return the evaluation of the run's adapter, from the spec of the run's newest job."""
+def work_of(opened: OpenRun, loaded: LoadedConfig) -> AdapterWork:
+    """Derive the evaluation of the run's adapter from the spec of the run's newest job."""
     note, run = opened.note, opened.survey()
     require_adapter(note, run)
     layout = ProjectLayout(note.project).run(note.run)
@@ -109,6 +96,6 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
             f"{note.name} has no adapter: its training {run.state.value}",
             kind="no-adapter",
             where=note.host,
-            hint=note.again,
+            hint=note.resume_command,
             exit_code=ExitCode.PULL,
         )

@@ -1,4 +1,4 @@
-"""A verb's session with a host: the lock on it, the connection, the first survey, and each survey after that."""
+"""A verb's session with a host: the lock, the connection, and the surveys."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.records.run_inputs import read_resumed
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.work.data_consent import require_data_consent
-from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.consent import require_data_consent, require_project_consent, require_secret_consent
 from pipeline.work.selection import Selection
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
@@ -31,7 +30,7 @@ def exclusive_lock(selection: Selection, doing: str, *, sign: bool = True) -> It
     """Keep every other verb from changing this config's host until the end of the block. Raises Busy."""
     records = Records(selection.loaded.root)
     records.prepare()
-    with locked(records.lock(selection.host.name, selection.loaded.name), doing, sign=sign) as lock:
+    with locked(records.lock(selection.host.name, selection.loaded.record), doing, sign=sign) as lock:
         yield lock
 
 
@@ -47,8 +46,9 @@ def host_session(
 ) -> Iterator[Context]:
     """A context with its first view. The project is read while the connection and the first survey are in progress.
 
-    `pending` is a connection that was begun earlier.
+    `pending` is a connection that is already being opened.
     """
+    require_project_consent(selection.loaded, prompter, typed=selection.project_typed)
     require_data_consent(selection.loaded, prompter, typed=selection.data_typed)
     require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed)
     records = Records(selection.loaded.root)
@@ -59,7 +59,7 @@ def host_session(
     ) as connecting:
         listener.progress(f"connecting to {selection.host.name}")
         scan, data = _local_facts(selection.loaded, records, must_keep=keep)
-        cures = read_cures(records.cures(selection.host.name, selection.loaded.name), selection.loaded.as_json())
+        cures = read_cures(records.cures(selection.host.name, selection.loaded.record), selection.loaded.as_json())
         host, survey, seen_unix = connecting.result(prompter)
         view = View(
             selection.loaded,
@@ -70,7 +70,7 @@ def host_session(
             host.workdir,
             data,
             resume=options.resume,
-            resumed=read_resumed(records.resumed(selection.host.name, selection.loaded.name)),
+            resumed=read_resumed(records.resumed(selection.host.name, selection.loaded.record)),
             cures=cures,
             given=selection.given,
             seen_unix=seen_unix,

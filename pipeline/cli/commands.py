@@ -1,4 +1,4 @@
-"""The table of verbs: what each takes on the command line."""
+"""The table of verbs: the help, the arguments and the options of each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CONFIG = "a file in configs/, or a path"
 
 VERBS: dict[str, Verb] = {
     "init": Verb(
-        "write configs/ for this project",
-        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml unless the host already has a file or is an SSH alias. "
-        "DESTINATION is user@address:port, or the ssh command that a console prints, in quotes; init "
-        "then checks whether the host has torch and a persistent volume.",
+        "create the config files of this project",
+        "Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml, unless the host has a file already or is an SSH "
+        "alias. DESTINATION is user@address:port, or the ssh command that your provider shows, in quotes; with it, "
+        "init also checks whether the host has torch and a persistent volume.",
         [
             click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
@@ -26,21 +26,21 @@ VERBS: dict[str, Verb] = {
             options.text(
                 "--data", metavar="PATH", help="training data: a folder or file, sent separately from the code"
             ),
-            options.card("card (GPU) of the host, for plans made without a connection"),
+            options.card("GPU of the host, such as titan-rtx or 7.5; lets `plan` work without connecting"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag(
-                "-y", "--yes", help="use the default for every prompt, or yes; reject new host keys and files"
-            ),
+            options.flag("-y", "--yes", help="accept each prompt's default, or else yes; refuse new host keys"),
         ],
         group=SET_UP,
     ),
     "run": Verb(
         "run all stages; stages that are already done are skipped",
-        "Run all stages on the host: sync, environment, fix, verify, train, logs. Skip those that are already done.",
+        "Run all stages on the host: sync, environment, fix, verify, train, logs. Skip those that are already done. "
+        "Several configs or values, separated by commas, start several runs: all are verified first, then trained one "
+        "after another on the host.",
         [
-            options.host(HOST),
-            options.config(CONFIG),
-            options.overrides(),
+            options.host(f"{HOST}; with a,b, both hosts share one training"),
+            options.config(f"{CONFIG}; a,b: several runs"),
+            options.overrides("; KEY=1,2: several runs"),
             options.stage("--until", help="stop after this stage"),
             options.stage("--force", help="redo this stage and all after it"),
             options.text(
@@ -50,14 +50,14 @@ VERBS: dict[str, Verb] = {
                 help="resume this run even if its inputs have changed; needs neither --host nor --config",
             ),
             options.flag("-d", "--detach", help="return as soon as the job is running"),
-            options.flag("--no-heal", help="stop at a failure instead of applying its cure"),
+            options.flag("--no-heal", help="stop at a known failure instead of repairing it and continuing"),
             options.yes(),
         ],
-        connects=Connects(keep=True),
+        connects=Connects(keep=True, several=True),
         group=RUN,
     ),
     "verify": Verb(
-        "check whether host and project are ready, without changing anything",
+        "check that host and project are ready, and change nothing",
         "Check whether host and project are ready, and show for each stage whether `run` would have work to do.",
         [
             options.host(HOST, required=True),
@@ -73,45 +73,46 @@ VERBS: dict[str, Verb] = {
         "show what `run` would change, as a diff",
         "Show what `run` would send, delete and rewrite, as a diff.",
         [
-            options.host("plan for this host; without a host, use --card"),
+            options.host("plan for this host (or name a GPU with --card)"),
             options.config(CONFIG),
-            options.card("plan for this card, such as titan-rtx or 7.5, without connecting to a host"),
+            options.card("plan for this GPU, such as titan-rtx or 7.5, without connecting to a host"),
             options.overrides(),
         ],
         group=RUN,
     ),
     "fix": Verb(
-        "apply only the fixers, to a local folder or on a host",
-        "Apply the fixers: correct known faults with the smallest possible edits. A second run changes nothing.",
+        "run only the fixers, in a local folder or on a host",
+        "Run the fixers, which correct known faults with the smallest possible edits. A second run changes nothing.",
         [
             click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
             options.host("fix the project on this host instead of a local folder"),
-            options.config("the config whose `fixers:` and `model:` apply"),
-            options.several("--only", metavar="NAME", help="only this fixer; repeatable", source="fixers"),
+            options.config("use the `fixers:` and `model:` settings of this config"),
+            options.several("--only", metavar="NAME", help="run only this fixer; repeatable", source="fixers"),
             options.flag("--diff", help="show what would change, and change nothing"),
             options.flag("--check", help="like --diff; the exit code is 1 if something would change"),
-            options.flag("--undo", help="restore what fixers changed"),
-            options.card("fix for this card, such as titan-rtx or 7.5"),
+            options.flag("--undo", help="restore the files that fixers changed"),
+            options.card("fix for this GPU, such as titan-rtx or 7.5"),
             options.overrides(),
-            options.flag("-v", "--verbose", help="list every warning and every line left unchanged"),
+            options.flag("-v", "--verbose", help="list every warning, and every suspicious line left unchanged"),
         ],
         group=RUN,
     ),
     "status": Verb(
         "show the progress and the outcome of a run",
-        "Show how far a run is and how it ended. The exit code is 0 if the host is reachable, however the run ended.",
+        "Show how far a run is, or how it ended. The exit code is 0 if the host is reachable, even if the run failed.",
         [options.run()],
         group=WATCH,
     ),
     "list": Verb(
         "list every run of this project",
-        "List all runs in their last known state, newest first; `pipeline status RUN` shows the current state of one.",
+        "List all runs, newest first, with the state that was last seen. `pipeline status RUN` asks the host for the "
+        "current state of a run.",
         module="list_runs",
         group=WATCH,
     ),
     "logs": Verb(
         "print the trainer's output",
-        "Print the output of the run's newest job. If the host is unreachable, print the local copy and its age.",
+        "Print the output of the run's newest job. If the host is unreachable, print the local copy and how old it is.",
         [
             options.run(),
             options.flag("-f", "--follow", help="keep printing until the job ends"),
@@ -131,8 +132,9 @@ VERBS: dict[str, Verb] = {
         group=WATCH,
     ),
     "tensorboard": Verb(
-        "start TensorBoard on a local copy that is updated live",
-        "Start TensorBoard on a live local copy and print its address. Ctrl-C ends TensorBoard, not the job.",
+        "start TensorBoard with the local copies of all runs",
+        "Start TensorBoard with the local copies of all runs, and print its address. The copy of RUN is updated live. "
+        "Ctrl-C ends TensorBoard, not the job.",
         [
             options.run(),
             click.Option(
@@ -148,7 +150,7 @@ VERBS: dict[str, Verb] = {
     ),
     "pull": Verb(
         "download logs and, with --weights, the adapter",
-        "Download new log data. Local files are appended to, never rewritten.",
+        "Download new log data. New data is appended to the local files, which are never rewritten.",
         [options.run(), options.flag("--weights", help="also download the adapter and verify its digests")],
         group=RESULTS,
     ),
@@ -161,13 +163,13 @@ VERBS: dict[str, Verb] = {
                 ["--grace"],
                 type=click.FloatRange(min=0),
                 metavar="SECONDS",
-                help="time for saving a checkpoint; default: grace_s of the config",
+                help="seconds to wait for a checkpoint to be saved; default: grace_s of the config",
             ),
         ],
         group=RUN,
     ),
     "wait": Verb(
-        "wait for a run's job to end; the exit code is its outcome",
+        "wait for a run's job to end; the exit code tells how it ended",
         "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted.",
         [options.run()],
         group=WATCH,
@@ -179,8 +181,8 @@ VERBS: dict[str, Verb] = {
         group=WATCH,
     ),
     "diagnose": Verb(
-        "name the error in a log, its cause, its fix, and popular but wrong advice",
-        "Name the errors in a log, the earliest first. Exit codes: 0 if there is no error, 40 if there is one.",
+        "explain the error in a log: cause, fix, and popular but wrong advice",
+        "Explain the errors in a log, the earliest first. Exit codes: 0 if there is no error, 40 if there is one.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
@@ -189,7 +191,7 @@ VERBS: dict[str, Verb] = {
         group=RESULTS,
     ),
     "explain": Verb(
-        "explain a fixer, check, stage or error on one page",
+        "print the page that explains a fixer, check, stage or error",
         "Print the documentation page of NAME. Without NAME, list every name.",
         [
             click.Argument(
@@ -210,14 +212,16 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write an HTML report of a run from local data: stages, fixes, proofs, curves, cures.",
-        [options.run()],
+        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. State and curves of a run that has not "
+        "ended are pulled first. With several runs, write a page that compares them: overlaid curves, and the "
+        "settings, files and results that differ.",
+        [options.runs(), options.flag("--open", "open_page", help="open the page in a browser")],
         group=RESULTS,
     ),
     "evaluate": Verb(
-        "score an adapter and its base model, and show published results",
+        "score an adapter and its base model, and print published results for comparison",
         "Evaluate an adapter and its base model on the evaluation split, as a job on the host, and print the "
-        "scores. A second run evaluates only what is left.",
+        "scores. After an interruption, run it again: answers that exist already are kept.",
         [
             options.run(),
             click.Option(
@@ -227,15 +231,19 @@ VERBS: dict[str, Verb] = {
                 type=click.Path(file_okay=False),
                 help="a local folder with a LoRA adapter, instead of a run; needs --host and --config",
             ),
-            options.host("with --adapter: the host that evaluates it"),
-            options.config("with --adapter: the config that names model and data"),
-            options.several(
-                "--set",
-                "overrides",
-                metavar="KEY=VALUE",
-                help="override a key, such as evaluation.samples=100; repeatable",
-            ),
+            options.host("with --adapter: the host on which to evaluate"),
+            options.config("with --adapter: the config that names the model and the data"),
+            options.overrides(example="evaluation.samples=100"),
             options.flag("-d", "--detach", help="return as soon as the job is running"),
+        ],
+        group=RESULTS,
+    ),
+    "merge": Verb(
+        "merge a run's adapter into its base model",
+        "Merge the adapter of a run into its base model, as a job on the host. The result stays on the host.",
+        [
+            options.run(),
+            options.flag("--dequantize", help="if the base model is in NF4, merge into its dequantized weights"),
         ],
         group=RESULTS,
     ),
@@ -261,7 +269,7 @@ VERBS: dict[str, Verb] = {
             options.text(
                 "--gpu",
                 metavar="GPU",
-                help="GPU name as SkyPilot or dstack spells it, or none; default: any card with 24 GB",
+                help="GPU name as SkyPilot or dstack spells it, or `none`; default: any GPU with 24 GB",
             ),
             options.text(
                 "--volume", metavar="NAME", help="persistent volume of SkyPilot or dstack for checkpoints and results"
@@ -270,7 +278,7 @@ VERBS: dict[str, Verb] = {
         group=SET_UP,
     ),
     "hosts": Verb(
-        "list hosts; `hosts check NAME` tests one",
+        "list all hosts; `hosts check NAME` tests one",
         "List all host files. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",
         [
             click.Argument(
@@ -285,7 +293,7 @@ VERBS: dict[str, Verb] = {
         group=SET_UP,
     ),
     "configs": Verb(
-        "list configs",
+        "list all configs",
         "List every config: those of the project first, then those that come with halfstep.",
         group=SET_UP,
     ),

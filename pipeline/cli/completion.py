@@ -11,14 +11,14 @@ from click.shell_completion import get_completion_class
 from remote.errors import BadUsage
 
 COMPLETE = "_PIPELINE_COMPLETE"
-"""The environment variable by which a shell asks click for completions."""
+"""The environment variable with which the completion script of a shell calls the program."""
 COMMANDS = ("pipeline", "halfstep")
 SCRIPT_PATHS = {
     "bash": ".local/share/bash-completion/completions/{}",
     "zsh": ".zfunc/_{}",
     "fish": ".config/fish/completions/{}.fish",
 }
-"""Under the home folder; bash needs the package bash-completion to look there."""
+"""Paths in the home folder. bash reads its path only if the package bash-completion is installed."""
 NEXT_STEPS = {
     "bash": "open a new shell",
     "zsh": "add `fpath+=~/.zfunc; autoload -Uz compinit; compinit` to ~/.zshrc and open a new shell",
@@ -29,7 +29,7 @@ NO_SPACE = {
     "    return 0\n": "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n\n    return 0\n",
     COMPADD: 'compadd -U -V unsorted -q -S "${${completions[1]:#*=}:+ }" -a completions',
 }
-"""Lines of click's scripts for bash and zsh, and what replaces them."""
+"""Lines of click's completion scripts for bash and zsh, each with its replacement."""
 
 
 def install_completion(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:

@@ -1,16 +1,19 @@
-"""For verbs that need both a config and a host: loads them and begins to connect before the verb's code is loaded."""
+"""For verbs that need a config and a host: loads both, and starts connecting before the verb's code is imported."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pipeline.cli.loading import load
+from pipeline.cli.verb import Connects
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
 from pipeline.records.runs import named_run
-from pipeline.work.selection import load_selection
+from pipeline.work.grid import combinations
+from pipeline.work.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
 from remote.link.address import LOCAL
 from remote.link.ssh.starter import CONNECTION
@@ -18,7 +21,7 @@ from remote.project.identity import project_of
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
-    """Return host, config and overrides, taken from the record of a run where none of them was typed."""
+    """Return host, config and overrides as typed; with `--resume` alone, take them from the record of that run."""
     if host or config:
         return host, config, overrides
     note, _ = named_run(run, Path.cwd())
@@ -33,18 +36,42 @@ def _given(name: str, option: str) -> str:
     return name
 
 
-def select_and_connect(values: dict[str, Any], *, keep: bool) -> dict[str, Any]:
-    """The verb's parameters with `host`, `config` and `overrides` replaced by a `selection` and a `pending` connection.
+def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, Any]:
+    """Return the verb's parameters, with `selection` and `pending` (a connection) for host, config and overrides.
 
-    `keep` False leaves no files on the host. Raises BadUsage, BadConfig.
+    A verb that takes several hosts, or several configs or values, also receives the selections and connections of all
+    hosts after the first as `others`, or the selections of all runs after the first as `more`.
+
+    Raises BadUsage, BadConfig.
     """
     rest = dict(values)
     typed = (rest.pop("host"), rest.pop("config"), rest.pop("overrides"))
     host, config, overrides = selected_by_run(rest["resume"], *typed) if rest.get("resume") else typed
-    selection = load_selection(_given(host, "--host"), _given(config, "--config"), overrides, Path.cwd())
-    project = project_of(selection.loaded.root)
-    pending = PendingHost(selection.host, project, keep=keep, may_prompt=not rest["as_json"])
-    if selection.host.config.host != LOCAL:
+    names, named = hosts_in(_given(host, "--host")), _given(config, "--config")
+    if not connects.several:
+        if len(names) > 1:
+            raise BadUsage(f"--host {host} names several hosts: use one at a time", where="--host")
+        return {**rest, **_connected(load_selections(names, named, overrides, Path.cwd()), connects, rest)}
+    points = combinations(named, overrides, Path.cwd(), many=rest["yes"])
+    if len(points) == 1:
+        selections = load_selections(names, points[0].config, points[0].overrides, Path.cwd())
+        return {**rest, **_connected(selections, connects, rest)}
+    if len(names) > 1:
+        raise BadUsage(
+            "several hosts train one run together; give one config and one value of each key", where="--host"
+        )
+    if rest["resume"]:
+        raise BadUsage("--resume continues one run; give one config and one value of each key", where="--resume")
+    first, *more = load_points(names[0], points, Path.cwd())
+    return {**rest, **_connected((first,), connects, rest), "more": more}
+
+
+def _connected(selections: Sequence[Selection], connects: Connects, values: dict[str, Any]) -> dict[str, Any]:
+    """Start connecting to each host."""
+    project, may_prompt = project_of(selections[0].loaded.root), not values["as_json"]
+    pairs = [(one, PendingHost(one.host, project, keep=connects.keep, may_prompt=may_prompt)) for one in selections]
+    if any(one.host.config.host != LOCAL for one in selections):
         # The handshake waits for this import. The verb's own code is imported while the handshake waits for the host.
         load(CONNECTION)
-    return {**rest, "selection": selection, "pending": pending}
+    others = {"others": pairs[1:]} if connects.several else {}
+    return {"selection": pairs[0][0], "pending": pairs[0][1], **others}

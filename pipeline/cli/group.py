@@ -1,4 +1,4 @@
-"""The commands of the table of verbs, built when asked for: a verb's own module is imported when it is run."""
+"""The click commands of all verbs, built on demand. The module of a verb is imported only when the verb runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from pipeline.cli.commands import VERBS
 from pipeline.cli.loading import load
 from pipeline.cli.verb import GROUPS, Connects
 
+ON_RUN = (
+    "RUN is the name of a run, the beginning of that name, or a config (its newest run). Default: the run started last."
+)
+
 
 class Verbs(click.Group):
-    """The verbs of the table, built when asked for."""
+    """A click group with all verbs, whose commands are built on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every verb, in the table's order."""
+        """The names of all verbs, in the order of the table."""
         del ctx
         return list(VERBS)
 
@@ -29,7 +33,7 @@ class Verbs(click.Group):
         return command(cmd_name) if cmd_name in VERBS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table by groups, without building a command for each line."""
+        """Write the verbs by group, without building a command for each."""
         del ctx
         width = max(map(len, VERBS))
         for group in GROUPS:
@@ -48,7 +52,7 @@ class Verbs(click.Group):
 
 def _refuse(word: str, context: click.Context) -> NoReturn:
     near = difflib.get_close_matches(word, VERBS, n=1)
-    raise click.UsageError(f"no such verb: {word!r}{f'; did you mean {near[0]}?' if near else ''}", context)
+    raise click.UsageError(f"no such command: {word!r}{f'; did you mean {near[0]}?' if near else ''}", context)
 
 
 def command(name: str) -> click.Command:
@@ -57,7 +61,7 @@ def command(name: str) -> click.Command:
     return click.Command(
         name,
         params=[*verb.params, options.no_input(), options.as_json()],
-        help=verb.help,
+        help=f"{verb.help}\n\n{ON_RUN}" if any(one.name == "run" for one in verb.params) else verb.help,
         callback=_call(verb.module or name, verb.connects),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -66,7 +70,7 @@ def command(name: str) -> click.Command:
 def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
     def call(**values: Any) -> Any:
         if connects is not None:
-            values = load("pipeline.cli.connecting").select_and_connect(values, keep=connects.keep)
+            values = load("pipeline.cli.connecting").select_and_connect(values, connects)
         verb = getattr(load(f"pipeline.verbs.{module}"), module)
         gc.enable()  # switched off when the process began
         return verb(**values)

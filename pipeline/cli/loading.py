@@ -1,4 +1,4 @@
-"""Importing a module by name when it is needed, with Ctrl-C held back until the import is over."""
+"""Imports a module by name when it is needed, and delays Ctrl-C until the import is over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 def load(name: str) -> ModuleType:
-    """The module of that name."""
+    """Import the module of that name."""
     with uninterrupted():
         return importlib.import_module(name)
 

@@ -1,4 +1,4 @@
-"""The entry point: runs a verb, and is the one place where errors become exit codes."""
+"""The entry point: runs a verb. Only this module turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ HELP = """
 Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that it will train, download the adapter.
 
 \b
-pipeline init                       write configs/
+pipeline init                       create configs
 pipeline run --host titan -c NAME   copy, prove, train
-pipeline run --host titan -c NAME   again: nothing to do
+pipeline run --host titan -c NAME   again: no work left
 """
 
 
@@ -43,14 +43,14 @@ HELP_OPTIONS = {"-h", "--help"}
     expose_value=False,
     is_eager=True,
     callback=install_completion,
-    help="Install shell completion for verbs and names.",
+    help="Install shell completion for commands, hosts, configs and runs.",
 )
 def pipeline() -> None:
     """The command `pipeline`."""
 
 
 def main() -> None:
-    """Run the verb and exit with its published code; no error prints a traceback."""
+    """Run the verb and exit with its documented exit code; no error prints a traceback."""
     open_streams()
     try:
         code = run(sys.argv[1:])
@@ -92,7 +92,7 @@ def redirect_to_null(fd: int) -> None:
 def run(words: list[str]) -> int:
     """Run `pipeline WORDS` and return its exit code."""
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the process began
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the start of the process
         if COMPLETE in os.environ:
             return shell_complete(pipeline, {}, "pipeline", COMPLETE, os.environ[COMPLETE])
         if not words or (words[0] == "--install-completion" and HELP_OPTIONS & {*words}):

@@ -1,4 +1,4 @@
-"""Names for the shell's completion, one function for each kind."""
+"""Names for shell completion: one function for each kind of name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from remote.errors import BadUsage
 
 
 def completes(source: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion callback: the names that `pipeline.cli.names.<source>` gives and that begin with what was typed."""
+    """A completion callback: the names returned by `pipeline.cli.names.<source>` that begin with the typed text."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         del context, parameter
@@ -80,9 +80,9 @@ def card(help: str) -> click.Option:
     return text("--card", metavar="CARD", help=help, source="cards")
 
 
-def overrides() -> click.Option:
+def overrides(more: str = "", example: str = "train.learning_rate=1e-5 or host.port=2222") -> click.Option:
     """`--set KEY=VALUE`, repeatable."""
-    words = "override a key, such as train.learning_rate=1e-5 or host.port=2222; repeatable"
+    words = f"override a key, such as {example}; repeatable{more}"
     return several("--set", "overrides", metavar="KEY=VALUE", help=words, source="keys")
 
 
@@ -93,7 +93,7 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    words = "do not prompt, except for passwords; reject new hosts, files and keys"
+    words = "do not ask, except for passwords; whatever needs your confirmation, such as a new host key, is refused"
     return flag("-y", "--yes", help=words)
 
 
@@ -107,6 +107,11 @@ def _close_terminal(context: click.Context, parameter: click.Parameter, wanted: 
     del parameter
     if wanted and not context.resilient_parsing and sys.stdin.isatty():
         sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - stays open
+
+
+def runs() -> click.Argument:
+    """`[RUN]...`; empty if it is omitted."""
+    return click.Argument(["runs"], nargs=-1, metavar="[RUN]...", shell_complete=completes("runs"))
 
 
 def run() -> click.Argument:

@@ -12,9 +12,13 @@ RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 
 @dataclass(frozen=True)
 class Connects:
-    """`keep`: whether files of halfstep may stay on the host after the verb has ended."""
+    """How a verb connects. `keep`: whether halfstep's files may stay on the host after the verb has ended.
+
+    `several`: the verb takes several hosts, configs or values, separated by commas; see `select_and_connect`.
+    """
 
     keep: bool
+    several: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,4 +33,4 @@ class Verb:
     group: str = RESULTS
     """The heading under which `pipeline --help` lists the verb."""
     connects: Connects | None = None
-    """Set if the verb connects: its function receives the loaded config and host, and a connection in progress."""
+    """Set for a verb whose function receives the loaded config and host, and a connection in progress."""

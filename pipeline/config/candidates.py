@@ -58,7 +58,7 @@ def _training_call_kind(node: ast.AST) -> int:
     steps = node.func.attr == "step" and OPTIMIZER.search(owner) is not None
     if node.func.attr == "backward" or steps:
         return 2
-    return 1 if TRAINS.search(node.func.attr) and node.func.attr != "train" else 0  # model.train() is a mode
+    return 1 if TRAINS.search(node.func.attr) and node.func.attr != "train" else 0  # model.train() only sets a mode
 
 
 def _runs_code(tree: ast.Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pipeline.config.document import Document
 from pipeline.config.fixer_settings import check_fixer_settings
@@ -11,10 +11,12 @@ from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names
 from pipeline.config.shipped import shipped_data
 from remote.protocol.findings import Finding
-from remote.protocol.training import MESSAGES, TASKS
+from remote.protocol.training import FRESH, MESSAGES, TASKS
 
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
 TAKES_CODE = ("-c", "-m")
+MOST_FOLDERS = 200
+"""The most folders in which a missing file is searched for."""
 
 
 def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple[Finding, ...]:
@@ -24,6 +26,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
         *_built_in_problems(config, document),
         *_data_problems(config, document, root),
         *_task_problems(config, document),
+        *_adapter_problems(config, document),
         *check_fixer_settings(config.fixers, document),
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
@@ -38,6 +41,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
         words = f"{micro_batch} does not divide the {step} samples of an optimizer step"
         found.append(document.problem(("train", "micro_batch"), words))
     found += _validation_problems(config, document)
+    found += _sharding_problems(config, document)
     collator = (config.fixers.model_extra or {}).get("data-collator")
     if isinstance(collator, dict) and isinstance(collator.get("path"), str):
         found += _file_problems(document, ("fixers", "data-collator", "path"), collator["path"], root)
@@ -45,12 +49,31 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
 
 
 def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return what `train.eval_steps` and `train.early_stop` lack."""
+    """Return the settings that `train.eval_steps` and `train.early_stop` need and that are missing."""
     if config.train.early_stop is not None and config.train.eval_steps is None:
         return [document.problem(("train", "early_stop"), "needs train.eval_steps: how often the loss is measured")]
     if config.train.eval_steps is not None and config.data.validation_split is None:
         return [document.problem(("train", "eval_steps"), "needs data.validation_split: which recordings are held out")]
     return []
+
+
+def _sharding_problems(config: RunConfig, document: Document) -> list[Finding]:
+    """Return the settings that cannot be combined with `train.shard_base`."""
+    if not config.train.shard_base:
+        return []
+    found = []
+    if config.train.evaluate:
+        words = "needs train.evaluate: false, because one process alone cannot evaluate a sharded model"
+        found.append(document.problem(("train", "shard_base"), words, "pipeline evaluate RUN   (after the training)"))
+    if config.train.eval_steps is not None:
+        found.append(document.problem(("train", "shard_base"), "cannot be combined with train.eval_steps"))
+    if config.model is not None and config.model.quantization is not None:
+        found.append(document.problem(("train", "shard_base"), "cannot be combined with model.quantization"))
+    if config.lora.use_dora:
+        found.append(document.problem(("train", "shard_base"), "cannot be combined with lora.use_dora"))
+    if config.command is not None:
+        found.append(document.problem(("train", "shard_base"), "applies to the built-in trainer only"))
+    return found
 
 
 def _command_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
@@ -83,8 +106,22 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
     if not target.is_relative_to(root):
         return [document.problem(key, f"{path} is outside the project {root}")]
     if not target.exists():
-        return [document.problem(key, f"there is no {path} in {root}")]
+        near = _nearest_file(path, root)
+        return [document.problem(key, f"there is no {path} in {root}{f'; did you mean {near}?' if near else ''}")]
     return []
+
+
+def _nearest_file(path: str, root: Path) -> str:
+    """Return the file of the project that is probably meant: of the same name elsewhere, or of a similar one."""
+    wanted = PurePosixPath(path)
+    folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
+    for folder in (root, *folders[:MOST_FOLDERS]):
+        if (folder / wanted.name).is_file():
+            return str((folder / wanted.name).relative_to(root))
+    folder = (root / path).parent
+    names = sorted(entry.name for entry in folder.glob(f"*{wanted.suffix}")) if folder.is_dir() else []
+    near = difflib.get_close_matches(wanted.name, names, n=1)
+    return str(wanted.parent / near[0]) if near else ""
 
 
 def _built_in_problems(config: RunConfig, document: Document) -> list[Finding]:
@@ -109,6 +146,21 @@ def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
             found.append(document.problem(("data", "tasks", number), f"unknown task {task!r}; {words}"))
     if not config.data.tasks:
         found.append(document.problem(("data", "tasks"), f"is empty; the tasks are {', '.join(known)}"))
+    return found
+
+
+def _adapter_problems(config: RunConfig, document: Document) -> list[Finding]:
+    """Return the LoRA settings that leave nothing to train, or that have no effect because an adapter is continued."""
+    found = []
+    for key in ("parts", "targets"):
+        if getattr(config.lora, key) == ():
+            found.append(document.problem(("lora", key), "is empty: no layer would get an adapter"))
+    if config.model is None or config.model.adapter == FRESH:
+        return found
+    ignored = ("parts", "modules_to_save", "use_rslora", "use_dora")
+    for key in sorted(config.lora.model_fields_set.intersection(ignored)):
+        words = f"has no effect: model.adapter continues {config.model.adapter}, which has settings of its own"
+        found.append(document.problem(("lora", key), words))
     return found
 
 

@@ -1,4 +1,4 @@
-"""A host as `user@address:port` or as the ssh command that a console prints, as values of a host file. Pure."""
+"""Converts `user@address:port`, or an ssh command as a provider shows it, to values of a host file. Pure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ TAKES_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 KEYS = {"p": "port", "l": "user", "i": "identityfile", "J": "proxyjump"}
 USED = ("hostname", "identityfile", "port", "user", "userknownhostsfile")
 REFUSED = frozenset("BbFIPQW")
-"""The options that decide how the host is reached, or make ssh do something else, and that a host file cannot hold."""
+"""Options that are refused, because no key of a host file corresponds to them and they change what ssh does."""
 REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
 
 
 @dataclass(frozen=True)
 class Destination:
-    """What ssh would connect to. A part that is None is left to ~/.ssh/config. `ignored` are options without effect."""
+    """The destination of an ssh command.
+
+    A part that is None comes from ~/.ssh/config. `ignored` are options that are not used.
+    """
 
     hop: Hop
     identity_file: str | None = None
@@ -66,7 +69,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 def is_destination(name: str) -> bool:
     """Return True if `name` is an ssh command, an ssh:// address, or has a user or a port: never the name of a file."""
-    name = _copied(name)
+    name = _without_shell_prompt(name)
     if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:
         return True
     host, _, port = name.rpartition(":")
@@ -76,15 +79,15 @@ def is_destination(name: str) -> bool:
 
 def parse_destination(text: str) -> Destination:
     """Parse `[user@]host[:port]`, `ssh://user@host:port` or an ssh command. Raises BadUsage."""
-    text = _copied(text)
+    text = _without_shell_prompt(text)
     program = text.split(" ", maxsplit=1)[0]
     if program in OTHER_COMMANDS:
         raise BadUsage(f"{program} does not name a host", where=WHERE, hint=OTHER_COMMANDS[program])
     return _parse_command(text) if text.startswith(COMMAND) else Destination(_hop(text))
 
 
-def _copied(text: str) -> str:
-    """Return the text without the prompt of a shell and the spaces around it, which are easily copied along."""
+def _without_shell_prompt(text: str) -> str:
+    """Return the text without a shell prompt and surrounding spaces, which are often copied with a command."""
     return text.strip().removeprefix("$ ").lstrip()
 
 
@@ -122,7 +125,7 @@ def _parse_command(text: str) -> Destination:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield (letter, value) of each option, before or after the host as ssh takes them, and ("", word) of the rest."""
+    """Yield (letter, value) for each option before or after the host, and ("", word) for any other word."""
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":

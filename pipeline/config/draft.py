@@ -39,7 +39,7 @@ class Guess:
     sources: bool = False
 
     def command_of(self, script: str) -> tuple[str, ...]:
-        """Return the argv that starts the script: its only shell script, its only line in the README, or Python."""
+        """Return the argv that starts the script: the only shell script or README command that does so, else Python."""
         if not script:
             return ()
         if launcher := self._launcher_of(script):
@@ -95,7 +95,7 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
     for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
         text = line.strip().removeprefix("$").strip()
         if text.startswith(LAUNCHERS) and not FILL_IN.search(text):
-            with contextlib.suppress(ValueError):  # an apostrophe of prose that begins like a command
+            with contextlib.suppress(ValueError):  # prose with an apostrophe, whose first word looks like a command
                 yield tuple(shlex.split(text))
 
 

@@ -25,43 +25,51 @@ def is_path(name: str) -> bool:
 def find_config(name: str, cwd: Path) -> Path:
     """Return the file of a run's config. Raises BadUsage with the nearest name."""
     path = _file_of(name, cwd, config_folders(cwd))
-    if path is not None:
+    if path is not None and (path.exists() or not (near := _near_path(name, path, cwd))):
         return path
-    near = difflib.get_close_matches(name, list_configs(cwd), n=1)
+    if path is not None:
+        raise BadUsage(f"there is no config {path}", where="--config", hint="pipeline configs", instead=(name, near))
+    near_names = difflib.get_close_matches(name, list_configs(cwd), n=1)
     raise BadUsage(
         f"there is no config {name!r} in {_places(cwd)}",
         where="--config",
         hint="pipeline configs",
-        instead=(name, near[0]) if near else None,
+        instead=(name, near_names[0]) if near_names else None,
     )
+
+
+def _near_path(typed: str, path: Path, cwd: Path) -> str:
+    """Return the config that is probably meant by a path to no file, as it is typed; empty if none is near."""
+    beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    if near := difflib.get_close_matches(path.name, beside, n=1):
+        return str(Path(typed).parent / near[0])
+    return next(iter(difflib.get_close_matches(path.stem, list_configs(cwd), n=1)), "")
 
 
 @dataclass(frozen=True)
 class HostSource:
     """The file with the settings of a host. `path` is None for an alias, an address or `local`.
 
-    `shadows`: the file is the project's, and ~/.ssh/config has an alias of the same name. `ignored` is a built-in host
-    file that an alias of the same name overrides.
+    `shadows`: the file is the project's, and ~/.ssh/config has an alias of the same name.
     """
 
     path: Path | None = None
     shadows: bool = False
-    ignored: Path | None = None
 
 
-def find_host(name: str, cwd: Path, beside: Path | None = None) -> HostSource:
+def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSource:
     """Find a host: a file of the project comes first, then an alias of ~/.ssh/config, then a built-in file.
 
-    `beside` is the file of a run's config: the hosts in its folder come first, unless the config is a built-in one.
-    An ssh command, and a name with a user or a port, is never the name of a file.
+    `config_path` is the file of a run's config: the hosts in its folder come first, unless the config is a built-in
+    one. An ssh command, and a name with a user or a port, is never the name of a file.
     """
     if is_destination(name):
         return HostSource()
-    first = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
+    first = [config_path.parent] if config_path is not None and config_path.parent != shipped_configs() else []
     path = _file_of(name, cwd, [folder / "hosts" for folder in (*first, *config_folders(cwd))])
     if path is None or is_path(name) or name == LOCAL or not is_alias(name):
         return HostSource(path)
-    return HostSource(None, ignored=path) if is_shipped_host(path) else HostSource(path, shadows=True)
+    return HostSource() if is_shipped_host(path) else HostSource(path, shadows=True)
 
 
 def is_shipped_config(path: Path) -> bool:
@@ -111,8 +119,10 @@ RECORDS_FOLDER = ".halfstep"
 
 
 def find_project(cwd: Path) -> Path:
-    """Return the project of the folder: its nearest parent with records of runs, else the nearest one with configs/,
-    else the folder itself. A home folder and its parents are never a project.
+    """Return the project of the folder.
+
+    That is the nearest folder, from this one upwards, with records of runs, or else with configs/, or else the folder
+    itself. A home folder and its parents are never a project.
     """
     home = Path("~").expanduser() if "HOME" in os.environ else Path()
     folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]

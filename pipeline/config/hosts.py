@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.config.destination import is_destination, parse_destination
 from pipeline.config.document import BadConfig, Document, read_document
 from pipeline.config.find import HostSource, find_host, known_hosts
-from pipeline.config.model import HostConfig
+from pipeline.config.host_model import HostConfig
 from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names
@@ -40,22 +40,20 @@ class LoadedHost:
     @property
     def note(self) -> str:
         """Which of two hosts of the same name was chosen; empty if there is only one."""
-        if self.source.ignored is not None:
-            return f"{self.name} is the alias of ~/.ssh/config, not the built-in host file of the same name"
         if self.source.shadows and self.file_values.get("host") != self.name:
             return f"{self.name} is {self.path}, not the alias of the same name in ~/.ssh/config"
         return ""
 
 
 def load_host(
-    name: str, cwd: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
+    name: str, cwd: Path, overrides: Sequence[str] = (), *, card: str = "", config_path: Path | None = None
 ) -> LoadedHost:
     """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, an address, or an ssh command.
 
-    `overrides` are `host.a=b`; `card` overrides the card of its file; `beside` is the file of the run's config, whose
-    hosts come first. Raises BadUsage, BadConfig.
+    `overrides` are `host.a=b`; `card` overrides the card of the file. Hosts next to `config_path`, the file of the
+    run's config, come first. Raises BadUsage, BadConfig.
     """
-    source = find_host(name, cwd, beside)
+    source = find_host(name, cwd, config_path)
     path = source.path
     parsed = [parse_override(override, HOST_PREFIX) for override in overrides]
     parsed += [Override(("card",), card, f"--card {card}")] if card else []
@@ -85,6 +83,9 @@ def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:
 def _slurm_problems(config: HostConfig, document: Document) -> Iterator[Finding]:
     if config.slurm is not None and config.scheduler is None:
         yield document.problem(("slurm",), "has no effect without `scheduler: slurm`", "scheduler: slurm")
+    if config.container is not None and config.scheduler is not None:
+        words = "cannot be combined with `scheduler`: jobs are submitted from outside of a container"
+        yield document.problem(("container",), words, "command: [apptainer, exec, --nv, IMAGE, python, train.py]")
 
 
 def _card_problems(config: HostConfig, document: Document) -> Iterator[Finding]:

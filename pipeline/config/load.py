@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +13,32 @@ from pipeline.config.document import BadConfig, read_document
 from pipeline.config.find import find_config, find_project
 from pipeline.config.model import RunConfig
 from pipeline.config.overrides import parse_override
+from pipeline.config.placeholders import check_placeholders, fill_command, settings_named
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
 
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A run's config. `root` is the project's folder on the laptop; `fixer_settings` is `fixers:` without overrides."""
+    """A run's config. `root` is the project's folder on the laptop; `fixer_settings` is `fixers:` without overrides.
+
+    `varied` are the overrides that distinguish this run from the other runs of the same command. `named` are the
+    settings of `train:` and `lora:` whose values the file's `command:` contains.
+    """
 
     name: str
     path: Path
     root: Path
     config: RunConfig
     fixer_settings: dict[str, Any] = field(default_factory=dict)
+    varied: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+    @property
+    def record(self) -> str:
+        """The name under which stage checkpoints, cures and evidence are recorded."""
+        values = "\n".join(sorted(self.varied)).encode()
+        return f"{self.name}@{hashlib.sha256(values).hexdigest()[:8]}" if self.varied else self.name
 
     def as_json(self) -> dict[str, Any]:
         """Return all keys and values as plain JSON."""
@@ -40,22 +54,24 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
     """Load the config in that file, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     file = read_document(path)
     document = file.with_overrides([parse_override(override) for override in overrides])
-    config = validate(RunConfig, document)
+    written = validate(RunConfig, document)
+    config = fill_command(written)
     root = (_base(path, cwd) / config.project).resolve()
     if not root.is_dir():
         raise BadConfig("", findings=(document.problem(("project",), f"there is no folder {root}"),))
-    problems = check_run_config(config, document, root)
+    problems = (*check_placeholders(written, document), *check_run_config(config, document, root))
     if problems:
         raise BadConfig(f"{path}: {len(problems)} problems", findings=problems)
     settings = file.values.get("fixers") or {}
-    return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {})
+    named = settings_named(written.command)
+    return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {}, named=named)
 
 
 def _base(path: Path, cwd: Path) -> Path:
-    """Return the folder that `project:` is relative to: the parent of configs/, else the file's own folder.
+    """Return the folder that `project:` is relative to; for a built-in config, the project of the working folder."""
+    return find_project(cwd) if path.parent == shipped_configs() else folder_of(path)
 
-    For a built-in config it is the project of the working folder.
-    """
-    if path.parent == shipped_configs():
-        return find_project(cwd)
+
+def folder_of(path: Path) -> Path:
+    """Return the folder that a config's file belongs to: the parent of configs/, else the file's own folder."""
     return path.parent.parent if path.parent.name == "configs" else path.parent

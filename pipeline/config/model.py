@@ -1,172 +1,43 @@
-"""The typed, frozen models of configs/hosts/*.yaml and configs/*.yaml; unknown keys are errors."""
+"""The typed, frozen model of configs/*.yaml; unknown keys are errors."""
 
 from __future__ import annotations
 
-import re
-import shlex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, FiniteFloat, StrictBool, StrictInt
 
-from remote.protocol.jobs import SBATCH_OPTION
-
-
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise PydanticCustomError("nul", "must not contain a NUL character")
-    return text
-
-
-def _variable_name(name: str) -> str:
-    if not name or "=" in name:
-        raise PydanticCustomError("variable_name", "must be the name of an environment variable, without `=`")
-    return name
-
-
-def _secret_name(name: str) -> str:
-    # Commands that are printed for the user, and the files of other tools, contain these names.
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise PydanticCustomError("secret_name", "must be the name of an environment variable: letters, digits and _")
-    return name
-
-
-SHELL = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"))
-
-
-def _split_words(command: Any) -> Any:
-    """Split a command line into words, as a shell does; nothing else of the shell's syntax is known."""
-    if not isinstance(command, str):
-        return command
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise PydanticCustomError("command_line", "cannot be split into words: {why}", {"why": str(error)}) from None
-    found = next((word for word in words if word in SHELL), "")
-    if found:
-        hint = 'has the shell operator {found}: put the line into a script, or write [bash, -c, "..."]'
-        raise PydanticCustomError("shell_syntax", hint, {"found": found})
-    return tuple(words)
-
-
-Text = Annotated[StrictStr, AfterValidator(_without_nul)]
-"""Text that a process can receive as an argument or in its environment."""
-Command = Annotated[tuple[Text, ...], BeforeValidator(_split_words, json_schema_input_type=str | tuple[str, ...])]
-"""A command line, or its words."""
-VariableName = Annotated[Text, AfterValidator(_variable_name)]
-SecretName = Annotated[Text, AfterValidator(_secret_name)]
-Positive = Annotated[StrictInt, Field(gt=0, le=10**9)]
-Share = Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)]
-
-
-class Frozen(BaseModel):
-    """A frozen model that rejects unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-OWN_OPTIONS = (
-    "job-name",
-    "J",
-    "output",
-    "o",
-    "signal",
-    "requeue",
-    "no-requeue",
-    "chdir",
-    "D",
-    "array",
-    "a",
-    "wait",
-    "W",
-    "wrap",
-    "parsable",
-)
-"""sbatch options that the supervisor of a job depends on, or whose value is set already."""
-
-
-def _sbatch_option(option: str) -> str:
-    if not re.fullmatch(SBATCH_OPTION, option):
-        raise PydanticCustomError("sbatch_option", "is no sbatch option; write --name or --name=value")
-    name = option.lstrip("-").partition("=")[0]
-    # sbatch accepts `--outp=x` for --output=x, and `-a1-3` for -a 1-3.
-    if any(own.startswith(name) if option.startswith("--") else own == name[0] for own in OWN_OPTIONS):
-        raise PydanticCustomError("sbatch_option", "{name} is set by halfstep", {"name": name})
-    return option
-
-
-SlurmText = Annotated[Text, Field(pattern=r"^[^\s\n]+$")]
-
-
-class SlurmConfig(Frozen):
-    """What a job requests from Slurm. `cpus` are per task; a number is MB per node for `mem`, minutes for `time`."""
-
-    partition: SlurmText | None = None
-    account: SlurmText | None = None
-    gres: SlurmText | None = None
-    gpus: Positive | SlurmText | None = None
-    cpus: Positive | None = None
-    mem: Positive | SlurmText | None = None
-    time: Positive | SlurmText | None = None
-    constraint: SlurmText | None = None
-    qos: SlurmText | None = None
-    extra: tuple[Annotated[Text, AfterValidator(_sbatch_option)], ...] = ()
-
-
-class HostConfig(Frozen):
-    """configs/hosts/NAME.yaml; an alias of ~/.ssh/config needs no file."""
-
-    host: Text
-    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None
-    user: Text | None = None
-    identity_file: Text | None = None
-    known_hosts: Text | None = None
-    host_key: Text | None = Field(None, description="SHA256:... of the only accepted host key")
-    proxy_jump: tuple[Text, ...] = ()
-    workdir: Text = "~/halfstep"
-    python: Text | None = None
-    gpus: tuple[Annotated[StrictInt, Field(ge=0)], ...] | None = None
-    card: Text | StrictInt | FiniteFloat | None = None
-    container: Text | None = None
-    scheduler: Literal["slurm"] | None = None
-    slurm: SlurmConfig | None = None
-    env: dict[VariableName, Text] = {}
-    secrets: tuple[SecretName, ...] = ()
+from pipeline.config.host_model import Cards, SlurmConfig
+from pipeline.config.values import Command, Frozen, Positive, SecretName, Share, Text, VariableName
 
 
 class ModelConfig(Frozen):
-    """The base model. `id` is a hub id, a path on the host, or `tiny/phi4-multimodal`, `tiny/qwen2-audio`."""
+    """The base model. `id` is a hub id, a path on the host, or a small random model such as `tiny/voxtral`."""
 
     id: Text
     revision: Text | None = None
     adapter: Text = "fresh"
     trust_remote_code: StrictBool = False
+    quantization: Literal["nf4"] | None = None
 
 
 class LoraConfig(Frozen):
-    """Rank, alpha (scaling is alpha / r) and dropout of the adapter. `targets` null: the model's defaults."""
+    """The adapter, with PEFT's names. `targets` null: all linear layers of the `parts` that get LoRA."""
 
     r: Positive = 64
     alpha: Positive = 128
     dropout: Share = 0.05
     targets: tuple[Text, ...] | None = None
+    parts: tuple[Literal["decoder", "projector", "encoder"], ...] = ("decoder",)
+    modules_to_save: tuple[Text, ...] = ()
+    use_rslora: StrictBool = False
+    use_dora: StrictBool = False
 
 
 Column = Literal["audio", "text", "split", "speaker", "messages", "scores", "phones_expected", "phones_said"]
 
 
 class TemplateConfig(Frozen):
-    """A task: prompt and reference answer, in which {NAME} stands for a column of the data."""
+    """A task: prompt and reference answer, in which {NAME} is replaced by the value of that column of the data."""
 
     prompt: Text
     target: Text
@@ -190,6 +61,7 @@ class DataConfig(Frozen):
     max_skipped: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
     validation_split: Text | None = None
     validation_samples: Positive | None = None
+    audio_position: Literal["first", "last"] = "first"
 
 
 Scheduler = Literal[
@@ -198,10 +70,15 @@ Scheduler = Literal[
 """transformers' schedules of the learning rate that need no parameters of their own."""
 
 
+Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+"""Trackers to which the built-in trainer reports through transformers' callbacks."""
+
+
 class TrainConfig(Frozen):
     """Hyperparameters. An optimizer step takes batch size x gradient accumulation samples per device.
 
-    `micro_batch` and `gradient_checkpointing` auto: chosen for `memory_share` of the memory that is free on the card.
+    `micro_batch` and `gradient_checkpointing` are chosen, if `auto`, to fit into `memory_share` of the card's free
+    memory.
     """
 
     epochs: Positive = 3
@@ -223,6 +100,8 @@ class TrainConfig(Frozen):
     evaluate: StrictBool = True
     eval_steps: Positive | None = None
     early_stop: Positive | None = None
+    shard_base: StrictBool = False
+    report_to: tuple[Tracker, ...] = ("tensorboard",)
 
 
 class EvaluationConfig(Frozen):
@@ -239,7 +118,7 @@ class EvaluationConfig(Frozen):
 
 
 class FixersConfig(Frozen):
-    """By name of the fixer: `auto` (run if it applies), `off`, `never`, or its settings."""
+    """A value for each fixer, by name: `auto` (run if it applies), `off`, `never`, or its settings."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -253,7 +132,7 @@ class LogsConfig(Frozen):
 class InputsConfig(Frozen):
     """Which files of the project are inputs of a run; the others may change without starting a new run.
 
-    `exclude` holds gitignore patterns; `auto` stands for documentation, images, tests and the outputs of notebooks.
+    `exclude` holds gitignore patterns; `auto` means documentation, images, tests and the outputs of notebooks.
     """
 
     exclude: tuple[Text, ...] = ("auto",)
@@ -276,6 +155,8 @@ class RunConfig(Frozen):
     env: dict[VariableName, Text] = {}
     secrets: tuple[SecretName, ...] = ()
     slurm: SlurmConfig | None = None
-    processes: Positive = 1
+    gpus: Cards | None = None
+    processes: Positive | None = None
+    restarts: Annotated[StrictInt, Field(ge=0, le=1000)] = 0
     grace_s: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 60.0
     notify: Text | None = None

@@ -24,11 +24,11 @@ class Override:
     prefix: str = ""
 
     def covers(self, key: tuple[str | int, ...]) -> bool:
-        """Return True if the key is this one or lies inside it."""
+        """Return True if the key is this one or below it: `train.seed` is below `train`."""
         return key[: len(self.keys)] == self.keys
 
     def is_inside(self, key: tuple[str | int, ...]) -> bool:
-        """Return True if this key lies inside that one."""
+        """Return True if this key is below that one."""
         return self.keys[: len(key)] == key
 
 
@@ -43,7 +43,7 @@ def host_overrides(overrides: Iterable[str]) -> list[str]:
 
 
 def parse_override(override: str, prefix: str = "") -> Override:
-    """Parse `a.b=c`, after the prefix. Raises BadUsage."""
+    """Parse `a.b=c`, which follows the prefix. Raises BadUsage."""
     key, equals, text = override.removeprefix(prefix).partition("=")
     if not equals or not key.strip():
         raise BadUsage(f"--set expects a.b=c, got {override!r}", where="--set", hint="--set train.learning_rate=1e-5")

@@ -1,4 +1,4 @@
-"""Validation errors of a config as findings: key path, the value, what is expected, the nearest name."""
+"""Converts validation errors of a config to findings with key, value, expected value and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -61,10 +61,9 @@ def _names_at(model: type[BaseModel], key: KeyPath) -> list[str]:
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
-    for choice in (annotation, *get_args(annotation)):
-        if isinstance(choice, type) and issubclass(choice, BaseModel):
-            return choice
-    return None
+    if isinstance(annotation, type):
+        return annotation if issubclass(annotation, BaseModel) else None
+    return next((found for part in get_args(annotation) if (found := _model_of(part)) is not None), None)
 
 
 def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:

@@ -1,4 +1,4 @@
-"""The JSON Schemas of config files, which come with halfstep, and the keys in them. Reading one imports no model."""
+"""The JSON Schemas of config files, and the keys in them, read from files so that no model has to be imported."""
 
 from __future__ import annotations
 

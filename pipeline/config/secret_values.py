@@ -12,7 +12,7 @@ SECRET_NAME = re.compile(
     r"(?:^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|(?:ACCESS|SECRET|PRIVATE|AUTH)_?KEY|CREDENTIALS?)$", re.I
 )
 NOT_SECRET = re.compile(r"\$\w+|\$\{\w+\}|~?/\S*|<.*>|\[.*\]|\d?|true|false|yes|no|on|off|none|null", re.I)
-"""Values that are not secrets: another variable, a path, a control token of a tokenizer, a switch."""
+"""Values that are never secrets: a reference to a variable, a path, a special token of a tokenizer, a boolean."""
 SECRET_VALUE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{20,}"
     r"|xox[abprs]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|AIza[\w-]{30,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.)"
@@ -47,5 +47,5 @@ def check_names(names: Iterable[str], document: Document) -> Iterator[Finding]:
 def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
     """Yield a problem if a word of the command looks like a secret."""
     if any(SECRET_VALUE.search(word) for word in argv):
-        words = "a word of it looks like a secret, and every user of the host can read a command line"
+        words = "one of its words looks like a secret, and every user of the host can read a command line"
         yield document.problem(("command",), f"{words}; read it from the environment", "secrets: [NAME]")

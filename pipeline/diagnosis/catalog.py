@@ -20,8 +20,9 @@ class Entry:
     """One known failure. If two entries match a line, the earlier one wins.
 
     `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the
-    number of matching lines after which the failure is reported. `consequence`: it usually follows from another
-    failure, which is reported first. `is_state`: it lasts for the whole training, even if later lines look healthy.
+    number of matching lines after which the failure is reported. `consequence`: another failure, which is reported
+    first, usually causes it. `is_state`: it lasts for the whole training, even if later lines look healthy. `named`:
+    the first group of the pattern is a name that belongs to the cause, such as that of a module.
     """
 
     id: str
@@ -37,10 +38,16 @@ class Entry:
     repeats: int = 1
     consequence: bool = False
     is_state: bool = False
+    named: bool = False
+
+    def name_in(self, line: str) -> str:
+        """Return the name that a matching line contains; empty for an entry without names."""
+        match = self.pattern.search(line) if self.named else None
+        return match.group(1) if match is not None else ""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:
-        """Words of which every matching line contains at least one; empty if unknown."""
+        """Words for a fast search: every matching line contains at least one of them. Empty if none are known."""
         return needles_of(self.pattern.pattern)
 
 
@@ -65,6 +72,7 @@ def _entry(row: dict[str, object]) -> Entry:
         repeats=int(_text(str(row.get("repeats", 1)))),
         consequence=row.get("consequence", False) is True,
         is_state=row.get("is_state", False) is True,
+        named=row.get("named", False) is True,
     )
 
 

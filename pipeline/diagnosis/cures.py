@@ -34,8 +34,8 @@ def next_cure(
 ) -> Cure | None:
     """Return the next cure for the first known error; None if there is none.
 
-    `history` are the names of the cures that this run has had; `config` is the run's config as plain JSON; `spent` are
-    fixers that already ran, so that another run would change nothing.
+    `history` are the names of the cures that were applied to this run; `config` is the run's config as plain JSON;
+    `spent` are fixers that already ran: running them again would change nothing.
     """
     if len(history) >= MOST_CURES:
         return None
@@ -70,7 +70,7 @@ def _cure(name: str, config: Config) -> Cure | None:
 
 
 def plan_less_memory(config: Config) -> Cure | None:
-    """Have the built-in trainer plan for less of the card's memory; None if nothing is left for it to plan."""
+    """Let the built-in trainer plan for less of the card's memory; None if its plan is fixed or cannot use less."""
     train = config.get("train", {})
     share = float(train.get("memory_share", 0.9))
     auto = "auto" in (train.get("micro_batch", "auto"), train.get("gradient_checkpointing", "auto"))
@@ -85,7 +85,7 @@ def plan_less_memory(config: Config) -> Cure | None:
 
 
 def halve_batch(config: Config) -> Cure | None:
-    """Halve the micro-batch that the config sets: the samples of each optimizer step stay the same.
+    """Halve the micro-batch that the config sets. The number of samples in an optimizer step stays the same.
 
     Only for the built-in trainer: the batch size of a custom command is unknown.
     """
@@ -107,7 +107,7 @@ def expandable_segments(config: Config) -> Cure | None:
 
 
 def precision_auto(config: Config) -> Cure | None:
-    """Replace a requested precision that does not train by the one chosen for the card."""
+    """Replace a configured precision that does not train by the precision chosen for the card."""
     if config.get("precision", "auto") == "auto":
         return None
     return Cure(

@@ -24,8 +24,9 @@ BLOCK = 1000
 class Diagnosis:
     """One failure in a log. `entry` is None for an unrecognised error, whose text is `line`.
 
-    `survived`: the training completed after it, so it was handled, or only quoted in other output. `frame` is the
-    innermost line of the user's own code in its traceback, if there is one.
+    `survived`: the training completed afterwards, so the error was handled, or only quoted in other output. `frame` is
+    the innermost line of the user's own code in its traceback, if there is one. `names` are those in its lines, such as
+    the modules that are missing.
     """
 
     entry: Entry | None
@@ -34,6 +35,13 @@ class Diagnosis:
     count: int = 1
     survived: bool = False
     frame: Frame | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """The cause in the catalog, with the names that the lines contain; empty for an unrecognised error."""
+        cause = self.entry.cause if self.entry is not None else ""
+        return f"{cause.rstrip('.')}: {', '.join(self.names)}" if self.names else cause
 
     @property
     def is_cause(self) -> bool:
@@ -42,7 +50,7 @@ class Diagnosis:
 
     @property
     def is_problem(self) -> bool:
-        """Return True unless it is a notice or the training completed after it."""
+        """Return True unless it is a notice or the training completed afterwards."""
         return not self.survived and (self.entry is None or self.entry.severity is not Severity.INFO)
 
     @property
@@ -98,22 +106,25 @@ def _rank(one: Diagnosis) -> tuple[int, int]:
 def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     counts: Counter[str] = Counter()
     firsts: dict[str, tuple[Entry, int]] = {}
+    names: dict[str, dict[str, None]] = {}
     for at, text, entry in _identified(lines):
         if _is_source(lines, at) or _is_mention(entry, text):
             continue
         counts[entry.id] += 1
+        names.setdefault(entry.id, {}).update({name: None for name in [entry.name_in(text)] if name})
         if entry.id not in firsts or firsts[entry.id][1] < finish < at:
             firsts[entry.id] = (entry, at)
     for name, (entry, at) in firsts.items():
         if counts[name] >= entry.repeats:
             survived = at < finish and entry.severity is Severity.ERROR and not entry.is_state
-            yield Diagnosis(entry, lines[at], _context(lines, at), counts[name], survived, own_frame(lines, at))
+            frame, context = own_frame(lines, at), _context(lines, at)
+            yield Diagnosis(entry, lines[at], context, counts[name], survived, frame, tuple(names[name]))
 
 
 def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
     """Yield position, text and entry of each matching line.
 
-    A block of lines is only matched against entries of which it contains a word.
+    A block of lines is matched only against entries that have one of their words in it.
     """
     for start in range(0, len(lines), BLOCK):
         texts = [line.text[:LONGEST_LINE] for line in lines[start : start + BLOCK]]
@@ -139,7 +150,7 @@ def _is_source(lines: Sequence[Line], at: int) -> bool:
 
 
 def _context(lines: Sequence[Line], at: int) -> tuple[str, ...]:
-    """Return the line with the lines before it of the same rank."""
+    """Return the line and the preceding lines of the same rank."""
     rank = lines[at].rank
     same = [line.text[:400] for line in lines[max(0, at - 40) : at] if line.rank == rank and line.text.strip()]
     return (*same[-CONTEXT_LINES:], lines[at].text[:400])
@@ -153,9 +164,9 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
         words = f"unrecognised error: {one.line.text.strip()[:400]}"
         return Finding.error(UNKNOWN, words, where)
     if one.survived:
-        words = f"non-fatal, training completed: {one.entry.cause}"
+        words = f"non-fatal, training completed: {one.cause}"
         return Finding(one.entry.id, Severity.INFO, words, where, one.entry.fix)
-    return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix)
+    return Finding(one.entry.id, one.entry.severity, one.cause, where, one.entry.fix)
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:

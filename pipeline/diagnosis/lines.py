@@ -12,7 +12,7 @@ BAR = re.compile(
     r"^[^\[]{0,300}(?:\d%\|[^|\[]{0,300}\|[^\[]{0,60}|\dit )\[[^\]]{0,200}\]\s*"
     r"(?=Traceback \(most recent|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b)"
 )
-"""A progress bar followed by an error: bars end without a line end."""
+"""A progress bar followed by an error on the same line, because progress bars do not end with a newline."""
 MOST_PREFIXES = 3
 """`[default0]:[rank0]: 2024-05-01 12:00:00 ` has this number of prefixes."""
 

@@ -1,4 +1,4 @@
-"""Words that every match of a regular expression contains, so that other text need not be searched. Pure."""
+"""Words for a fast search: text without any of them cannot match a regular expression. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MAY_BE_ABSENT = ("?", "*", "{0", "{,")
 
 
 def needles_of(regex: str) -> tuple[str, ...]:
-    """Return words of which every match contains at least one; empty if none can be determined.
+    """Return words such that every match contains at least one of them; empty if none can be determined.
 
-    Syntax that is not understood contributes no word.
+    Unsupported syntax contributes no word.
     """
     if "(?i" in regex or "(?x" in regex:
         return ()
@@ -26,7 +26,7 @@ def needles_of(regex: str) -> tuple[str, ...]:
 
 
 def _best(alternative: str) -> tuple[str, ...]:
-    """Return the most selective requirement, a word or a group of words: compare them by their shortest words."""
+    """Return the most selective of all required words and groups of words: its shortest word is longest."""
     required: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
     required += [needles_of(group) for group in _groups(alternative)]
     return max((each for each in required if each), key=lambda each: min(map(len, each)), default=())
@@ -70,7 +70,7 @@ def _words(alternative: str) -> Iterator[str]:
 
 
 def _pieces(regex: str) -> Iterator[tuple[int, str, int]]:
-    """Yield position, text and depth of each piece; an escape, a class or a count is one piece."""
+    """Yield position, text and nesting depth of each piece; an escape, a class or a `{...}` quantifier is one piece."""
     at = depth = 0
     while at < len(regex):
         size = _size(regex, at)

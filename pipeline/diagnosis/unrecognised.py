@@ -19,7 +19,7 @@ LOGGED = r"(?:[-|] )?(?:[\w.]+ - )?\[?(?:ERROR|CRITICAL|FATAL)\b[^'\"]{0,120}?[\
 ANNOUNCED = r"[A-Z][\w ]{0,40}\b(?:failed|crashed|aborted)[^'\"]{0,40}?:\s"
 CLASS = r"(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|TimeoutExpired|StopIteration)"
 ERROR = re.compile(rf"^(?:{LOGGED}|{ANNOUNCED})?(?:{CLASS}:(?:\s.*)?|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\s*)$")
-"""An exception without a traceback: alone in its line, or behind a log prefix or an announcement."""
+"""An exception without a traceback: on a line of its own, or after a log prefix or an introductory phrase."""
 METRIC = re.compile(
     r"(?:\w*(?:[Mm]ean|[Mm]edian|Squared|Absolute|Percentage|Relative|Root|Rate|Max)\w*)?Error:\s*[-+]?[\d.]+\S*\s*$"
 )
@@ -30,13 +30,13 @@ CRASH = re.compile(
 WHAT = re.compile(r"^\s+what\(\):\s+\S")
 PROGRESS = re.compile(r"\bloss\b|\bstep\b|\bepoch\b|it/s|s/it", re.IGNORECASE)
 BUFFER = 8192
-"""The bytes of buffered output that may follow the error that ended a program."""
+"""The size in bytes of an output buffer, whose content may be printed after the error that ended a program."""
 WORDS = ("rror", "xception", "terminate called", "Assertion ", "Check failed", "TimeoutExpired", "StopIteration")
 """A line without any of these is not an error."""
 
 
 def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
-    """Return the position of the first error behind `after` that is not in the catalog; None if there is none."""
+    """Return the position of the first error after `after` that is not in the catalog; None if there is none."""
     texts = [line.text for line in lines]
     ends = {start: _end_of_traceback(lines, start) for start, text in enumerate(texts) if TRACEBACK.match(text)}
     raised = [end for start, end in ends.items() if end is not None and start > after and not is_ignored(texts, start)]
@@ -70,7 +70,7 @@ def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
 
 
 def _last_output(lines: Sequence[Line]) -> dict[int | None, int]:
-    """Return, by rank, the first position after which the progress output is smaller than a buffer."""
+    """Return, by rank, the first position that is followed by at most BUFFER bytes of progress output."""
     first: dict[int | None, int] = {}
     behind: Counter[int | None] = Counter()
     for at in range(len(lines) - 1, -1, -1):

@@ -1,1 +1,1 @@
-"""A config as a task of an engine that starts machines: SkyPilot or dstack."""
+"""Writes a config as a task for an engine that starts machines: SkyPilot or dstack."""

@@ -24,7 +24,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: halfstep\nRoot-Is-Purelib: true\nTag: py
 
 
 def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
-    """Return a .tar.gz of the scanned files and links, and of `extra` files: a function of their contents only.
+    """Return a .tar.gz of the scanned files and links, and of `extra` files. Equal contents give equal bytes.
 
     Files in `data`, the project's data folder, are left out: they are uploaded separately.
     """
@@ -61,7 +61,7 @@ def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:
     """Return a wheel of the halfstep that is running, whether it is installed or runs from a checkout.
 
     `data` False leaves the built-in data set out, which is two thirds of the size.
-    The layout is that of the binary distribution format:
+    The layout follows the binary distribution format:
     https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
     info = f"{distribution.name}-{distribution.version}.dist-info"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import distribution
 from pathlib import Path
 
-from pipeline.config.load import LoadedConfig
+from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.config.shipped import shipped_configs, shipped_data
 from pipeline.export.bundle import pack_project, pack_wheel, wheel_name
 from pipeline.export.dstack import render_dstack
@@ -47,7 +48,7 @@ class Export:
 
     @property
     def config(self) -> str:
-        """Return how `pipeline run` in the unpacked project names the config."""
+        """Return the value of `--config` for `pipeline run` in the unpacked project."""
         if self.loaded.path.parent == shipped_configs():
             return self.loaded.name
         path, root = self.loaded.path.resolve(), self.loaded.root
@@ -56,7 +57,7 @@ class Export:
 
 
 def scan_for_export(loaded: LoadedConfig) -> Export:
-    """Scan the project and its data. A secret in the data is an error: the engine uploads the folder as it is."""
+    """Scan the project and its data. A secret in the data is an error, because the engine uploads the whole folder."""
     scan = scan_project(loaded.root, apart=data_name(loaded))
     named = loaded.config.data.path
     data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
@@ -98,7 +99,10 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
 
 
 def _confirmed(export: Export) -> Iterator[str]:
-    """Yield what the user has confirmed here as overrides: on the machine nobody can be asked again."""
+    """Yield the user's confirmations as overrides, because nobody can be asked on the rented machine."""
+    loaded, folder = export.loaded, folder_of(export.loaded.path).resolve()
+    if loaded.root in folder.parents and export.config not in (OWN_CONFIG, loaded.name):
+        yield f"project={os.path.relpath(loaded.root, folder)}"
     if export.loaded.config.secrets:
         yield f"secrets=[{','.join(export.loaded.config.secrets)}]"
     if export.data is not None and (name := data_name(export.loaded)):

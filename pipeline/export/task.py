@@ -25,7 +25,7 @@ class Task:
     """What both engines need. `uploads` maps a name in FOLDER to a file or folder on this machine.
 
     `gpu`: a card in the engine's own spelling, NO_GPU, or empty for any card with 24 GB. `volume` is the name of a
-    persistent volume, which keeps checkpoints if a spot machine is taken away; empty for none.
+    persistent volume, which keeps the checkpoints when a spot machine is preempted; empty for none.
     """
 
     name: str
@@ -46,7 +46,8 @@ def task_name(config: str) -> str:
 def setup_commands(wheel: str, *, requirements: bool) -> tuple[str, ...]:
     """Return the shell commands that install halfstep, and the project's requirements, into a virtual environment.
 
-    Each can be repeated. The environment needs Python 3.11 or newer; `uv` downloads one where the machine has none.
+    Each command can be repeated. The environment needs Python 3.11 or newer; if the machine has none, `uv` downloads
+    it.
     """
     commands = [
         "set -eu",

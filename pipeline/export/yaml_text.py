@@ -13,7 +13,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def quoted(text: str) -> str:
-    """Return the text as a double-quoted YAML scalar; every JSON string is one."""
+    """Return the text as a double-quoted YAML scalar. A JSON string has the same syntax."""
     return UNPRINTABLE.sub(lambda one: f"\\u{ord(one[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 

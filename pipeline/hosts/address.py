@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost
-from pipeline.config.model import HostConfig
 from remote.link.address import LOCAL, Address
+from remote.link.container import Container
 
 
 def address_of(host: LoadedHost) -> Address:
@@ -24,16 +25,25 @@ def address_of(host: LoadedHost) -> Address:
         proxy_jump=config.proxy_jump,
         workdir=config.workdir,
         python=python_of(config),
-        container=config.container,
+        container=container_of(config),
         scheduler=config.scheduler,
         destination=host.argument,
     )
 
 
 def python_of(config: HostConfig) -> str:
-    """Return the interpreter: the host file's, or for `local` the current one if it has torch.
+    """Return the interpreter of the host file, or for `local` without a container the current one if it has torch.
 
-    Empty: the project's own, else the one on PATH.
+    An empty result means that the host looks for the project's virtual environment, then for `python3`.
     """
-    current = sys.executable if config.host == LOCAL and importlib.util.find_spec("torch") is not None else ""
+    here = config.host == LOCAL and config.container is None
+    current = sys.executable if here and importlib.util.find_spec("torch") is not None else ""
     return config.python or current
+
+
+def container_of(config: HostConfig) -> Container | None:
+    """Return the container in which everything runs; None if there is none."""
+    wanted = config.container
+    if wanted is None:
+        return None
+    return Container(wanted.image, wanted.engine, wanted.shm_size, wanted.volumes, wanted.gpus, wanted.user)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pipeline.messages.listener import Listener
+from pipeline.records.runs import note_job
 from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
@@ -18,7 +20,7 @@ def follow_to_end(
 ) -> JobNews | None:
     """Follow a job and return its last event; None if there was none. `on_news` is called with each event.
 
-    A lost connection is opened again, and the job followed further.
+    A lost connection is opened again, and following continues.
     """
     last: JobNews | None = None
     for news in follow_job(host, project, run, retry=announcing_retries(listener)):
@@ -35,6 +37,12 @@ def note_in_words(run: str, note: WatchNote) -> str:
     if note.severity == "info":
         return f"{run} {note.message}"
     return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
+
+
+def note_news(folder: Path, news: JobNews) -> None:
+    """Record the last news of a job in the folder of its run."""
+    seen = (news.progress, news.result, news.gauges, news.elapsed_s)
+    note_job(folder, news.state, *seen, number=news.number, waits=news.waits)
 
 
 def announcing_retries(listener: Listener) -> RetryPolicy:

@@ -1,4 +1,4 @@
-"""Upload an adapter to a repository of the model hub, by huggingface_hub and with the user's own login."""
+"""Upload an adapter to a repository of the model hub, with huggingface_hub and the user's own login."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hub_library() -> Any:
 def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:
     """Create the model repository if it does not exist, add the files in one commit, and return the commit's address.
 
-    The token is that of `HF_TOKEN` or of the library's own login. Raises BadUsage if the hub refuses the name or the
+    The token comes from `HF_TOKEN` or from the library's own login. Raises BadUsage if the hub refuses the name or the
     login, CannotConnect if it is unreachable.
     """
     library = hub_library()

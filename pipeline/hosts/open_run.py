@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost, load_host
-from pipeline.config.model import HostConfig
 from pipeline.hosts.connection import connected
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import AGAIN, RunNote, is_own_note, named_run, note_seen
+from pipeline.records.runs import START_AGAIN, RunNote, is_own_note, named_run, note_seen
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
@@ -47,7 +47,7 @@ class OpenRun:
     def look(self) -> tuple[RunSurvey, tuple[str, ...]]:
         """Survey the run; also return the names of the project's other runs that train on the host.
 
-        A job whose supervisor was killed gets a new one first.
+        First, if the run's supervisor was killed, the job gets a new one.
         """
         survey = self.survey_host()
         if adopt_if_orphaned(self.host, self.note.project, survey.run(self.note.run)):
@@ -90,7 +90,7 @@ def open_note(
     except HalfstepError as error:
         error.about = about
         if error.exit_code is ExitCode.JOB_LOST:
-            error.hint = error.hint or note.again
+            error.hint = error.hint or note.resume_command
         raise
 
 
@@ -109,7 +109,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
             f"the record of {note.name} was not written by you on this machine, "
             f"and its host {note.host} differs from the configured one",
             where=str(records.folder_named(note.name) / NOTE),
-            hint=AGAIN,
+            hint=START_AGAIN,
         )
     return host
 
@@ -117,7 +117,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
 def unreachable_warning(note: RunNote, error: HalfstepError, instead: str) -> Finding:
     """Return a warning that the host is unreachable or lacks the run; `instead` says what is shown instead.
 
-    Its exit code is the error's.
+    The warning has the exit code of the error.
     """
     if error.exit_code is ExitCode.JOB_LOST:
         words = f"{note.host} has no run {note.name} any more; {instead}"

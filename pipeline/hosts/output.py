@@ -27,8 +27,8 @@ def read_output(
 ) -> tuple[Finding, ...]:
     """Pass the output of the run's newest job, or its last `lines`, to `sink`.
 
-    `follow`: until the job ends, with that policy for a lost connection. Returns a warning with the age of the output
-    if it is the local copy. Raises HalfstepError if neither can be read.
+    With `follow`, a retry policy for lost connections, continue until the job ends. If the host is unreachable, pass
+    the local copy, and return a warning with its age. Raises HalfstepError if neither can be read.
     """
     seen = False
     folder = records.folder_named(note.name)

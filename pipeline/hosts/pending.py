@@ -42,7 +42,7 @@ class RelayedPrompter:
 
 
 class PendingHost:
-    """Connects and takes the first survey in a thread of its own. Use as a context; it closes the connection.
+    """Connects and surveys the host in a thread of its own. Use as a context manager, which closes the connection.
 
     `keep` False leaves no files on the host. With `may_prompt` False every question is an error instead.
     """
@@ -72,7 +72,7 @@ class PendingHost:
     def result(self, prompter: Prompter | None) -> tuple[Host, Survey, float]:
         """Return the open host, its survey and the survey's Unix time. While waiting, `prompter` answers questions.
 
-        Raises what connecting, logging in or the survey raised.
+        Raises the error of connecting, logging in or the survey.
         """
         while (event := self._events.get()) is not None:
             question, answer = event

@@ -6,35 +6,59 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.messages.listener import Listener
+from pipeline.records.layout import safe_name
+from remote.errors import RemoteFault
 from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
-from remote.protocol.jobs import RunSurvey
+from remote.protocol.jobs import Checkpoint, RunSurvey
 from remote.pull.events import check_mirror, pull_events
 from remote.pull.log import pull_log
+from remote.pull.ranks import split_by_rank
 from remote.pull.report import PullReport
 from remote.pull.weights import check_weights, pull_weights
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """The size of the pulled data, and its problems."""
+    """The size of the pulled data, and its problems. `checkpoint`: the one whose adapter was pulled, if any."""
 
     findings: tuple[Finding, ...] = ()
     added_bytes: int = 0
+    checkpoint: Checkpoint | None = None
 
 
-def pull_run(host: Host, project: str, run: RunSurvey, folder: Path, *, weights: bool, listener: Listener) -> Pulled:
-    """Pull event files and output of the run, and with `weights` its adapter, into `folder`."""
+def pull_run(
+    host: Host,
+    project: str,
+    run: RunSurvey,
+    folder: Path,
+    *,
+    weights: bool,
+    listener: Listener,
+    checkpoint: Checkpoint | None = None,
+) -> Pulled:
+    """Pull event files and output of the run, and with `weights` its adapter, into `folder`.
+
+    If the run has not saved its adapter, the adapter of the trainer checkpoint is pulled. The output of several
+    processes is also written once per rank.
+    """
     listener.progress("pulling the logs")
     reports = [pull_events(host, project, run.run, run.events, folder)]
     if run.job:
         reports.append(PullReport((pull_log(host, project, run.run, run.job, folder),)))
-    if weights and run.adapter_sha256:
+        split_by_rank(folder, run.job, safe_name(host.name))
+    source = checkpoint if weights and not run.adapter_sha256 else None
+    if weights and (run.adapter_sha256 or source is not None):
         listener.progress("pulling the adapter")
-        reports.append(pull_weights(host, project, run.run, folder))
+        try:
+            reports.append(pull_weights(host, project, run.run, folder, checkpoint=source.name if source else ""))
+        except RemoteFault as fault:
+            if source is None or fault.kind != "not-found":
+                raise
+            source = None
     findings = tuple(finding for report in reports for finding in report.findings)
-    return Pulled(findings, sum(report.added_bytes for report in reports))
+    return Pulled(findings, sum(report.added_bytes for report in reports), source)
 
 
 def judge_pulled(folder: Path, run: RunSurvey) -> Report:

@@ -1,4 +1,4 @@
-"""Confirmation of a project's host file that redirects an ssh alias or requests secrets."""
+"""Confirmation of a project's host file that redirects a name, trains on the laptop, or requests secrets."""
 
 from __future__ import annotations
 
@@ -63,8 +63,18 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
     if host.source.shadows and (reached := _redirected(host, environment)):
         yield reached
+    elif not host.source.shadows and (surprise := _not_as_named(host)):
+        yield surprise
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
+
+
+def _not_as_named(host: LoadedHost) -> str:
+    """Return a phrase if a file not named `local` means this machine, or `local` another one; else an empty text."""
+    address = address_of(host)
+    if host.name == LOCAL:
+        return "" if address.is_local else f"leads to {address.host}, not the local machine"
+    return "trains on the local machine" if address.is_local else ""
 
 
 def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
@@ -73,7 +83,7 @@ def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
     instead = f"not {alias.target.where}, the alias {host.name} of your ~/.ssh/config"
-    if host.config.host == LOCAL:
+    if address_of(host).is_local:
         return f"names the local machine, {instead}"
     route = resolve_route(address_of(host), environment)
     if [_identity(hop) for hop in route.hops] == [_identity(hop) for hop in alias.hops]:

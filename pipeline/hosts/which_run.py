@@ -1,4 +1,4 @@
-"""Warnings about other running jobs that the user may have meant, if no exact run name was given."""
+"""Warnings that another run is training, which the user may have meant if no exact run name was given."""
 
 from __future__ import annotations
 
@@ -29,10 +29,18 @@ def judge_others(
 def others_elsewhere(
     verb: str, run: str | None, selected: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
-    """Do the same for runs on other hosts that were running when last seen; each of those hosts is surveyed."""
+    """Return these warnings for runs on other hosts that were training when last seen; survey each such host."""
     running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != selected.host)
     surveyed = (_survey(verb, selected, note, records, prompter) for note in running if _fits(run, selected, note.name))
     return tuple(finding for findings in surveyed for finding in findings)
+
+
+def judge_still_training(verb: str, host: str, training: Iterable[str]) -> tuple[Finding, ...]:
+    """Return a warning for each other run of the project that trains on the host of the selected one."""
+    return tuple(
+        Finding.warning("another-run", f"{other} is still training on {host}", host, f"pipeline {verb} {other}")
+        for other in training
+    )
 
 
 def _fits(run: str | None, selected: RunNote, other: str) -> bool:

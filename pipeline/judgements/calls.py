@@ -25,7 +25,7 @@ class Module:
 
 
 def parse_module(path: str, source: bytes) -> Module | None:
-    """Parse a file; None if it does not parse (which fixers report) or does not mention torch."""
+    """Parse a file; None if it does not mention torch or does not parse, which the fixers report."""
     if b"torch" not in source and b"transformers" not in source:
         return None
     try:
@@ -66,7 +66,7 @@ def is_literal(node: ast.expr | None, value: bool | None) -> TypeGuard[ast.Const
 
 
 def is_accelerator_method(call: ast.Call) -> bool:
-    """Return True for a method of an accelerator, such as accelerator.clip_grad_norm_, which unscales first."""
+    """Return True for a method of an Accelerator: its clip_grad_norm_, for example, unscales the gradients itself."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(owner, ast.Name) and "accelerator" in owner.id.lower()
 

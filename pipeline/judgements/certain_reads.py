@@ -50,9 +50,10 @@ READ_KEYWORDS = frozenset({"data_dir", "data_files", "path", "pretrained_model_n
 
 @dataclass(frozen=True)
 class CertainReads:
-    """Paths read by calls that always run.
+    """The paths that are read by calls that always run.
 
-    `literals`: by node id, the call's name; `options`: options with such paths.
+    `literals` maps the node id of a path literal to the name of the call that reads it. `options` are the names of
+    command-line options whose value is such a path.
     """
 
     literals: Mapping[int, str] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class CertainReads:
 
 
 def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
-    """Return the certain reads of a started script; empty if it may create files: it downloads or starts others."""
+    """Return the certain reads of a script; empty if it downloads or starts anything, which may create the files."""
     if any(calls_of(tree, MAKES)):
         return CertainReads()
     reads = _only_read(tree, reader)
@@ -74,7 +75,7 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
 
 
 def _only_read(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.expr]]:
-    """Return name and argument of the reads that always run, of arguments that nothing else uses or tests."""
+    """Return (function name, argument) of the reads that always run, if no other code uses or tests the argument."""
     reads = [(last_name(call.func), argument) for call in _always_called(tree) for argument in _read_by(call)]
     used = Counter(key for _, argument in reads if (key := use_key(argument)))
 
@@ -90,7 +91,7 @@ def _path_of(node: ast.expr) -> str:
 
 
 def _stands_alone(path: str, paths: Sequence[str]) -> bool:
-    """Return True if no other text of the file is that path, a parent of it or inside it."""
+    """Return True if the file contains the path once, and no parent folder of it and no path inside it."""
     near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
     return bool(path) and len(near) == 1
 

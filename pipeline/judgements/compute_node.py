@@ -1,4 +1,4 @@
-"""Judge the card of Slurm's compute node against the one that the plan assumes."""
+"""Compares the card of Slurm's compute node with the card that the plan assumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remote.protocol.machine import Gpu
 def judge_node_card(facts: CardFacts, planned: Gpu | None) -> Iterator[Finding]:
     """Yield an error if the node's card has another compute capability than the card that was planned for.
 
-    The login node, where plans are made, cannot see the card of a compute node: the host's file names it.
+    The login node, where plans are made, cannot see the card of a compute node, so the host's file names the card.
     """
     if facts.capability is None or (planned is not None and planned.capability == facts.capability):
         return

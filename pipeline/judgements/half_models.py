@@ -20,7 +20,7 @@ KEEPS = ("to", "cuda", "train", "requires_grad_", "merge_and_unload", "eval")
 WRAPS = ("get_peft_model", "prepare_model", "compile", "DataParallel", "DistributedDataParallel", "DDP")
 DEEPEST = 6
 Option = tuple[PythonSource, ast.expr | ast.keyword, ast.expr]
-"""The file, the key and the value of one entry of a dict."""
+"""One entry of a dict: its file, its key and its value."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class _Search:
 
 
 def half_origin(modules: Modules, source: PythonSource, owner: str) -> str | None:
-    """Return the place that gives the named model float16 weights; None if there is none, or float32 follows."""
+    """Return the place where the named model gets float16 weights; None if there is none or it is cast to float32."""
     return _of_name(_Search(modules, source), owner)
 
 
 def _of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str | None:
-    """Return the origin for a name, by its last assignment or cast."""
+    """Return where a name gets float16 weights, by its last assignment or cast."""
     source, origin = search.source, None
     if search.depth > DEEPEST:
         return None
@@ -72,7 +72,7 @@ def _targets(target: ast.expr) -> list[ast.expr]:
 
 
 def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
-    """Return the origin for the value of an assignment; "" if the value is the named model, unchanged."""
+    """Return where an assigned value gets float16 weights; "" if the value is the named model itself."""
     source = search.source
     if isinstance(value, (ast.Name, ast.Attribute)):
         name = written(source, value)
@@ -95,7 +95,7 @@ def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
 
 
 def _of_function(search: _Search, call: ast.Call) -> str | None:
-    """Return the origin for what a function of the project returns."""
+    """Return where the result of a function of the project gets float16 weights."""
     defined = search.modules.definition(search.source, call.func)
     source, name = defined if defined is not None else (search.source, written(search.source, call.func))
     for function in source.names.of_type(ast.FunctionDef):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from fixers.frame.change import Plan
 from fixers.frame.fixed_tree import as_planned
+from fixers.frame.scope import library_copies
 from fixers.frame.site import Site, Tree
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
@@ -50,13 +51,15 @@ def judge_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
 def judge_half_weights(tree: Tree) -> tuple[Finding, ...]:
     """Return a finding for every trained float16 model without mixed precision.
 
-    It is an error where the code turns mixed precision off, and a warning where nothing turns it on.
+    The finding is an error if the code turns mixed precision off, and a warning if no code turns it on.
     """
     paths = tuple(sorted(tree.paths()))
-    texts = {path: tree.read(path) for path in paths if path.endswith((".py", ".ipynb"))}
+    copies = library_copies(paths)
+    read = (path for path in paths if path.endswith((".py", ".ipynb")) and not path.startswith(copies))
+    texts = {path: tree.read(path) for path in read}
     if not any(HALF.search(text) for text in texts.values()) or _launched_mixed(tree, paths):
         return ()
-    modules = Modules(paths, lambda path: texts[path])
+    modules = Modules(texts, lambda path: texts[path])
     found: list[Finding] = []
     for path, text in texts.items():
         source = modules.source(path) if TRAINS.search(text) else None
@@ -85,13 +88,13 @@ def _judge_file(modules: Modules, source: PythonSource) -> Iterator[Finding]:
 
 
 def _is_plain(modules: Modules, source: PythonSource) -> bool:
-    """Return True for a loop of its own, where no file that it imports mixes precisions."""
+    """Return True if the file has a custom training loop and reaches no file that uses mixed precision."""
     called = {tail_of(call) for call in source.names.of_type(ast.Call)}
     return {"backward", "step"} <= called and not any(MIXES.search(each.text) for each in modules.reached(source))
 
 
 def _trains_float32(modules: Modules, source: PythonSource, owner: str) -> bool:
-    """Return True if a loop casts all that is trained to float32, and no adapter leaves frozen float16 weights."""
+    """Return True if a loop casts every parameter of the model to float32, and no reached file freezes any."""
     casts = any(is_cast(source, each, owner) for each in source.names.of_type(ast.For))
     return casts and not any(FREEZES.search(each.text) for each in modules.reached(source))
 

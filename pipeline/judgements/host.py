@@ -10,16 +10,18 @@ from fixers.setup.trainer_packages import requirements_for
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
-from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
+from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
 
 OLDEST_PYTHON = (3, 9)
 OLDEST_PYTHON_OF_TRAINER = (3, 10)
-"""transformers 5 requires it."""
+"""The oldest Python that transformers 5 supports."""
 OLDEST_TORCH = (2, 6)
 """Older versions of torch.load can run code from a checkpoint (CVE-2025-32434); transformers 5 rejects them."""
-ON_CPU = "nvidia-smi   (on the host); to train on its CPU: pipeline run --set 'host.gpus=[]'"
+ON_HOST = "nvidia-smi   (on the host)"
+NO_DRIVER_HINT = "install the NVIDIA driver, if the host has a GPU"
+ON_CPU = f"{ON_HOST}; to train on its CPU: pipeline run --set 'host.gpus=[]'"
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
@@ -31,10 +33,10 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundf
 
 @dataclass(frozen=True)
 class Need:
-    """The needs of a run. `card_required`: having no card is an error, see `requires_card`.
+    """What a run needs from its host. `card_required`: a host without a card is an error, see `requires_card`.
 
-    Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` sets `python:`.
-    `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
+    Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` is the file for the
+    key `python:`. `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
     """
 
     free_bytes: int
@@ -51,19 +53,22 @@ def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Rep
         *judge_interpreter(survey.interpreter, need),
         *judge_cards(survey.driver, survey.gpus, survey.interpreter, need),
         *judge_disk(survey.disk, need),
+        *judge_container(survey.machine.own_container),
         *judge_clock(survey.machine, now_unix),
     ]
     return Report(tuple(found), tuple(facts_of(survey)))
 
 
 def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Yield the facts of the environment: for display, and as inputs of the stage."""
+    """Yield the facts about the environment, which are shown and are inputs of the stage."""
     python = survey.interpreter
     yield "python", ".".join(map(str, python.version[:3])) or "none"
     yield "interpreter", python.path
     yield "torch", python.torch.version if python.torch else "none"
     yield "driver", survey.driver.version or "none"
     yield "gpus", ", ".join(_card(gpu) for gpu in survey.gpus) or "none"
+    if survey.machine.own_container is not None:
+        yield "image", survey.machine.own_container.image
 
 
 def _card(gpu: Gpu) -> str:
@@ -79,14 +84,9 @@ def card_name(gpu: Gpu) -> str:
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
     """Yield the problems of the interpreter: it does not run, is too old, or lacks packages."""
     if python.error:
-        words = f"{python.path} does not run: {python.error}"
-        yield Finding.error(
-            "python",
-            words,
-            need.host_file,
-            "set `python:` to the interpreter with torch",
-            exit_code=ExitCode.ENVIRONMENT,
-        )
+        words = f"{python.path} does not run: {python.error}{_will_be_created(need)}"
+        hint = CREATES_ENVIRONMENT if need.creates_environment else "set `python:` to the interpreter with torch"
+        yield Finding.error("python", words, need.host_file, hint, exit_code=ExitCode.ENVIRONMENT)
         return
     oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
     if python.version < oldest:
@@ -99,7 +99,7 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        words = f"{python.path} has no torch{'; `run` creates an environment' if need.creates_environment else ''}"
+        words = f"{python.path} has no torch{_will_be_created(need)}"
         hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
         yield Finding.error("torch", words, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
@@ -120,6 +120,10 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             )
 
 
+def _will_be_created(need: Need) -> str:
+    return "; `run` creates an environment" if need.creates_environment else ""
+
+
 def _install_hint(python: Interpreter, packages: list[str]) -> str:
     """Return the command that installs the packages, with the version bounds of the trainer."""
     return shlex.join([python.path or "python3", "-m", "pip", "install", *requirements_for(packages)])
@@ -135,14 +139,14 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need: Need) -> Iterator[Finding]:
-    """Yield the problems of the cards: none found, not usable with this torch build or driver, or in use."""
+    """Yield the problems of the cards: none found, or one that is in use or does not fit the torch build or driver."""
     torch = python.torch
     if not gpus:
         yield from _no_card(driver, need, cuda_build=torch is not None and torch.cuda is not None)
         return
     for gpu in gpus:
         if gpu.assumed:
-            words = f"no card could be queried ({driver.error or 'no driver'}); {_card(gpu)}"
+            words = f"no card could be queried ({driver.error or 'no driver'}); {card_name(gpu)} is assumed"
             yield Finding.warning("card-assumed", words, "host.card")
             continue
         if torch is not None and torch.cuda is None:
@@ -166,11 +170,11 @@ def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Findin
         yield Finding.error("gpu", words, "host.gpus", ON_CPU, ExitCode.GPU)
     elif need.card_required:
         yield Finding.error(
-            "gpu", f"the host file names cards and none was found: {why}", "host.gpus", "nvidia-smi", ExitCode.GPU
+            "gpu", f"`gpus:` names cards, but the host has none: {why}", "host.gpus", NO_DRIVER_HINT, ExitCode.GPU
         )
     elif cuda_build:
         words = f"no card was found ({why}) although torch is a CUDA build: training will run on the CPU"
-        yield Finding.warning("gpu", words, "host", "nvidia-smi")
+        yield Finding.warning("gpu", words, "host", ON_HOST if driver.broken else NO_DRIVER_HINT)
 
 
 def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
@@ -220,6 +224,17 @@ def unwritable(disk: Disk) -> Finding:
     words = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
     return Finding.error("disk", words, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
+
+
+def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
+    """Yield a warning if the image's name now refers to another image than that of the running container."""
+    if container is not None and container.newer:
+        words = (
+            f"the image's name now refers to {container.newer}; the container still runs {container.image}, which "
+            "stays until you remove the container, with the jobs in it"
+        )
+        remove = "apptainer instance stop" if container.engine == "apptainer" else f"{container.engine} rm -f"
+        yield Finding.warning("container-image", words, container.name, f"{remove} {container.name}   (on the host)")
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:

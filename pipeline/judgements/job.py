@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pipeline.judgements.queue_end import judge_queue_end
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
-from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey, WatchNote
+from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
+
+ENDED_EARLY = ("stopped", "preempted")
+"""The checks of jobs that did not fail, but were ended."""
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
     """Return the problems of a run: not started, not succeeded, or its newest trainer checkpoint is broken."""
+    if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
+        return Report((judge_queue_end(name, run.slurm_end),))
     if run is None or run.state is JobState.ABSENT:
         return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING),))
     if run.state is JobState.RUNNING:
@@ -33,7 +39,14 @@ def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, .
 
 def newest_kept(run: RunSurvey) -> int | None:
     """Return the step of the newest trainer checkpoint that verifies; None if there is none."""
-    return max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
+    newest = newest_checkpoint(run)
+    return newest.step if newest is not None else None
+
+
+def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
+    """Return the newest trainer checkpoint that verifies; None if there is none."""
+    verified = (checkpoint for checkpoint in run.checkpoints if not checkpoint.problem)
+    return max(verified, key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
@@ -52,10 +65,12 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:
-    """Return the finding of the last event of a job; None if it succeeded, or was stopped or preempted.
+    """Return a finding for the last event of a job; None if the job succeeded, or was stopped or preempted.
 
-    After a stop or a preemption, the survey of the host shows what is left.
+    After a stop or a preemption, the next survey of the host shows the state of the run.
     """
+    if news is not None and news.slurm_end and news.state in (JobState.LOST, JobState.ABSENT):
+        return judge_queue_end(name, news.slurm_end)
     if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
         return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
     if news.state is JobState.LOST:

@@ -42,6 +42,6 @@ def with_padding_errors(
 
 
 def _lines(change: FileChange) -> list[str]:
-    """Return the lines of the fixer's edits, from `line 12: reason (label-padding)`."""
+    """Return the line numbers of the fixer's edits, parsed from reasons such as `line 12: ... (label-padding)`."""
     reasons = (reason for reason in change.why if reason.endswith(f"({FIXER})"))
     return [reason.removeprefix("line ").partition(":")[0] for reason in reasons]

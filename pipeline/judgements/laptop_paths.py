@@ -1,4 +1,4 @@
-"""Checks of paths of the laptop in code and configs, by what exists on the laptop and on the host. Pure."""
+"""Finds paths in code and configs that exist on the laptop, but not on the host. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Laptop:
 
 
 def suspects(uses: Iterable[PathUse], laptop: Laptop) -> tuple[PathUse, ...]:
-    """Return the paths that exist on the laptop or are in a home folder; the host is checked afterwards."""
+    """Return the paths that exist on the laptop or are in a home folder. Whether the host has them is checked later."""
     return tuple(use for use in uses if not _is_project_relative(use, laptop) and _is_of_laptop(use, laptop))
 
 
@@ -50,8 +50,8 @@ def _is_project_relative(use: PathUse, laptop: Laptop) -> bool:
     """Return True for a path such as `../data` that is inside the project, relative to the file that contains it."""
     if not use.path.startswith("../"):
         return False
-    beside = posixpath.normpath(posixpath.join(posixpath.dirname(use.file), use.path))
-    return not beside.startswith("../") or _is_inside(laptop.absolute(use.path), laptop.root)
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(use.file), use.path))
+    return not target.startswith("../") or _is_inside(laptop.absolute(use.path), laptop.root)
 
 
 def _is_inside(path: str, folder: str) -> bool:

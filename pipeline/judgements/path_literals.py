@@ -53,7 +53,7 @@ class StartSettings:
 
 
 class PathReader(ast.NodeVisitor):
-    """Collects path literals, except prose, comparisons, guards and defaults that the command overrides."""
+    """Collects path literals, except in prose, comparisons, existence tests and defaults that the command overrides."""
 
     def __init__(self, file: str, tree: ast.Module, settings: StartSettings) -> None:
         self.settings = settings
@@ -62,7 +62,7 @@ class PathReader(ast.NodeVisitor):
         self.defaults: dict[str, ast.expr] = {}
         self.loads: Counter[str] = Counter()
         self.looked_for = {word for call in calls_of(tree, GUARDS) for word in (*names_in(call), *_texts_in(call))}
-        self.guarded = {name for call in _forgiving_guards(tree) for name in names_in(call)}
+        self.guarded = {name for call in _optional_file_tests(tree) for name in names_in(call)}
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.expr) and (path := path_in(literal_of(node))):
@@ -132,7 +132,7 @@ def use_key(node: ast.expr) -> str:
 
 
 def literal_of(node: ast.expr) -> str:
-    """Return the constant beginning of an expression: a literal, the start of an f-string, joined parts."""
+    """Return the constant text at the start of an expression: literal, f-string, concatenation or joined path."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -162,14 +162,14 @@ def _joined(node: ast.Call) -> str:
 
 
 def _option_of(node: ast.Call) -> str:
-    """`--data-dir` of add_argument("--data-dir", ...) as `data_dir`; empty if the call declares no option."""
+    """Return `data_dir` for add_argument("--data-dir", ...); empty if the call declares no option."""
     words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     names = [word for word in words if isinstance(word, str) and word.startswith("--")]
     return option_name(names[0]) if names else ""
 
 
 def option_name(word: str) -> str:
-    """`--data-dir=x` as `data_dir`."""
+    """Return `data_dir` for `--data-dir=x`."""
     return word.lstrip("-").partition("=")[0].replace("-", "_")
 
 
@@ -185,8 +185,8 @@ def _texts_in(node: ast.AST) -> Iterator[str]:
     return (path_in(literal_of(one)) for one in ast.walk(node) if isinstance(one, ast.expr))
 
 
-def _forgiving_guards(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield file tests in conditions that let the script continue without the file."""
+def _optional_file_tests(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield tests for a file (`os.path.exists`) after which the script also continues if the file is missing."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp) and not any(map(_ends, ast.walk(node))):
             yield from calls_of(node.test, GUARDS)

@@ -14,7 +14,7 @@ MOST_WORDS = 4
 
 
 def path_in(text: str) -> str:
-    """Return `text` as a path: absolute, in the home folder (`~/`), above the working folder (`../`) or of Windows.
+    """Return `text` as a path: absolute, in the home folder (`~/`), in a parent folder (`../`) or of Windows.
 
     Empty if it is not a path, or a system path. A glob pattern (`*`) is cut to its constant parent folder.
     """

@@ -11,7 +11,10 @@ from pipeline.judgements.path_literals import PathReader, StartSettings
 
 @dataclass(frozen=True)
 class PathUse:
-    """A path literal and its place. `certain`: the script always reads it; `model`: as a model."""
+    """A path literal and its place.
+
+    `certain`: the script always reads the path; `model`: it loads a model from the path.
+    """
 
     path: str
     file: str

@@ -1,4 +1,4 @@
-"""Finds the files that a command reaches in the project: scripts, imported modules, settings files. Pure."""
+"""Finds the project's files that a command uses: scripts, imported modules, settings files. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PathsReached:
 
 
 def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
-    """Return the paths in the command's scripts, their modules and their settings files."""
+    """Return the paths in the scripts of a command, and in the modules and settings files that these use."""
     reached = Reached(frozenset(tree.paths()))
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:

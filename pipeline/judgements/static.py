@@ -1,6 +1,6 @@
 """Static checks of verify: code against the precision plan, without running anything.
 
-They cover what no fixer repairs: popular fixes that only hide an error, and calls in a wrong order.
+They detect what no fixer repairs: popular fixes that only hide an error, and calls in a wrong order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
 DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
-"""By fixer that warns about code that it cannot analyse: the check of the proof that decides the case."""
+"""For each fixer that warns about code that it cannot analyse: the check of the proof that decides."""
 
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
@@ -42,7 +42,7 @@ Places = Iterator[ast.AST]
 
 @dataclass(frozen=True)
 class Rule:
-    """A finding for every place in a file that `places` yields; with `only_in`, only in that precision mode."""
+    """A finding for every node of a file that `places` yields; with `only_in`, only in that precision mode."""
 
     check: str
     severity: Severity
@@ -53,7 +53,7 @@ class Rule:
 
 
 def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
-    """Return the findings of the precision plan, of every Python file that parses, and of half weights across files."""
+    """Return the findings about the precision plan, each Python file that parses, and float16 weights across files."""
     findings = list(plan.findings)
     rules = [rule for rule in RULES if rule.only_in in (None, plan.mode)]
     unscaled = False
@@ -68,7 +68,7 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
 
 
 def _half_weights(tree: Tree, plan: PrecisionPlan, known: set[str]) -> list[Finding]:
-    """Return the findings of half weights at places that no rule has reported."""
+    """Return the findings of float16 weights at places that no rule has reported."""
     found = judge_half_weights(tree) if plan.mode is Mode.FP16_MIXED else ()
     return [finding for finding in found if finding.where not in known]
 
@@ -97,8 +97,8 @@ def _no_clipping(module: Module) -> Places:
 def _autocast_disabled(module: Module) -> Places:
     """Yield fp16=False, or a disabled scaler or autocast, with float16 weights: training in pure float16.
 
-    Autocast that is disabled for one part of a file, or around a cast to float32, is allowed: a loss or a norm is
-    computed in float32 this way.
+    It is allowed to disable autocast for one part of a file, or around a cast to float32, because a loss or a norm is
+    often computed in float32.
     """
     if not (casts_to_float16(module) and module.called & TRAINS):
         return
@@ -181,7 +181,7 @@ RULES = (
         CLIPPED_SCALED,
         Severity.WARNING,
         _clip_before_unscale,
-        "gradients are clipped, and the project does not unscale them first: clipping cuts off nearly all of them",
+        "gradients are clipped before they are unscaled: clipping reduces them to almost nothing",
         "scaler.unscale_(optimizer) before it",
     ),
     Rule(

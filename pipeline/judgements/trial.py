@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.judgements.host import ON_CPU, Need, judge_interpreter, unwritable
+from pipeline.judgements.host import NO_DRIVER_HINT, ON_CPU, Need, judge_interpreter, unwritable
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -12,7 +12,7 @@ from remote.protocol.machine import Driver, Interpreter
 
 
 def judge_trial(facts: EnvironmentFacts, need: Need, driver: Driver) -> Iterator[Finding]:
-    """Yield the problems that the interpreter's versions reveal, and those of its trial run."""
+    """Yield the problems of the interpreter's versions and of its trial run."""
     where = facts.interpreter.path
     yield from judge_interpreter(facts.interpreter, need)
     if facts.interpreter.error:
@@ -34,9 +34,9 @@ def judge_trial(facts: EnvironmentFacts, need: Need, driver: Driver) -> Iterator
                 "gpu", f"{card.name} failed a matrix product: {card.error}", str(card.index), exit_code=ExitCode.GPU
             )
     if need.card_required and not facts.cuda_available and not facts.error:
-        words = "torch finds no card" + ("" if driver.broken else " although the host file names some")
+        words = "torch finds no card" + ("" if driver.broken else " although `gpus:` names some")
         words += f": {driver.error}" if driver.error else ""
-        yield Finding.error("gpu", words, where, ON_CPU if driver.broken else "nvidia-smi", ExitCode.GPU)
+        yield Finding.error("gpu", words, where, ON_CPU if driver.broken else NO_DRIVER_HINT, ExitCode.GPU)
 
 
 def _is_installed(package: str, python: Interpreter) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome
@@ -19,6 +20,8 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "ok": outcome.ok,
         "exit_code": int(outcome.exit_code),
     }
+    if outcome.varied:
+        fields["set"] = list(outcome.varied)
     for name in ("host", "config", "run"):
         if value := getattr(outcome, name):
             fields[name] = value
@@ -30,6 +33,15 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     if outcome.artifacts:
         fields["artifacts"] = dict(outcome.artifacts)
     return {**fields, **outcome.more}
+
+
+def rows_to_json(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """Return one object for each run of a command, without the fields that are the same in all of them."""
+    return [_without(outcome_to_json(outcome), ("protocol", "command")) for outcome in outcomes]
+
+
+def _without(fields: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}
 
 
 def _stage(stage: StageOutcome) -> dict[str, Any]:
@@ -65,8 +77,9 @@ def job_to_json(job: JobOutcome) -> dict[str, Any]:
         "step_s": _rounded(job.step_s),
         "gpus": [_known(encode(gpu)) for gpu in job.gpus] or None,
         "age_s": job.age_s,
+        "waits": job.waits or None,
     }
-    return {"state": job.state.value, **_known(fields)}
+    return {"state": job.shown_state, **_known(fields)}
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The summary at the end of `fix`: what changed, what is left alone and why, what is for the user to decide."""
+"""The summary at the end of `fix`: what changed, what was left alone and why, and what the user has to decide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.quantities import count
 
 PLACES_SHOWN = 2
 GROUPS_SHOWN = 5
-"""Warnings take three lines each, so that the whole summary fits on a screen of 24 lines."""
+"""Each warning takes three lines; with this limit, the whole summary fits on a screen of 24 lines."""
 
 Rows = tuple[tuple[str, str], ...]
 
@@ -23,7 +23,7 @@ def summarise(plan: Plan, *, done: bool) -> Rows:
     rows = (
         ("changed" if done else "to change", _changes(plan)),
         ("left alone", _left(plan.left)),
-        ("for you", f"{count(len(warnings), 'warning')} above to decide" if warnings else ""),
+        ("to decide", f"{count(len(warnings), 'warning')}, listed above" if warnings else ""),
     )
     return tuple((label, text) for label, text in rows if text)
 

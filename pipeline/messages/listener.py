@@ -43,3 +43,31 @@ class Listener(Protocol):
     def curve(self, name: str, values: Sequence[float]) -> None:
         """A series of values, oldest first."""
         ...
+
+
+class Silence:
+    """A listener that ignores everything."""
+
+    def heading(self, text: str) -> None:
+        pass
+
+    def stage_started(self, stage: str) -> None:
+        pass
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        pass
+
+    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        pass
+
+    def training(self, news: JobNews) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def stage_ended(self, stage: StageOutcome) -> None:
+        pass
+
+    def curve(self, name: str, values: Sequence[float]) -> None:
+        pass

@@ -14,11 +14,15 @@ from remote.protocol.jobs import JobState, Progress, RunSurvey, seconds_left
 
 
 class StageState(StrEnum):
-    """`skipped`: the stage's checkpoint is valid, nothing was done. `done`: the stage ran just now."""
+    """`skipped`: the stage's checkpoint is valid, nothing was done. `done`: the stage ran just now.
+
+    `stopped`: its job ended on the user's request, or was preempted.
+    """
 
     DONE = "done"
     SKIPPED = "skipped"
     FAILED = "failed"
+    STOPPED = "stopped"
     PENDING = "pending"
     RUNNING = "running"
 
@@ -38,10 +42,10 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The job as last seen. `age_s` is set if the values are local records because the host was not reached.
+    """The state of a job. `age_s` is the age of the values, if they are local records because the host was unreachable.
 
     `elapsed_s`: from its start to its end, or to now. `eta_s`: the time that its remaining steps take.
-    `unit`: what `step` counts; an evaluation counts answers.
+    `unit`: what `step` counts; an evaluation counts answers. `waits`: why a job that is RUNNING has not begun.
     """
 
     state: JobState
@@ -58,13 +62,20 @@ class JobOutcome:
     gpus: tuple[GpuUse, ...] = ()
     losses: tuple[float, ...] = ()
     unit: str = "step"
+    waits: str = ""
+
+    @property
+    def shown_state(self) -> str:
+        """Return the state in one word: `queued` for a job that has not begun."""
+        return "queued" if self.state is JobState.RUNNING and self.waits else self.state.value
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The result of a verb. Unknown values are empty.
 
-    `given`: the arguments that were typed for host, config and overrides. Commands in hints repeat them.
+    `given`: the arguments that were typed for host, config and overrides. Commands in hints repeat them. `varied`: the
+    overrides that distinguish this run from others of the same command.
     """
 
     command: str
@@ -78,6 +89,7 @@ class Outcome:
     artifacts: dict[str, str] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
     given: tuple[str, ...] = ()
+    varied: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -118,4 +130,5 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
         gpus=run.gauges.gpus if running else (),
         losses=run.gauges.losses,
         unit=known.unit,
+        waits=run.waits,
     )

@@ -65,7 +65,7 @@ def check_page(name: str) -> str | None:
 
 def _check_text(check: Check) -> str:
     rows = (
-        ("Made by", ", ".join(check.depths)),
+        ("Checked by", ", ".join(check.depths)),
         ("Looks at", check.looks),
         ("Expected", check.rule),
         ("Why", check.why),

@@ -9,7 +9,7 @@ from pipeline.config.shipped import shipped_docs
 from remote.errors import BadUsage
 
 GENERATED = ("checks", "fixers", "schemas")
-"""Folders whose pages `pipeline explain` prints, and JSON."""
+"""Folders that are not part of the manual: `pipeline explain` prints their pages, or they contain JSON."""
 
 
 def manual_pages() -> dict[str, Path]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.model import HostConfig, RunConfig
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
 from pipeline.config.schema import schema_path
 
 MODELS: Mapping[str, tuple[type[RunConfig | HostConfig], str]] = {
@@ -26,7 +27,7 @@ def render_schemas(configuration: str) -> dict[str, str]:
 
 
 def write_schemas(docs: Path) -> None:
-    """Write the schemas beside the models, and copies of them to docs/schemas/."""
+    """Write the schemas next to the models, and copies of them to docs/schemas/."""
     for kind, text in render_schemas((docs / "configuration.md").read_text("utf-8")).items():
         for path in (schema_path(kind), docs / "schemas" / f"{kind}.schema.json"):
             path.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Confirmations of the user, stored in the user's configuration folder never in a project."""
+"""Confirmations of the user, stored in the user's configuration folder, never in a project."""
 
 from __future__ import annotations
 

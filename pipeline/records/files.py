@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shlex
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ FULL = {
     errno.EPERM: "permission denied",
 }
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
+NO_FILE = (errno.EISDIR, errno.ENXIO)
+LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -35,7 +38,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock. After `sign`, errors of other processes name its holder."""
+    """A held lock. After `sign`, the error Busy in another process names the holder."""
 
     path: Path
     doing: str
@@ -53,11 +56,11 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
     """Hold the lock until the end of the block or of the process. Raises Busy with the name of the holder.
 
     `sign` False leaves the file unchanged, for a verb that may have nothing to do. `wait` True waits for the holder
-    instead, for locks that are held briefly.
+    instead of raising Busy, for locks that are held briefly.
     """
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b", buffering=0)
+        file = _open_lock(path)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -71,9 +74,39 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
         yield lock
 
 
+def _open_lock(path: Path) -> io.FileIO:
+    """Open a lock file, which is created if missing. Raises BadUsage if something else than a regular file is there.
+
+    A cloned project may contain a link of that name to redirect the signature.
+    """
+    refuse_link(path)
+    try:
+        descriptor = os.open(path, LOCK_FLAGS, 0o600)
+    except OSError as error:
+        if error.errno in NO_FILE:
+            raise _not_regular(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return io.FileIO(descriptor, "r+")
+
+
+def _not_regular(path: Path) -> BadUsage:
+    words = f"{path} is not a regular file, but a lock file of that name is needed"
+    return BadUsage(words, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
+
+
+def refuse_link(path: Path) -> None:
+    """Raise BadUsage if a path of the records is a symbolic link."""
+    if path.is_symlink():
+        words = f"{path} is a symbolic link; the records of a project must be in the project itself"
+        raise BadUsage(words, where=str(path), hint=f"rm {shlex.quote(str(path))}")
+
+
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Turn errors of the block into DiskFull with `path`, or BadUsage if a file blocks a folder."""
+    """Convert an OSError of the block to DiskFull with `path`, or to BadUsage if a file is where a folder is needed."""
     try:
         yield
     except OSError as error:

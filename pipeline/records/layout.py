@@ -7,6 +7,7 @@
 .halfstep/state/<host>/<config>.lock    the lock of these files
 .halfstep/schemas/                      the JSON Schemas of configs, for editors
 .halfstep/export/<engine>-<config>/     an exported task
+.halfstep/compared/<run>+<run>.html      a comparison of runs
 .halfstep/runs.lock                     the lock for recording a start
 .halfstep/runs/<run>/                   one run: run.json, inputs.json, tensorboard/, output.log, adapter/, report.html
 .halfstep/runs/<run>@<host>/            a run of the same id on another host
@@ -14,18 +15,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import RECORDS_FOLDER
 from pipeline.config.schema import SCHEMAS
-from pipeline.records.files import write_atomic
-from remote.errors import BadUsage
+from pipeline.records.files import refuse_link, write_atomic
 
 NOTE = "run.json"
+LONGEST_STEM = 180
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class Records:
 
     @property
     def folder(self) -> Path:
-        """The `.halfstep/` folder. Raises BadUsage if it, `runs`, `state`, `schemas` or `export` is a symbolic link.
+        """The `.halfstep/` folder. Raises BadUsage if it or one of its folders is a symbolic link.
 
         A cloned project may contain such a link to redirect writes.
         """
         folder = self.root / RECORDS_FOLDER
-        for path in (folder, *(folder / name for name in ("runs", "state", "schemas", "export"))):
-            _refuse_link(path)
+        for path in (folder, *(folder / name for name in ("runs", "state", "schemas", "export", "compared"))):
+            refuse_link(path)
         return folder
 
     @property
@@ -52,7 +54,7 @@ class Records:
 
     def folder_named(self, name: str) -> Path:
         """Return the folder of the run of that name. Raises BadUsage if it is a symbolic link."""
-        _refuse_link(self.runs / name)
+        refuse_link(self.runs / name)
         return self.runs / name
 
     def in_run(self, name: str, *parts: str) -> Path:
@@ -60,7 +62,7 @@ class Records:
         path = self.folder_named(name)
         for part in parts:
             path /= part
-            _refuse_link(path)
+            refuse_link(path)
         return path
 
     def run(self, run: str, host: str) -> Path:
@@ -68,7 +70,7 @@ class Records:
         return self.folder_named(self.run_name(run, host))
 
     def run_name(self, run: str, host: str) -> str:
-        """Return the run's name in this project: its id, with the host if another host has a run of that id."""
+        """Return the run's name in this project: its id, followed by the host if another host has a run of that id."""
         with_host = f"{run}@{safe_name(host)}"
         if (self.runs / with_host).is_dir():
             return with_host
@@ -77,33 +79,48 @@ class Records:
     def export(self, engine: str, config: str) -> Path:
         """Return the folder of a config's task for an engine. Raises BadUsage if it is a symbolic link."""
         folder = self.folder / "export" / f"{engine}-{safe_name(config)}"
-        _refuse_link(folder)
+        refuse_link(folder)
         return folder
+
+    def comparison(self, names: Sequence[str]) -> Path:
+        """Return the page on which these runs are compared. Raises BadUsage if it is a symbolic link."""
+        stem = "+".join(names)
+        if len(stem) > LONGEST_STEM:
+            stem = f"{stem[:LONGEST_STEM]}-{hashlib.sha256(stem.encode()).hexdigest()[:8]}"
+        page = self.folder / "compared" / f"{stem}.html"
+        refuse_link(page)
+        return page
 
     @property
     def runs_lock(self) -> Path:
         """The lock for recording a start."""
         return self.folder / "runs.lock"
 
+    def _state(self, host: str) -> Path:
+        """Return the folder of a host's stages. Raises BadUsage if it is a symbolic link."""
+        folder = self.folder / "state" / safe_name(host)
+        refuse_link(folder)
+        return folder
+
     def checkpoints(self, host: str, config: str) -> Path:
         """Return the file with the stage checkpoints of a config on a host."""
-        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.json"
+        return self._state(host) / f"{safe_name(config)}.json"
 
     def cures(self, host: str, config: str) -> Path:
         """Return the file with the cures of a config on a host."""
-        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.cures.json"
+        return self._state(host) / f"{safe_name(config)}.cures.json"
 
     def resumed(self, host: str, config: str) -> Path:
         """Return the file with the runs that were resumed with changed inputs."""
-        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.resumed.json"
+        return self._state(host) / f"{safe_name(config)}.resumed.json"
 
     def evidence(self, host: str, config: str) -> Path:
         """Return the file with the last fixes, proof and cures."""
-        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.evidence.json"
+        return self._state(host) / f"{safe_name(config)}.evidence.json"
 
     def lock(self, host: str, config: str) -> Path:
         """Return the lock of these files."""
-        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"
+        return self._state(host) / f"{safe_name(config)}.lock"
 
     def prepare(self) -> None:
         """Create the folder with a .gitignore that excludes it, and the JSON Schemas that configs name."""
@@ -122,12 +139,6 @@ def _host_of(note: Path) -> str:
         return str(json.loads(note.read_bytes())["host"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        words = f"{path} is a symbolic link; the records of a project must be in the project itself"
-        raise BadUsage(words, where=str(path), hint=f"rm {shlex.quote(str(path))}")
 
 
 def safe_name(name: str) -> str:

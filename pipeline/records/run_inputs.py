@@ -17,11 +17,18 @@ RUN_INPUTS = "inputs.json"
 
 @dataclass(frozen=True)
 class RunInputs:
-    """The inputs of a run. `files`: digests by path, before changes by fixers; `others`: machine, card, data."""
+    """The inputs of a run. `files`: digests by path, before changes by fixers; `others`: machine, card, data.
+
+    `command` is the command of the job, for display. `commit` is the commit of the project's git repository, and
+    `uncommitted` are the files that differ from it.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    commit: str = ""
+    uncommitted: tuple[str, ...] = ()
 
 
 def write_inputs(folder: Path, inputs: RunInputs) -> None:

@@ -28,7 +28,9 @@ from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 SIGNATURE = "seal"
-AGAIN = "pipeline run --host HOST --config NAME   (as when it was started; it finds the run on its host)"
+START_AGAIN = (
+    "pipeline run --host HOST --config NAME   (with the original host and config; the run is found on the host)"
+)
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
@@ -38,7 +40,10 @@ class RunNote:
 
     `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
     independent of clocks. `name` is the run's name in this project, see Records. `evaluates` is the name of the run
-    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training.
+    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command that
+    started the evaluation. `varied` are the overrides that distinguish it from other runs of the command that started
+    it. `job` is the number of that job, and `waits` why it has not begun although it is RUNNING. `rewritten` are
+    the files that fixers had changed in the copy on the host when it was started.
     """
 
     run: str
@@ -65,14 +70,21 @@ class RunNote:
     eta_s: float | None = None
     gpus: tuple[GpuUse, ...] = ()
     evaluates: str = ""
+    varied: tuple[str, ...] = ()
+    verb: str = "evaluate"
+    job: int = 0
+    waits: str = ""
+    rewritten: tuple[str, ...] = ()
 
     @property
-    def again(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes the run."""
         if self.evaluates:
             own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
             words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]
-            return shlex.join(["pipeline", "evaluate", *words, *override_arguments(own if len(words) == 1 else ())])
+            return shlex.join(
+                ["pipeline", *self.verb.split(), *words, *override_arguments(own if len(words) == 1 else ())]
+            )
         return complete_hint("pipeline run", self.host, self.config, self.given)
 
 
@@ -120,15 +132,15 @@ def is_own_note(folder: Path) -> bool:
 
 def _write_signed(folder: Path, note: RunNote) -> None:
     body = encode(note)
-    with contextlib.suppress(OSError):  # without a configuration folder the note stays unsealed
+    with contextlib.suppress(OSError):  # without a configuration folder the note stays unsigned
         body[SIGNATURE] = hmac_of(dumps(body))
     write_atomic(folder / NOTE, dumps(body))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
     """Return all runs of the project, the last started or resumed one first."""
-    read = [read_note(folder) for folder in records.runs.iterdir()] if records.runs.is_dir() else []
-    notes = [note for note in read if note is not None]
+    folders = records.runs.iterdir() if records.runs.is_dir() else ()
+    notes = filter(None, map(read_note, folders))
     return tuple(sorted(notes, key=lambda note: (note.start, note.created_unix), reverse=True))
 
 
@@ -141,7 +153,7 @@ def damaged_notes(records: Records) -> tuple[Path, ...]:
 def judge_notes(records: Records) -> tuple[Finding, ...]:
     """Return a warning for each note that cannot be read."""
     return tuple(
-        Finding.warning("damaged-note", f"the record of {path.parent.name} cannot be read", str(path), AGAIN)
+        Finding.warning("damaged-note", f"the record of {path.parent.name} cannot be read", str(path), START_AGAIN)
         for path in damaged_notes(records)
     )
 
@@ -173,7 +185,7 @@ def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote])
     """Raise BadUsage if the note of that run, or the only note, cannot be read."""
     for path in damaged_notes(records):
         if path.parent.name == run or not (run or notes):
-            raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=AGAIN)
+            raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=START_AGAIN)
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
@@ -182,9 +194,9 @@ def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
     `notes` are sorted, the newest first.
     """
     of_config = [note for note in notes if note.config == run and not note.evaluates]
-    for found in ([note for note in notes if note.name == run], of_config):
-        if found:
-            return (found[0],)
+    named = [note for note in notes if note.name == run] or of_config
+    if named:
+        return (named[0],)
     return tuple(note for note in notes if run and note.name.startswith(run))
 
 
@@ -200,7 +212,7 @@ def artifacts_in(folder: Path) -> dict[str, str]:
 
 
 def _curves_in(folder: Path) -> Path:
-    """Return the folder for TensorBoard: the usual one, or the run's if the script wrote elsewhere."""
+    """Return the folder for TensorBoard: `tensorboard/`, or the run's folder if the event files are elsewhere in it."""
     usual = folder / "tensorboard"
     of_gpus = usual / GPU_EVENTS
     written = [path for path in folder.rglob("*tfevents*") if path.parent != of_gpus]
@@ -220,7 +232,8 @@ def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[Ru
 def note_seen(folder: Path, run: RunSurvey) -> None:
     """Record the surveyed state of the run's job."""
     started = run.started.started_unix or None if run.started else None
-    note_job(folder, run.state, run.progress, run.result, run.gauges, run.elapsed_s, started)
+    seen = (run.progress, run.result, run.gauges, run.elapsed_s, started)
+    note_job(folder, run.state, *seen, number=run.job, waits=run.waits)
 
 
 def note_job(
@@ -231,23 +244,28 @@ def note_job(
     gauges: Gauges | None = None,
     elapsed_s: float | None = None,
     started_unix: float | None = None,
+    *,
+    number: int = 0,
+    waits: str = "",
 ) -> None:
-    """Record the state of a job, unless it has ended and is already recorded."""
-    note = read_note(folder)
-    if note is None:
+    """Record the state of a job: its `number`, or 0 for the recorded one. A record that is the same stays as it is."""
+    if (note := read_note(folder)) is None:
         return
+    if number not in (0, note.job):
+        note = replace(note, job=number, started_unix=None, elapsed_s=None)
     running = state is JobState.RUNNING
     seen = replace(
         _with_progress(note, progress),
         state=state,
         exit=result.exit if result else None,
-        stopped=result is not None and result.stopped,
-        preempted=result is not None and result.preempted,
+        stopped=bool(result and result.stopped),
+        preempted=bool(result and result.preempted),
         seen_unix=time.time(),
         started_unix=started_unix or note.started_unix,
         elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
         eta_s=seconds_left(progress) if running else None,
         gpus=gauges.gpus if gauges is not None and running else (),
+        waits=waits if running else "",
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
@@ -275,5 +293,6 @@ def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
         elapsed_s=note.elapsed_s,
         eta_s=note.eta_s,
         gpus=note.gpus,
+        waits=note.waits,
         unit="answer" if note.evaluates else "step",
     )

@@ -16,7 +16,10 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class StageCheckpoint:
-    """The record of a completed stage, with the fingerprint of its inputs; the stage itself is checked too."""
+    """The record of a completed stage, with the fingerprint of its inputs.
+
+    It does not prove that the result still exists.
+    """
 
     stage: str
     fingerprint: str
@@ -44,12 +47,15 @@ class StageCheckpoints:
         return replace(self, stages={**self.stages, checkpoint.stage: checkpoint})
 
     def without(self, stages: tuple[str, ...]) -> StageCheckpoints:
-        """Return these checkpoints without those of the stages."""
+        """Return these checkpoints without the ones of the named stages."""
         return replace(self, stages={name: c for name, c in self.stages.items() if name not in stages})
 
 
 def read_checkpoints(path: Path) -> StageCheckpoints:
-    """Read checkpoints; a missing, damaged or newer file gives none, so that every stage is checked again."""
+    """Read checkpoints.
+
+    If the file is missing, damaged or from a newer version, return none: every stage runs again.
+    """
     try:
         return parse_checkpoints(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -57,7 +63,7 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
 
 
 def parse_checkpoints(data: bytes) -> StageCheckpoints:
-    """Parse checkpoints; damaged data gives none, and `problem`."""
+    """Parse checkpoints. For damaged data, return none, and the reason in `problem`."""
     try:
         record = json.loads(data)
         version, body, digest = record["version"], record["claims"], record["sha256"]

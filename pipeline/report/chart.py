@@ -38,12 +38,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve and its label; `soften` draws it faint under its running mean."""
+    """A curve and its label. `soften` draws it faint, under its mean. `colour` 0: by its position in the chart."""
 
     curve: Curve
     name: str = ""
     soften: bool = False
     dots: bool = False
+    colour: int = 0
 
 
 def render_chart(
@@ -52,10 +53,14 @@ def render_chart(
     title: str,
     frame: Frame | None = None,
     scale: Scale = Scale.LINEAR,
-    show: Callable[[float], str] = number,
+    suffix: str = "",
 ) -> str:
     """Return an SVG element, empty if there are no points. Steps that are not finite are marked at the bottom."""
     frame = frame or Frame()
+
+    def show(value: float) -> str:
+        return number(value) + suffix
+
     values = [value for line in lines for _, value in line.curve.finite]
     steps = [step for line in lines for step, _ in line.curve.points]
     if not steps:
@@ -66,13 +71,18 @@ def render_chart(
     body = [
         *(_y_mark(plot, mark, show) for mark in marks if low <= mark <= high),
         *(_x_mark(plot, mark) for mark in step_marks(min(steps), max(steps), frame.x_ticks)),
-        *(part for index, line in enumerate(lines) for part in _draw(plot, line, index % COLOURS + 1)),
+        *(part for index, line in enumerate(lines) for part in _draw(plot, line, colour_of(line, index))),
         *_end_labels(plot, lines, show),
     ]
     return (
         f'<svg class="chart" viewBox="0 0 {frame.width} {frame.height}" role="img" aria-label="{text(title)}">'
         f"{''.join(body)}</svg>"
     )
+
+
+def colour_of(line: Line, index: int) -> int:
+    """Return the number of a line's colour in the style sheet; `index` is the line's position in the chart."""
+    return line.colour or index % COLOURS + 1
 
 
 @dataclass(frozen=True)
@@ -188,7 +198,7 @@ def _dot(plot: Plot, line: Line, point: tuple[int, float], colour: int) -> str:
 def _end_labels(plot: Plot, lines: Sequence[Line], show: Callable[[float], str]) -> list[str]:
     """Label each line's end with its last value; move labels apart that would overlap."""
     ends = sorted(
-        (plot.y(points[-1][1]), index % COLOURS + 1, line.name, points[-1][1])
+        (plot.y(points[-1][1]), colour_of(line, index), line.name, points[-1][1])
         for index, line in enumerate(lines)
         if (points := (smooth(line.curve) if line.soften else line.curve).finite)
     )

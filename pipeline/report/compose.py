@@ -7,12 +7,15 @@ from dataclasses import replace
 from pipeline import __version__
 from pipeline.judgements.host import facts_of
 from pipeline.judgements.job import judge_watched
-from pipeline.messages.outcome import StageOutcome
+from pipeline.messages.outcome import Outcome, StageOutcome
 from pipeline.report.evidence import Evidence
-from pipeline.report.model import JobRow, RunReport, Verdict
+from pipeline.report.model import Facts, JobRow, RunReport, Verdict, verdict_in
+from pipeline.work.secrets import secrets_of
 from pipeline.work.view import View, card_of
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, RunSurvey, StartAnswer, Started
+
+PACKAGES = ("transformers", "peft", "accelerate", "trl", "lightning", "datasets", "numpy", "bitsandbytes", "flash-attn")
 
 
 def report_of(
@@ -38,18 +41,26 @@ def report_of(
         steps=progress.steps if progress else None,
         reason=run.result.reason if run.result else "",
         began_unix=run.created_unix or None,
-        ended_unix=run.result.ended_unix if run.result else None,
         version=__version__,
         stages=stages,
         jobs=jobs,
         fixes=evidence.fixes,
         proof=evidence.proof,
         cures=evidence.cures,
-        findings=merge_findings(findings, judge_watched(run.run, run.watched)),
-        environment=tuple(facts_of(view.survey)),
+        findings=with_commands(view, merge_findings(findings, judge_watched(run.run, run.watched))),
+        environment=environment_of(view),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
+        loss=progress.loss if progress else None,
+        best_loss=progress.best_loss if progress else None,
+        secrets=secrets_of(view.host.config, view.config),
         not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
     )
+
+
+def environment_of(view: View) -> Facts:
+    """Return the facts about the host, and the versions of the packages that matter for a training."""
+    packages = view.survey.interpreter.packages
+    return (*facts_of(view.survey), *((name, packages[name]) for name in PACKAGES if name in packages))
 
 
 def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -58,18 +69,16 @@ def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) 
     return (*problems, *(finding for finding in watched if finding not in problems))
 
 
+def with_commands(view: View, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings with complete commands in their hints, as the terminal shows them."""
+    return Outcome(
+        "run", host=view.host.name, config=view.loaded.name, findings=findings, given=view.given
+    ).shown_findings
+
+
 def verdict_of(run: RunSurvey) -> Verdict:
     """Return the state of the run in one word."""
-    if run.state is JobState.FAILED and run.result is not None and run.result.preempted:
-        return Verdict.STOPPED
-    return {
-        JobState.ABSENT: Verdict.NOT_STARTED,
-        JobState.RUNNING: Verdict.RUNNING,
-        JobState.SUCCEEDED: Verdict.TRAINED,
-        JobState.FAILED: Verdict.FAILED,
-        JobState.STOPPED: Verdict.STOPPED,
-        JobState.LOST: Verdict.LOST,
-    }[run.state]
+    return verdict_in(run.state, preempted=run.result is not None and run.result.preempted, waits=run.waits)
 
 
 def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...]:
@@ -78,7 +87,7 @@ def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...
     if run.job:
         began, step = (run.progress.began, run.progress.step) if run.progress else (None, None)
         row = _row(run.job, run.state, run.started, run.result)
-        rows[run.job] = replace(row, first_step=began, last_step=step)
+        rows[run.job] = replace(row, first_step=began, last_step=step, seconds=row.seconds or run.elapsed_s)
     return tuple(rows[number] for number in sorted(rows))
 
 

@@ -6,11 +6,12 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from remote.protocol.events import Scalar
+from remote.protocol.loss import mean_losses
 
 MAX_POINTS = 600
-SMOOTH_FROM = 24
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,10 @@ def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
+@lru_cache(maxsize=64)
 def smooth(curve: Curve) -> Curve:
-    """Return the running mean over about a thirtieth of the curve; short curves are returned unchanged."""
-    points = curve.finite
-    if len(points) < SMOOTH_FROM:
-        return curve
-    reach = max(1, len(points) // 60)
-    sums = [0.0, *itertools.accumulate(value for _, value in points)]
-    means = []
-    for index, (step, _) in enumerate(points):
-        first, end = max(0, index - reach), min(len(points), index + reach + 1)
-        means.append((step, (sums[end] - sums[first]) / (end - first)))
-    return Curve(curve.tag, tuple(means))
+    """Return the mean over the newest optimizer steps at each step, which is the loss that every command shows."""
+    return Curve(curve.tag, tuple(mean_losses(curve.finite)))
 
 
 def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:

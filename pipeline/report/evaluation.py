@@ -34,18 +34,28 @@ def headings(result: EvaluationResult) -> tuple[str, ...]:
 
 
 def _published(result: EvaluationResult) -> tuple[PublishedRow, ...]:
-    """Return the published rows to show beside the scores; none for other tasks."""
+    """Return the published rows to show next to the scores; none for other tasks."""
     return (CLOSEST, UNTUNED) if is_comparable(result) else ()
 
 
 def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each metric; `variants`: also those over all and over the well-formed answers."""
+    """Yield a row for each metric; with `variants`, also for those over all or only well-formed answers."""
     published = [row.metrics for row in _published(result)]
     for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
         if name.endswith(VARIANTS) and not variants:
             continue
         ours = (in_words(scores.metrics.get(name, Estimate(None))) for scores in result.scores)
         yield label(name), *ours, *(_number(row.get(name)) for row in published)
+
+
+def explain_missing(result: EvaluationResult) -> Iterator[str]:
+    """Yield a line for each reason for which the table has a `-` instead of a value."""
+    names = [name for name in (result.scores[0].metrics if result.scores else ()) if not name.endswith(VARIANTS)]
+    ours = [scores.metrics.get(name) for name in names for scores in result.scores]
+    if any(estimate is None or estimate.value is None for estimate in ours):
+        yield "-: undefined; for example, a correlation needs two well-formed answers with different scores"
+    if any(name not in row.metrics for name in names for row in _published(result)):
+        yield "-, in a column of the paper: the paper does not report this metric"
 
 
 def _place(name: str) -> tuple[str | int, ...]:

@@ -35,7 +35,7 @@ def scores(found: Scores | None) -> str:
 
 
 def evaluation(result: EvaluationResult) -> str:
-    """Return every metric of an evaluation with its interval, and beside the published results."""
+    """Return every metric of an evaluation with its interval, and the published results."""
     head = "".join(f'<th class="n">{text(name)}</th>' for name in headings(result)[1:])
     rows = [
         (td(text(name), "name"), *(td(text(value), "n") for value in values))
@@ -47,7 +47,7 @@ def evaluation(result: EvaluationResult) -> str:
 
 
 def _published(result: EvaluationResult) -> str:
-    """Return all published rows, with a mark that leads to what differs; empty for other tasks."""
+    """Return all published rows, with a footnote on how the experiments differ; empty for other tasks."""
     if not is_comparable(result):
         return ""
     head = "".join(f'<th class="n">{text(label(name))}</th>' for name in NAMES)

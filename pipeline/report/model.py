@@ -21,6 +21,7 @@ class Verdict(Enum):
     """The state of the run in one word."""
 
     TRAINED = "trained"
+    QUEUED = "queued"
     RUNNING = "running"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -29,9 +30,30 @@ class Verdict(Enum):
     EVALUATED = "evaluated"
 
 
+VERDICTS = {
+    JobState.ABSENT: Verdict.NOT_STARTED,
+    JobState.RUNNING: Verdict.RUNNING,
+    JobState.SUCCEEDED: Verdict.TRAINED,
+    JobState.FAILED: Verdict.FAILED,
+    JobState.STOPPED: Verdict.STOPPED,
+    JobState.LOST: Verdict.LOST,
+}
+TONES = {
+    Verdict.TRAINED: "good",
+    Verdict.QUEUED: "calm",
+    Verdict.RUNNING: "calm",
+    Verdict.STOPPED: "warn",
+    Verdict.FAILED: "bad",
+    Verdict.LOST: "bad",
+    Verdict.NOT_STARTED: "quiet",
+    Verdict.EVALUATED: "good",
+}
+"""The class of style.css in which a verdict is shown."""
+
+
 @dataclass(frozen=True)
 class JobRow:
-    """One job of the run: its number, how it ended, and its first and last optimizer step."""
+    """One job of the run: its number, how it ended, its first and last optimizer step, and how long it ran."""
 
     number: int
     state: JobState
@@ -65,7 +87,10 @@ class CureRow:
 class RunReport:
     """The report of one run. Times are Unix seconds. Empty parts have no section on the page.
 
-    `precision` is a mode, or `mode: reason`. `not_checked` holds names of checks and why they were not made.
+    `precision` is a mode, or `mode: reason`. `not_checked` holds names of checks and why they were not made. `loss` is
+    the mean over the newest steps (remote/protocol/loss.py), `best_loss` the lowest such mean. `secrets` are names of
+    environment variables. `uncommitted` files differ from `commit`. `output` is the end of the trainer's output.
+    `seen_unix` is the time at which the run was in this state.
     """
 
     run: str
@@ -79,7 +104,7 @@ class RunReport:
     steps: int | None = None
     reason: str = ""
     began_unix: float | None = None
-    ended_unix: float | None = None
+    seen_unix: float | None = None
     written_unix: float | None = None
     version: str = ""
     stages: tuple[StageOutcome, ...] = ()
@@ -94,13 +119,30 @@ class RunReport:
     artifacts: Facts = ()
     not_checked: Facts = ()
     evaluation: EvaluationResult | None = None
+    loss: float | None = None
+    best_loss: float | None = None
+    secrets: tuple[str, ...] = ()
+    command: str = ""
+    commit: str = ""
+    uncommitted: tuple[str, ...] = ()
+    output: str = ""
 
     @property
     def seconds(self) -> float | None:
-        """Return the duration of the run in seconds, or None if its start or end is unknown."""
-        if self.began_unix is None or self.ended_unix is None or self.ended_unix <= self.began_unix:
-            return None
-        return self.ended_unix - self.began_unix
+        """Return how long its jobs ran, without the time in the queue or between them; None if that is unknown."""
+        return sum(job.seconds or 0.0 for job in self.jobs) or None
+
+    @property
+    def goes_on(self) -> bool:
+        """Return True if the training has not ended."""
+        return self.verdict in (Verdict.QUEUED, Verdict.RUNNING)
+
+
+def verdict_in(state: JobState, *, preempted: bool, waits: str) -> Verdict:
+    """Return the state of a run whose newest job is in that state."""
+    if state is JobState.FAILED and preempted:
+        return Verdict.STOPPED
+    return Verdict.QUEUED if state is JobState.RUNNING and waits else VERDICTS[state]
 
 
 def fix_of(change: FileChange) -> FixRow:

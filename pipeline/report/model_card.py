@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +14,12 @@ from remote.protocol.evaluation import ADAPTER, EvaluationResult
 AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM"}
 """The transformers class that loads the base model of a PEFT task type; any other task has AutoModel."""
 BUILT_IN = "AutoModelForMultimodalLM"
-"""The class for base models of the built-in trainer: it contains all of them."""
+"""The class of the base model, if an adapter of the built-in trainer does not record it."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the card says. `base` is a hub id or a path, `datasets` are hub ids, `settings` are LoRA's.
+    """What the card says. `base` is a hub id or a path, `datasets` are hub ids, `settings` the LoRA settings.
 
     `place` is the repository or the folder of the adapter. `built_in`: it was trained by the built-in trainer.
     """
@@ -36,7 +37,7 @@ class CardFacts:
 
 def loading_lines(facts: CardFacts) -> tuple[str, ...]:
     """Return the lines of Python that load the base model and the adapter with plain transformers and peft."""
-    name = BUILT_IN if facts.built_in else AUTO_CLASSES.get(str(facts.settings.get("task_type")), "AutoModel")
+    name = _base_class(facts)
     revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
     base = json.dumps(facts.base, ensure_ascii=False)
     return (
@@ -44,6 +45,16 @@ def loading_lines(facts: CardFacts) -> tuple[str, ...]:
         f"from transformers import {name}",
         f"model = PeftModel.from_pretrained({name}.from_pretrained({base}{revision}), {json.dumps(facts.place)})",
     )
+
+
+def _base_class(facts: CardFacts) -> str:
+    """Return the class that the adapter's settings name, or one that fits the task type."""
+    recorded = facts.settings.get("auto_mapping")
+    if isinstance(recorded, Mapping) and str(recorded.get("parent_library")).split(".")[0] == "transformers":
+        name = str(recorded.get("base_model_class"))
+        if name.isidentifier():
+            return name
+    return BUILT_IN if facts.built_in else AUTO_CLASSES.get(str(facts.settings.get("task_type")), "AutoModel")
 
 
 def render_card(facts: CardFacts) -> str:
@@ -59,10 +70,10 @@ def _lines(facts: CardFacts) -> Iterator[str]:
     if facts.datasets:
         yield f"datasets: {json.dumps(facts.datasets)}"
     yield "---"
-    yield f"# {facts.title}"
+    yield f"# {_plain(facts.title)}"
     yield ""
-    revision = f" at revision `{facts.revision}`" if facts.revision else ""
-    yield f"A LoRA adapter of `{facts.base}`{revision}, trained with halfstep."
+    revision = f" at revision {_code(facts.revision)}" if facts.revision else ""
+    yield f"A LoRA adapter of {_code(facts.base)}{revision}, trained with halfstep."
     yield ""
     yield "```python"
     yield from loading_lines(facts)
@@ -100,7 +111,8 @@ def _scores(result: EvaluationResult) -> Iterator[str]:
     yield ""
     yield "## Evaluation"
     yield ""
-    yield f"{result.recordings} recordings of `{result.data}`, split `{result.split}`, {result.decoding} decoding."
+    data = f"{_code(result.data)}, split {_code(result.split)}, {_plain(result.decoding)} decoding"
+    yield f"{result.recordings} recordings of {data}."
     yield ""
     rows = [
         (name, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}" if None not in (one.low, one.high) else "")
@@ -112,4 +124,17 @@ def _scores(result: EvaluationResult) -> Iterator[str]:
 
 def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, str, str]]) -> Iterator[str]:
     for cells in (head, ("---",) * len(head), *rows):
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        yield f"| {' | '.join(map(_plain, cells))} |"
+
+
+def _plain(text: str) -> str:
+    """Return Markdown that shows the text: a value of the host makes no link, image, HTML or second line."""
+    words = re.sub(r"([\\`*\[\]<>|~])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", r"\\", words)
+
+
+def _code(text: str) -> str:
+    """Return a code span with the text."""
+    words = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", words)), default=0))
+    return f"{fence}{words}{fence}" if len(fence) == 1 else f"{fence} {words} {fence}"

@@ -2,64 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.report import sections
-from pipeline.report.curves import Curve, gather_curves, smooth
+from pipeline.report.curves import Curve, gather_curves
+from pipeline.report.document import render_document
 from pipeline.report.evaluation_section import evaluation, scores
 from pipeline.report.formatting import duration, moment, number, text
-from pipeline.report.model import Facts, RunReport, Verdict
-from pipeline.report.panels import LOSS, draw_loss, draw_panels, is_evaluation, last_part
+from pipeline.report.model import TONES, Facts, RunReport, Verdict
+from pipeline.report.panels import draw_loss, draw_panels, is_evaluation, last_part, train_loss
 from pipeline.report.scores import judge_scores
-from remote.protocol.quantities import memory
+from remote.protocol.loss import FEWEST, MeanLoss, loss_text, steps_in_mean
+from remote.protocol.quantities import count, memory
 
-TONES = {
-    Verdict.TRAINED: "good",
-    Verdict.RUNNING: "calm",
-    Verdict.STOPPED: "warn",
-    Verdict.FAILED: "bad",
-    Verdict.LOST: "bad",
-    Verdict.NOT_STARTED: "quiet",
-    Verdict.EVALUATED: "good",
-}
 Figure = tuple[str, str, str]
 """A name, its value and a note."""
-WELL = (Verdict.TRAINED, Verdict.RUNNING, Verdict.EVALUATED)
-# Forbid loading and scripts even if untrusted text were not escaped.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+SHOWN_PATHS = 5
+WELL = (Verdict.TRAINED, Verdict.QUEUED, Verdict.RUNNING, Verdict.EVALUATED)
 
 
 def render_report(report: RunReport) -> str:
     """Return the page. Equal reports give equal bytes; all text is escaped."""
     curves = gather_curves(report.scalars)
+    is_well = report.verdict in WELL
+    found = sections.findings(report.findings)
     body = (
         _head(report, curves),
         _numbers(report, curves),
-        sections.findings(report.findings) if report.verdict not in WELL else "",
+        "" if is_well else found,
+        "" if is_well else sections.source("End of the log", report.output, is_open=True),
         sections.charts(draw_loss(curves), draw_panels(curves)),
         evaluation(report.evaluation) if report.evaluation else scores(judge_scores(curves)),
         sections.cures(report.cures),
         sections.side_by_side(sections.stages(report.stages), sections.jobs(report.jobs)),
-        sections.findings(report.findings) if report.verdict in WELL else "",
+        found if is_well else "",
         sections.proof(report.proof),
         sections.fixes(report.fixes),
         sections.side_by_side(
             sections.facts("Environment", _environment(report)),
-            sections.facts("Results", report.artifacts) + sections.facts("Not checked", _not_checked(report)),
+            sections.facts("Source", _source(report))
+            + sections.facts("Results", report.artifacts)
+            + sections.facts("Not checked", _not_checked(report)),
         ),
+        sections.source("End of the log", report.output) if is_well else "",
         sections.source("Config", report.config_text),
         _foot(report),
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer">'
-        f"<title>{text(report.run)}: {text(report.verdict.value)}</title><style>{_style()}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
+    return render_document(f"{report.run}: {report.verdict.value}", "".join(body))
 
 
 def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
@@ -69,21 +58,41 @@ def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
     mode = f" in <b>{text(name)}</b>" if name else ""
     if report.verdict is Verdict.EVALUATED:
         first = f"An adapter for <b>{text(report.config)}</b>, evaluated {where}{mode}."
+    elif report.goes_on:
+        first = f"<b>{text(report.config)}</b> {where}{mode}: {_progress(report)}."
     elif report.step is None:
         first = f"<b>{text(report.config)}</b> {where}{mode}: no optimizer step was made."
     else:
-        of = f" of {number(report.steps)}" if report.steps else ""
-        seconds = report.seconds
-        took = f" in {text(duration(seconds))}" if seconds is not None else ""
-        first = f"{number(report.step)}{of} optimizer steps of <b>{text(report.config)}</b> {where}{mode}{took}."
-    loss = _train_loss(curves)
-    fell = ""
-    if loss is not None and len(loss.finite) > 1:
-        begin, end = loss.finite[0][1], smooth(loss).finite[-1][1]
-        verb = "fell" if end < begin else "rose"
-        fell = f" The loss {verb} from <b>{text(number(begin))}</b> to <b>{text(number(end))}</b>."
+        took = f" in {text(duration(report.seconds))}" if report.seconds is not None else ""
+        first = f"{_steps(report)} optimizer steps of <b>{text(report.config)}</b> {where}{mode}{took}."
     reason = f" {text(report.reason[:1].upper() + report.reason[1:])}." if report.reason else ""
-    return first + fell + reason
+    seen = f" As of {text(moment(report.seen_unix))}." if report.goes_on and report.seen_unix else ""
+    return first + _change_of_loss(report, curves) + reason + seen
+
+
+def _change_of_loss(report: RunReport, curves: tuple[Curve, ...]) -> str:
+    loss, (end, _) = train_loss(curves), shown_loss(report, curves)
+    if loss is None or len(loss.finite) < 2 or end is None:
+        return ""
+    begin = loss.finite[0][1]
+    verb = ("has fallen" if end < begin else "has risen") if report.goes_on else "fell" if end < begin else "rose"
+    return f" The loss {verb} from {_bold(loss_text(begin))} to {_bold(loss_text(end), '.')}"
+
+
+def _progress(report: RunReport) -> str:
+    """Return 'running, step 40 of 120, after 1 min 12 s'."""
+    step = f", step {_steps(report)}" if report.step is not None else ""
+    took = f", after {text(duration(report.seconds))}" if report.seconds is not None else ""
+    return f"{report.verdict.value}{step}{took}"
+
+
+def _steps(report: RunReport) -> str:
+    return number(report.step or 0) + (f" of {number(report.steps)}" if report.steps else "")
+
+
+def _bold(words: str, after: str = "") -> str:
+    """Return words in bold with the punctuation that must not be separated from them."""
+    return f'<span class="whole-word"><b>{text(words)}</b>{after}</span>'
 
 
 def _head(report: RunReport, curves: tuple[Curve, ...]) -> str:
@@ -98,8 +107,7 @@ def _head(report: RunReport, curves: tuple[Curve, ...]) -> str:
 
 def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
     """Return the key figures as a definition list."""
-    last = {last_part(curve.tag): curve.last for curve in curves if not is_evaluation(curve.tag) and curve.finite}
-    rows = (*_loss_figure(curves), *_run_figures(report), *_measured_figures(report, last))
+    rows = (*_loss_figure(report, curves), *_run_figures(report), *_measured_figures(report, last_values(curves)))
     cells = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>"
         for name, value, note in rows
@@ -107,11 +115,27 @@ def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
     return f'<dl class="numbers">{cells}</dl>' if cells else ""
 
 
-def _loss_figure(curves: tuple[Curve, ...]) -> Iterator[Figure]:
-    loss = _train_loss(curves)
-    if loss is not None and loss.finite:
-        step, lowest = min(loss.finite, key=lambda point: point[1])
-        yield "Loss", number(smooth(loss).finite[-1][1]), f"lowest {number(lowest)} at step {step}"
+def _loss_figure(report: RunReport, curves: tuple[Curve, ...]) -> Iterator[Figure]:
+    loss, lowest = shown_loss(report, curves)
+    if loss is not None:
+        steps = min(report.step, steps_in_mean(report.step)) if report.step else FEWEST
+        best = f"; lowest {loss_text(lowest)}" if lowest is not None else ""
+        yield "Loss", loss_text(loss), f"mean of the last {count(steps, 'step')}{best}"
+
+
+def shown_loss(report: RunReport, curves: tuple[Curve, ...]) -> tuple[float | None, float | None]:
+    """Return the loss and the lowest loss, as `status` shows them or, if these are unknown, from the curve."""
+    if report.loss is not None:
+        return report.loss, report.best_loss
+    curve, loss = train_loss(curves), MeanLoss()
+    for step, value in curve.finite if curve is not None else ():
+        loss.add(step, value)
+    return loss.mean, loss.lowest
+
+
+def last_values(curves: Iterable[Curve]) -> dict[str, float]:
+    """Return the last value of each curve of the training, by the last part of its tag."""
+    return {last_part(curve.tag): curve.last for curve in curves if not is_evaluation(curve.tag) and curve.finite}
 
 
 def _run_figures(report: RunReport) -> Iterator[Figure]:
@@ -126,21 +150,27 @@ def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[
     if "skipped_steps" in last:
         yield "Skipped steps", number(last["skipped_steps"]), "by the gradient scaler"
     if "loss_scale" in last:
-        yield "Loss scale", number(last["loss_scale"]), "at the end"
+        yield "Loss scale", number(last["loss_scale"]), "now" if report.goes_on else "at the end"
     if "peak_memory" in last:
         total = report.proof.total_bytes if report.proof else None
         yield "Peak memory", memory(last["peak_memory"]), f"of {memory(total)}" if total else ""
 
 
-def _train_loss(curves: tuple[Curve, ...]) -> Curve | None:
-    """Return the longest curve that is a training loss."""
-    found = [curve for curve in curves if last_part(curve.tag) in LOSS.names and not is_evaluation(curve.tag)]
-    return max(found, key=lambda curve: len(curve.finite), default=None)
-
-
 def _environment(report: RunReport) -> Facts:
     """Return the facts about the host, and the reason for the precision."""
     return (*report.environment, *([("precision", report.precision)] if ": " in report.precision else []))
+
+
+def _source(report: RunReport) -> Facts:
+    """Return the command, and the commit of the files with what differs from it."""
+    rows = [("command", report.command)] if report.command else []
+    if report.commit:
+        rows.append(("git commit", report.commit))
+        paths = report.uncommitted
+        more = f" and {len(paths) - SHOWN_PATHS} more" if len(paths) > SHOWN_PATHS else ""
+        changed = f"{count(len(paths), 'file')} not committed: {', '.join(paths[:SHOWN_PATHS])}{more}"
+        rows.append(("work tree", changed if paths else "as committed"))
+    return tuple(rows)
 
 
 def _not_checked(report: RunReport) -> Facts:
@@ -153,8 +183,3 @@ def _foot(report: RunReport) -> str:
     when = f", {text(moment(report.written_unix))}" if report.written_unix else ""
     version = f" {text(report.version)}" if report.version else ""
     return f"<footer>Written by halfstep{version}{when}. <code>pipeline report {text(report.run)}</code></footer>"
-
-
-@cache
-def _style() -> str:
-    return Path(__file__).with_name("style.css").read_text(encoding="utf-8")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.report.chart import Frame, Line, Scale, render_chart
+from pipeline.report.chart import COLOURS, Frame, Line, Scale, render_chart
+from pipeline.report.chart_data import chart_data
 from pipeline.report.curves import Curve
-from pipeline.report.formatting import number, text
+from pipeline.report.formatting import text
 
 WIDE = Frame(width=980, height=270, left=56, right=92, x_ticks=10, y_ticks=5)
 MAX_MORE = 12
 LOG_FROM = 50.0
+FEW = 12
+"""A curve with at most this many points has a dot at each of them."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Panel:
     title: str
     names: tuple[str, ...]
     scale: Scale = Scale.LINEAR
-    show: Callable[[float], str] = number
+    suffix: str = ""
     soften: bool = False
     unit: float = 1.0
 
@@ -33,27 +36,28 @@ PANELS = (
     Panel("Learning rate", ("learning_rate", "lr")),
     Panel("Skipped steps", ("skipped_steps", "skipped")),
     Panel("Tokens per second", ("tokens_per_second", "tokens_per_s"), soften=True),
-    Panel("Peak memory", ("peak_memory", "peak_bytes"), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
-    Panel("GPU utilization", ("gpu_utilization",), show=lambda percent: f"{number(percent)} %"),
-    Panel("GPU memory", ("gpu_memory_bytes",), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
-    Panel("GPU temperature", ("gpu_temperature",), show=lambda celsius: f"{number(celsius)} °C"),
+    Panel("Peak memory", ("peak_memory", "peak_bytes"), suffix="\u00a0GiB", unit=2.0**30),
+    Panel("GPU utilization", ("gpu_utilization",), suffix="\u00a0%"),
+    Panel("GPU memory", ("gpu_memory_bytes",), suffix="\u00a0GiB", unit=2.0**30),
+    Panel("GPU temperature", ("gpu_temperature",), suffix="\u00a0°C"),
 )
 EVALUATION = ("eval/", "test/", "validation/")
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A rendered chart with its title and a note on its scale."""
+    """A chart with its title and a note on its scale; `data` is for the page's script, which draws it again."""
 
     title: str
     svg: str
     note: str = ""
+    data: str = ""
 
 
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
     """Render training and evaluation loss in one wide chart."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
-    return _drawn(LOSS, found, WIDE) if found else None
+    return draw(LOSS, _lines(LOSS, found), WIDE) if found else None
 
 
 def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
@@ -63,10 +67,10 @@ def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
     for panel in PANELS:
         found = [curve for curve in left if last_part(curve.tag) in panel.names and not is_evaluation(curve.tag)]
         left = [curve for curve in left if curve not in found]
-        if found and not _is_flat(panel, found):
-            drawn.append(_drawn(panel, found, None))
+        if found and not is_flat(panel, found):
+            drawn.append(draw(panel, _lines(panel, found)))
     more = [curve for curve in left if len(curve.points) > 1]
-    drawn += [_drawn(Panel(curve.tag, ()), [curve], None) for curve in more[:MAX_MORE]]
+    drawn += [draw(panel, _lines(panel, [curve])) for curve in more[:MAX_MORE] for panel in (Panel(curve.tag, ()),)]
     return tuple(drawn)
 
 
@@ -80,28 +84,40 @@ def is_evaluation(tag: str) -> bool:
     return tag.startswith(EVALUATION) or last_part(tag).startswith("eval_")
 
 
-def _is_flat(panel: Panel, curves: list[Curve]) -> bool:
-    """Return True if the number of skipped steps never changed; the page shows it as a figure anyway."""
+def train_loss(curves: Iterable[Curve]) -> Curve | None:
+    """Return the longest curve that is a training loss."""
+    found = [curve for curve in curves if last_part(curve.tag) in LOSS.names and not is_evaluation(curve.tag)]
+    return max(found, key=lambda curve: len(curve.finite), default=None)
+
+
+def is_flat(panel: Panel, curves: list[Curve]) -> bool:
+    """Return True if the number of skipped steps never changed: the page then shows it as a number, without a chart."""
     return panel.title == "Skipped steps" and all(len({value for _, value in curve.points}) == 1 for curve in curves)
 
 
-def _drawn(panel: Panel, curves: list[Curve], frame: Frame | None) -> Drawn:
-    scale = panel.scale
-    values = [value for curve in curves for _, value in curve.finite]
-    if scale is Scale.LINEAR and frame is WIDE and values and min(values) > 0 and max(values) / min(values) > LOG_FROM:
-        scale = Scale.LOG
+def _lines(panel: Panel, curves: list[Curve]) -> list[Line]:
+    """Return at most six lines for the curves of a chart, with names if there are several."""
     ordered = sorted(curves, key=lambda curve: (is_evaluation(curve.tag), curve.tag))
-    lines = [
+    return [
         Line(
             curve.in_units_of(panel.unit),
             _name(curve, curves),
             soften=panel.soften and not is_evaluation(curve.tag),
-            dots=len(curve.points) <= 12,
+            dots=len(curve.points) <= FEW,
         )
-        for curve in ordered[:6]
+        for curve in ordered[:COLOURS]
     ]
-    svg = render_chart(lines, title=panel.title, frame=frame, scale=scale, show=panel.show)
-    return Drawn(text(panel.title), svg, "logarithmic" if scale is Scale.LOG else "")
+
+
+def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Drawn:
+    """Return the chart of a panel; a wide one is logarithmic if its values span more than LOG_FROM."""
+    scale = panel.scale
+    values = [value for line in lines for _, value in line.curve.finite]
+    if scale is Scale.LINEAR and frame is WIDE and values and min(values) > 0 and max(values) / min(values) > LOG_FROM:
+        scale = Scale.LOG
+    svg = render_chart(lines, title=panel.title, frame=frame, scale=scale, suffix=panel.suffix)
+    note = "logarithmic" if scale is Scale.LOG else ""
+    return Drawn(text(panel.title), svg, note, chart_data(lines, scale, panel.suffix))
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:

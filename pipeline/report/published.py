@@ -35,7 +35,7 @@ class PublishedRow:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return the values by the names of our metrics."""
+        """Return the published values under the names of our metrics."""
         return dict(zip(NAMES, self.values, strict=True))
 
 
@@ -51,7 +51,7 @@ PUBLISHED = (
     PublishedRow("Unfreeze, 4 epochs", (0.743, 0.717, 0.704, 0.666, 0.142, 0.142, 0.667, 0.671, 0.663)),
 )
 UNTUNED, CLOSEST = PUBLISHED[0], PUBLISHED[3]
-"""The rows that are shown beside the base model and the adapter."""
+"""The rows that are shown next to the scores of the adapter and the base model."""
 
 
 def is_comparable(result: EvaluationResult) -> bool:

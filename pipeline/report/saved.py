@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.messages.masked import mask, mask_tokens
+from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.files import write_atomic
-from pipeline.records.runs import artifacts_in
-from pipeline.report.model import RunReport
+from pipeline.records.run_inputs import RunInputs, read_inputs
+from pipeline.records.runs import RunNote, artifacts_in, read_note
+from pipeline.report.comparison import ComparedRun, compare
+from pipeline.report.comparison_page import render_comparison
+from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
 from remote.protocol.evaluation import RESULT, EvaluationResult
+from remote.protocol.lines import LineCollapser
 from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
+from remote.pull.log import mirrored_log
 
 PAGE = "report.html"
 VALUES = "report.json"
+OUTPUT_LINES = 40
+OUTPUT_BYTES = 2**18
+"""More than is shown: a progress bar writes many states into one line."""
+STATES = {
+    Verdict.RUNNING: StageState.RUNNING,
+    Verdict.QUEUED: StageState.RUNNING,
+    Verdict.TRAINED: StageState.DONE,
+    Verdict.STOPPED: StageState.STOPPED,
+    Verdict.FAILED: StageState.FAILED,
+    Verdict.LOST: StageState.FAILED,
+}
+"""The state of the stage `train` for each state of a run."""
 
 
 def save_report(folder: Path, report: RunReport) -> Path:
@@ -27,15 +48,85 @@ def save_report(folder: Path, report: RunReport) -> Path:
 
 def render_saved_report(folder: Path) -> Path:
     """Render the page from the saved values and the local curves and results. Raises FileNotFoundError."""
-    report = decode(RunReport, json.loads((folder / VALUES).read_bytes()))
-    scalars = tuple(mirrored_scalars(folder))
-    results = tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report")
-    evaluation = read_evaluation(folder) or report.evaluation
-    page = render_report(
-        replace(report, scalars=scalars, artifacts=results, evaluation=evaluation, written_unix=time.time())
-    )
-    write_atomic(folder / PAGE, page.encode())
+    write_atomic(folder / PAGE, render_report(replace(current_report(folder), written_unix=time.time())).encode())
     return folder / PAGE
+
+
+def render_saved_comparison(folders: Sequence[Path], page: Path) -> None:
+    """Render the comparison of several runs from their saved values. Raises FileNotFoundError."""
+    runs = [ComparedRun(current_report(folder), read_inputs(folder)) for folder in folders]
+    write_atomic(page, render_comparison(compare(runs), written_unix=time.time()).encode())
+
+
+def current_report(folder: Path) -> RunReport:
+    """Return the saved report, updated with the newer data in the folder. Raises FileNotFoundError.
+
+    The newer data are: the last seen state of the job, curves, inputs, output, results and the newest evaluation.
+    """
+    note = read_note(folder)
+    report = as_last_seen(read_report(folder) or unreported(note, folder), note)
+    inputs = read_inputs(folder) or RunInputs()
+    return replace(
+        report,
+        scalars=tuple(mirrored_scalars(folder)),
+        artifacts=tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report"),
+        evaluation=read_evaluation(folder) or report.evaluation,
+        command=inputs.command,
+        commit=inputs.commit,
+        uncommitted=inputs.uncommitted,
+        output=end_of_output(folder, report.secrets),
+    )
+
+
+def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:
+    """Return the report with the state, the step and the losses that `status` and `list` show."""
+    if note is None or not note.seen_unix or report.verdict is Verdict.EVALUATED:
+        return report
+    verdict = verdict_in(note.state, preempted=note.preempted, waits=note.waits)
+    same = verdict is report.verdict
+    return replace(
+        report,
+        verdict=verdict,
+        step=note.step if note.step is not None else report.step,
+        steps=note.steps or report.steps,
+        reason=note.waits or (report.reason if same else ""),
+        seen_unix=note.seen_unix,
+        loss=note.loss if note.loss is not None else report.loss,
+        best_loss=note.best_loss if note.best_loss is not None else report.best_loss,
+        jobs=_jobs_as_seen(report.jobs, note),
+        stages=report.stages if same else tuple(_stage_as_seen(stage, verdict) for stage in report.stages),
+    )
+
+
+def _jobs_as_seen(jobs: tuple[JobRow, ...], note: RunNote) -> tuple[JobRow, ...]:
+    """Return the rows with the newest job as it was last seen."""
+    rows = {row.number: row for row in jobs}
+    number = note.job or max(rows, default=1)
+    row = rows.get(number) or JobRow(number, note.state)
+    seconds = note.elapsed_s if note.elapsed_s is not None else row.seconds
+    rows[number] = replace(row, state=note.state, seconds=seconds, last_step=note.step)
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
+    """Return the stage; `train` in the state that its job has reached since the report was saved."""
+    if stage.name != "train" or verdict not in STATES:
+        return stage
+    return StageOutcome(stage.name, STATES[verdict], stage.seconds)
+
+
+def end_of_output(folder: Path, secrets: Collection[str]) -> str:
+    """Return the last lines of the pulled output of the newest job, without secrets; `secrets` are their names."""
+    path = mirrored_log(folder)
+    if path is None:
+        return ""
+    with path.open("rb") as file:
+        start = max(0, os.fstat(file.fileno()).st_size - OUTPUT_BYTES)
+        file.seek(start)
+        end = file.read().decode("utf-8", "replace")
+    whole = end.partition("\n")[2] if start else end
+    shown = "".join(LineCollapser().feed(whole, final=True)).splitlines()[-OUTPUT_LINES:]
+    return mask_tokens(mask("\n".join(shown), [os.environ[name] for name in secrets if name in os.environ]))
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:
@@ -54,6 +145,14 @@ def read_report(folder: Path) -> RunReport | None:
         return None
 
 
+def unreported(note: RunNote | None, folder: Path) -> RunReport:
+    """Return the report of a run of which only the record is left. Raises FileNotFoundError if there is none."""
+    if note is None:
+        raise FileNotFoundError(folder / VALUES)
+    return RunReport(note.name, note.config, note.host, Verdict.NOT_STARTED, began_unix=note.created_unix)
+
+
 def is_reported(folder: Path) -> bool:
-    """Return True if the folder has a readable saved report."""
-    return read_report(folder) is not None
+    """Return True if the folder has a saved report, or the record of a run that was seen on its host."""
+    note = read_note(folder)
+    return read_report(folder) is not None or (note is not None and note.seen_unix > 0)

@@ -14,22 +14,29 @@ from remote.protocol.proof import DtypeRow, ProofReport
 from remote.protocol.quantities import count, memory
 
 MAX_DIFF_LINES = 400
+GUIDE = (
+    "Thin line: each logged value. Thick line: the mean over the last 10 optimizer steps, or over the last thirtieth "
+    'of a longer training. <span class="interactive">Drag across a curve to zoom all of them; double-click to see the '
+    "whole run again. The arrow keys move from step to step.</span>"
+)
 STAGE_TONES = {
     StageState.DONE: "good",
     StageState.SKIPPED: "quiet",
     StageState.FAILED: "bad",
+    StageState.STOPPED: "warn",
     StageState.PENDING: "quiet",
     StageState.RUNNING: "calm",
 }
 JOB_TONES = {
     JobState.SUCCEEDED: "good",
     JobState.RUNNING: "calm",
-    JobState.STOPPED: "calm",
+    JobState.STOPPED: "warn",
     JobState.FAILED: "bad",
     JobState.LOST: "bad",
 }
 FINDING_TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.INFO: "good"}
 SEVERE = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+OK = "ok"
 KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "state": "optimizer state"}
 
 
@@ -44,15 +51,19 @@ def pill(words: str, tone: str) -> str:
 
 
 def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
-    """Return the loss as a wide chart and the other curves as small charts."""
-    wide = _figure(loss) if loss else ""
+    """Return the loss as a wide chart with an explanation, and the other curves as small charts."""
+    wide = _figure(loss, " wide") if loss else ""
     small = "".join(_figure(panel) for panel in panels)
-    return section("Training", wide + (f'<div class="charts">{small}</div>' if small else ""))
+    guide = f'<p class="guide">{GUIDE}</p>' if wide or small else ""
+    return section("Training", wide + (f'<div class="charts">{small}</div>' if small else "") + guide)
 
 
-def _figure(drawn: Drawn) -> str:
-    note = f"<small>{drawn.note}</small>" if drawn.note else ""
-    return f"<figure><figcaption>{drawn.title}{note}</figcaption>{drawn.svg}</figure>"
+def _figure(drawn: Drawn, kind: str = "") -> str:
+    note = f" <small>{drawn.note}</small>" if drawn.note else ""
+    return (
+        f'<figure class="curve{kind}"><figcaption><b>{drawn.title}</b>{note}</figcaption>{drawn.svg}'
+        f'<script type="application/json">{drawn.data}</script></figure>'
+    )
 
 
 def td(body: str, kind: str = "") -> str:
@@ -60,10 +71,10 @@ def td(body: str, kind: str = "") -> str:
     return f'<td class="{kind}">{body}</td>' if kind else f"<td>{body}</td>"
 
 
-def table(rows: Iterable[Sequence[str]], head: str = "") -> str:
+def table(rows: Iterable[Sequence[str]], head: str = "", kind: str = "") -> str:
     """Return a table, or an empty string if there are no rows."""
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f"<table>{head}{body}</table>" if body else ""
+    return f'<div class="scroll {kind}"><table>{head}{body}</table></div>' if body else ""
 
 
 def stages(rows: Iterable[StageOutcome]) -> str:
@@ -73,11 +84,11 @@ def stages(rows: Iterable[StageOutcome]) -> str:
             td(text(row.name), "name"),
             td(pill(row.state.value, STAGE_TONES[row.state]), "tag"),
             td(text(duration(row.seconds)) if row.seconds else "", "n"),
-            td(text(row.reason), "soft"),
+            td(text(row.reason), "soft words"),
         )
         for row in rows
     ]
-    return section("Stages", table(body))
+    return section("Stages", table(body, kind="rows"))
 
 
 def jobs(rows: Sequence[JobRow]) -> str:
@@ -88,12 +99,12 @@ def jobs(rows: Sequence[JobRow]) -> str:
         (
             td(f"job {row.number}", "name"),
             td(pill(row.state.value, JOB_TONES.get(row.state, "quiet")), "tag"),
-            td(_job_details(row)),
+            td(_job_details(row), "words"),
             td(text(duration(row.seconds)) if row.seconds else "", "n"),
         )
         for row in rows
     ]
-    return section("Jobs", table(body))
+    return section("Jobs", table(body, kind="rows"))
 
 
 def _job_details(row: JobRow) -> str:
@@ -119,18 +130,26 @@ def proof(report: ProofReport | None) -> str:
     seen = sorted(report.findings, key=lambda one: SEVERE.index(one.severity))
     rows = [(one.check, _word(one), FINDING_TONES[one.severity], one.message) for one in seen]
     rows += [(one.check, "not checked", "quiet", one.reason) for one in report.unseen]
-    checks = "".join(
-        f'<div class="check">{pill(word, tone)} <b>{text(check)}</b> <span class="soft">{text(words)}</span></div>'
-        for check, word, tone, words in rows
-    )
+    passed = [row for row in rows if row[1] == OK]
+    checks = _checks(row for row in rows if row[1] != OK)
+    if passed:
+        checks += f"<details><summary>{count(len(passed), 'check')} passed</summary>{_checks(passed)}</details>"
     facts = [(name, value) for name, value in report.report.facts if not name.startswith("not checked")]
     measured = table((td(text(name), "tag soft"), td(text(value))) for name, value in facts if value)
     top = side_by_side(_dtypes(report.dtypes), measured)
-    return section("Proof on the card", top + (f'<div class="checks">{checks}</div>' if checks else ""))
+    return section("Proof on the card", top + checks)
+
+
+def _checks(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    found = "".join(
+        f'<div class="check">{pill(word, tone)} <b>{text(check)}</b> <span class="soft">{text(words)}</span></div>'
+        for check, word, tone, words in rows
+    )
+    return f'<div class="checks">{found}</div>' if found else ""
 
 
 def _word(finding: Finding) -> str:
-    return "ok" if finding.severity is Severity.INFO else finding.severity.value
+    return OK if finding.severity is Severity.INFO else finding.severity.value
 
 
 def _dtypes(rows: Iterable[DtypeRow]) -> str:
@@ -192,8 +211,8 @@ def cures(rows: Iterable[CureRow]) -> str:
     body = [
         (
             td(text(row.error), "name"),
-            td(text(row.cause), "soft"),
-            td(text(row.done)),
+            td(text(row.cause), "soft words"),
+            td(text(row.done), "words"),
             td(f"job {row.job}" if row.job else "", "n soft"),
         )
         for row in rows
@@ -207,11 +226,11 @@ def findings(rows: Iterable[Finding]) -> str:
         (
             td(text(row.check), "name"),
             td(pill(_word(row), FINDING_TONES[row.severity]), "tag"),
-            td(text(row.message) + _where(row)),
+            td(text(row.message) + _where(row), "words"),
         )
         for row in rows
     ]
-    return section("Findings", table(body))
+    return section("Findings", table(body, kind="rows"))
 
 
 def _where(finding: Finding) -> str:
@@ -228,11 +247,13 @@ def facts(title: str, rows: Facts) -> str:
     return section(title, table((td(text(name), "tag soft"), td(text(value))) for name, value in rows))
 
 
-def source(title: str, words: str) -> str:
-    """Return a folded section with a text file."""
+def source(title: str, words: str, *, is_open: bool = False) -> str:
+    """Return a section with a text file, folded unless `is_open`."""
     if not words:
         return ""
-    inner = f"<details><summary>{count(len(words.splitlines()), 'line')}</summary><pre>{text(words)}</pre></details>"
+    state = " open" if is_open else ""
+    lines = count(len(words.splitlines()), "line")
+    inner = f"<details{state}><summary>{lines}</summary><pre>{text(words)}</pre></details>"
     return f'<div class="screen">{section(title, inner)}</div>'
 
 

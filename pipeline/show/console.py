@@ -1,4 +1,4 @@
-"""Open stdout or stderr as a rich console."""
+"""Opens stdout or stderr as a rich console."""
 
 from __future__ import annotations
 

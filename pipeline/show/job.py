@@ -1,4 +1,4 @@
-"""The facts of a job beside its state, step and loss, as labelled lines."""
+"""Further facts about a job (best loss, times, GPUs) as labelled lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pipeline.messages.outcome import JobOutcome
 from pipeline.show.spark import sparkline
 from pipeline.show.training import clock, gpu_parts
+from remote.protocol.loss import loss_text
 from remote.protocol.quantities import moment
 
 
 def job_details(job: JobOutcome, *, bars: bool) -> Iterator[tuple[str, str]]:
     """Yield labels and values for best loss, times and GPUs, as far as they are known."""
-    best = f"best {job.best_loss:.4g}" if job.best_loss is not None else ""
+    best = f"best {loss_text(job.best_loss)}" if job.best_loss is not None else ""
     curve = sparkline(job.losses) if bars and len(job.losses) > 1 else ""
     if best or curve:
         yield "loss", "  ".join(filter(None, (best, curve)))

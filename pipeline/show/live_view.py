@@ -15,13 +15,14 @@ from rich.text import Text
 from pipeline.show.spark import WIDTH, sparkline
 from pipeline.show.training import clock, describe_age, describe_step, fold, gpu_lines, scale_parts, time_parts
 from remote.protocol.jobs import JobNews, JobState, Progress
+from remote.protocol.loss import loss_text
 from remote.protocol.text import safe_text
 
 REDRAWS_PER_S = 8
 INDENT = 4
 BAR_COLUMNS = 40
 QUIET_S = 15.0
-"""The age of an update is shown if it is longer than this and than three steps take."""
+"""The age of the last update is shown if it exceeds this many seconds and the duration of three steps."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LiveView:
     """Shows one running stage. Text printed to the terminal meanwhile appears above it."""
 
     def __init__(self, console: Console, *, keeps_stdout: bool, time_s: Callable[[], float] = time.monotonic) -> None:
-        """`keeps_stdout`: stdout is not the terminal of `console`, so text on stdout must stay there."""
+        """`keeps_stdout`: stdout is not the terminal of `console`, so text for stdout must not be redirected to it."""
         self._console = console
         self._keeps_stdout = keeps_stdout
         self._time_s = time_s
@@ -75,7 +76,7 @@ class LiveView:
         self._stage = replace(self._stage, message="", share=None, news=news, news_at=self._time_s())
 
     def render(self) -> RenderableType:
-        """Return the stage as it is now."""
+        """Return the current state of the stage."""
         now, stage, width = self._time_s(), self._stage, self._console.width
         spinner = self._spinner.render(now)
         head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<11} ", "bold"))
@@ -96,15 +97,15 @@ class LiveView:
 def _training(
     stage: RunningStage, news: JobNews, age_s: float, width: int, *, unicode: bool
 ) -> Iterator[RenderableType]:
-    """Yield the lines of a job, indented: bar, loss, times, loss scale, GPUs, and what is wrong."""
+    """Yield the lines of a job, indented: bar, loss, times, loss scale, GPUs, and warnings."""
     progress, room = news.progress, width - INDENT - 1
     if progress is None:
-        yield _line("the job is starting" if news.state is JobState.RUNNING else news.state.value)
+        yield _line(news.waits or "the job is starting" if news.state is JobState.RUNNING else news.state.value)
     else:
         yield _bar(progress, room, unicode=unicode)
         if progress.loss is not None:
-            best = f"  best {progress.best_loss:.4g}" if progress.best_loss is not None else ""
-            words, losses = f"loss {progress.loss:.4g}{best}", news.gauges.losses
+            best = f"  best {loss_text(progress.best_loss)}" if progress.best_loss is not None else ""
+            words, losses = f"loss {loss_text(progress.loss)}{best}", news.gauges.losses
             if unicode and len(losses) > 1:
                 words += f"  {sparkline(losses, min(WIDTH, room - len(words) - 2))}"
             yield _line(words)

@@ -20,5 +20,6 @@ class OutputLines:
         return self._collapser.feed(self._decoder.decode(data))
 
     def end(self) -> Iterator[str]:
-        """Yield what is left, with or without a line end."""
-        return self._collapser.feed(self._decoder.decode(b"", final=True), final=True)
+        """Yield what is left. The last line is complete, so that the prompt of the shell gets a line of its own."""
+        for line in self._collapser.feed(self._decoder.decode(b"", final=True), final=True):
+            yield line if line.endswith("\n") else f"{line}\n"

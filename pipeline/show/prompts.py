@@ -1,4 +1,4 @@
-"""Who answers the questions of a command: the user at the terminal, or `--yes`."""
+"""Decides who answers the questions of a command: the user at the terminal, or nobody."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from remote.link.prompter import Prompter
 
 @dataclass(frozen=True)
 class SecretsOnly:
-    """For `--yes`: asks for passwords and passphrases. Confirmations trust a host, key or file, and are refused."""
+    """For `--yes`: asks for passwords and passphrases only.
+
+    Whether to trust a host, key or file is answered with no.
+    """
 
     screen: Screen
 

@@ -20,11 +20,13 @@ from pipeline.show.columns import fitting_columns
 from pipeline.show.console import open_console
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
-from pipeline.show.spark import group_means, sparkline
+from pipeline.show.spark import sparkline
 from pipeline.show.throttle import Throttle
 from pipeline.show.training import describe_news
+from pipeline.show.wrapping import wrap_hint, wrap_text
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobNews, JobState
+from remote.protocol.loss import loss_text
 from remote.protocol.quantities import duration
 from remote.protocol.text import safe_json, safe_text
 
@@ -32,14 +34,16 @@ MARKS = {
     StageState.DONE: ("done", "green"),
     StageState.SKIPPED: ("ok", "dim"),
     StageState.FAILED: ("failed", "bold red"),
+    StageState.STOPPED: ("stopped", "yellow"),
     StageState.PENDING: ("to do", "yellow"),
     StageState.RUNNING: ("running", "cyan"),
 }
-ENDS = 6
-"""A curve's first and last values are the means of this fraction (1/6) of it, because single steps are noisy."""
 DETAIL_S = 5.0
 STAGE_INDENT = 22
 FINDING_INDENT = 8
+LABEL_INDENT = 15
+ARTIFACT_INDENT = 14
+NEXT = "next: "
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -119,7 +123,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Print one indented line, above what is shown live."""
-        # Only the console of the live view moves the view down; another one would print into it.
+        # Text must go through the console of the live view: any other console would print into the view.
         same = self._live is not None and self.out.is_terminal
         for line in self._wrapped(safe_text(text), 2):
             (self.err if same else self.out).print(Text(f"  {line}"))
@@ -130,21 +134,29 @@ class Screen:
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = f"  {duration(stage.seconds)}" if stage.seconds >= 0.05 else ""
-        first, *rest = self._wrapped(safe_text(reason) + took, STAGE_INDENT)
-        mark = ("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
-        if not rest:
-            self.out.print(Text.assemble(*mark, first.removesuffix(took), (took, "dim")))
+        mark = Text.assemble("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
+        *lines, last = self._wrapped(safe_text(reason) + took, STAGE_INDENT)
+        if not lines:
+            self.out.print(Text.assemble(mark, last.removesuffix(took), (took, "dim")))
             return
-        self.out.print(Text.assemble(*mark, first))
-        for line in rest:
-            self.out.print(Text(" " * STAGE_INDENT + line))
+        self._after_heading(mark, [*lines, last])
+
+    def _after_heading(self, head: Text, lines: Sequence[str], style: str = "") -> None:
+        """Print lines to the right of a heading; lines that do not fit there begin further left, below it."""
+        indent, width = head.cell_len, self.out.width if self.out.is_terminal else 0
+        if width and len(lines[0]) > width - indent:
+            self.out.print(Text(head.plain.rstrip(), spans=head.spans))
+            head = Text("")
+        for number, line in enumerate(lines):
+            room = max(0, min(indent, width - len(line))) if width else indent
+            start = head if number == 0 and head else Text(" " * room)
+            self.out.print(Text.assemble(start, (line, style)))
 
     def _wrapped(self, words: str, indent: int) -> list[str]:
-        """Return the lines that fit a terminal beside an indentation; words and paths stay whole."""
+        """Wrap the text to the width of the terminal minus the indentation; words and paths stay whole."""
         if not self.out.is_terminal or len(words) <= self.out.width - indent:
             return [words]
-        room = max(20, self.out.width - indent)
-        return wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
+        return wrap_text(words, max(20, self.out.width - indent), self.out.width)
 
     def _stop_live(self) -> None:
         if self._live is not None:
@@ -187,10 +199,14 @@ class Screen:
         self.out.print(Text.assemble(mark, first.removesuffix(dim), (dim, "dim")))
         for line in (*folded, *(part for more in rest for part in self._wrapped(more, FINDING_INDENT))):
             self.out.print(Text(" " * FINDING_INDENT + line))
+        indent = Text(" " * FINDING_INDENT)
         if finding.where:
-            self.out.print(Text(f"        in {safe_text(finding.where)}", style="dim"))
+            self._after_heading(indent, self._wrapped(f"in {safe_text(finding.where)}", FINDING_INDENT), "dim")
         if finding.hint:
-            self.out.print(Text.assemble("        next: ", (safe_text(finding.hint), "cyan")))
+            hint, width = safe_text(finding.hint), self.out.width
+            room = max(20, width - FINDING_INDENT - len(NEXT))
+            lines = wrap_hint(hint, room, width) if self.out.is_terminal else [hint]
+            self._after_heading(Text.assemble(indent, NEXT), lines, "cyan")
 
     def passed(self, findings: Iterable[Finding]) -> None:
         """Print the findings of severity info, one line each: the checks that passed."""
@@ -199,11 +215,10 @@ class Screen:
                 self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), safe_text(finding.message)))
 
     def curve(self, name: str, values: Sequence[float]) -> None:
-        """Print a sparkline between the means of the first and of the last values (see ENDS)."""
+        """Print a sparkline between the first and the last value."""
         if len(values) > 1:
-            first, last = group_means(values, ENDS)[0], group_means(values, ENDS)[-1]
             bars = sparkline(values) if self.out.encoding.startswith("utf") else "->"
-            self.out.print(Text(f"  {f'mean {name}':<12}{first:.3g} {bars} {last:.3g}"))
+            self.out.print(Text(f"  {name:<12}{loss_text(values[0])} {bars} {loss_text(values[-1])}"))
 
     def diff(self, text: str) -> None:
         """Print a unified diff, in colour on a terminal."""
@@ -234,7 +249,7 @@ class Screen:
             headings, cells = fitting_columns(headings, cells, optional, self.out.width)
         widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *cells, strict=True)]
         indent = sum(width + 2 for width in widths[:-1])
-        room = max(20, self.out.width - indent) if self.out.is_terminal else None
+        room = max(10, self.out.width - indent) if self.out.is_terminal else None
         for row, style in ((headings, "bold"), *((row, "") for row in cells)):
             start = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row, widths, strict=False))
             first, *rest = (
@@ -247,11 +262,12 @@ class Screen:
     def job(self, job: JobOutcome) -> None:
         """Print the job's state, step and loss, and the age of this information if it is not from the host."""
         steps = f" {job.unit} {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
-        loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
+        loss = f", loss {loss_text(job.loss)}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
-        self.out.print(Text(f"  job          {job.state.value}{steps}{loss}{age}"))
-        for label, words in job_details(job, bars=self.out.encoding.startswith("utf")):
-            self.out.print(Text(f"  {label:<13}{words}"))
+        details = job_details(job, bars=self.out.encoding.startswith("utf"))
+        waits = f": {job.waits}" if job.waits else ""
+        for label, words in (("job", f"{job.shown_state}{waits}{steps}{loss}{age}"), *details):
+            self._after_heading(Text(f"  {label:<13}"), self._wrapped(words, LABEL_INDENT))
 
     def closing(self, outcome: Outcome) -> None:
         """End the verb's output with its findings and artifacts, or print the JSON object."""
@@ -262,7 +278,8 @@ class Screen:
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
-            self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(self._short(path))))
+            head = Text.assemble("  ", (f"{name:<12}", "bold"))
+            self._after_heading(head, self._wrapped(safe_text(self._short(path)), ARTIFACT_INDENT))
 
     def _short(self, path: str) -> str:
         """On a terminal, return a path in the current folder relative to it."""

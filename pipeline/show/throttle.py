@@ -1,4 +1,4 @@
-"""Limit progress lines where no spinner is shown, so that the log of a long run has no line for every step."""
+"""Limits progress lines if no spinner is shown, so that the log of a long run does not get a line for every step."""
 
 from __future__ import annotations
 

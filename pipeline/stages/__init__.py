@@ -1,1 +1,1 @@
-"""The six stages. Each declares what it depends on, checks whether its result still holds, and produces that result."""
+"""The six stages. Each declares its inputs, checks whether its result is still valid, and produces that result."""

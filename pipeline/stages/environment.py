@@ -1,4 +1,4 @@
-"""Stage `environment`: the host's Python, torch build, driver, cards, disk and memory are what the run needs."""
+"""Stage `environment`: the host's Python, torch build, driver, cards, disk and memory are sufficient for the run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from fixers.setup.environment import is_requested
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import Need, card_name, facts_of, judge_host
+from pipeline.judgements.trackers import judge_trackers
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, StageResult
+from pipeline.work.backend import srun_options
 from pipeline.work.fixes import fixer_settings_of, host_changes_of, plan_for
 from pipeline.work.host_changes import apply_host_change
 from pipeline.work.run_id import machine_inputs
+from pipeline.work.secrets import secrets_of
 from pipeline.work.view import View
 from remote.operations.jobs import probe_environment
 from remote.policy.cards import requires_card
@@ -38,34 +41,43 @@ class Environment:
         return machine_inputs(view)
 
     def check(self, view: View) -> Report:
-        return judge_host(view.survey, need_of(view), view.seen_unix)
+        return judge_host(view.survey, need_of(view), view.seen_unix).plus(tracking_of(view))
 
     def summary(self, view: View) -> str:
         return describe_environment(view)
 
     def run(self, context: Context) -> StageResult:
-        """Create the virtual environment if the config requests one, then run the slow probe on the host.
+        """Create the virtual environment if the config requests one, then test the interpreter on the host.
 
-        The probe imports what training imports, computes on each card and writes to the disk; its answer is cached
+        The test imports the packages of a training, computes on each card and writes to the disk. Its result is cached
         on the host.
         """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
         for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
-        context.listener.progress("running the interpreter: importing torch, computing on each card")
+        slurm = srun_options(view.host.config, view.config)
+        where = " on a compute node" if slurm is not None else ""
+        context.listener.progress(f"running the interpreter{where}: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)
         need = replace(need_of(view), creates_environment=False)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
         probe = EnvironmentRequest(
-            view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
+            view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages, slurm=slurm
         )
         facts = probe_environment(context.host, probe)
         report = Report(tuple(judge_trial(facts, need, view.survey.driver)))
         known = {finding.message for finding in report.findings}
         # The fixer's errors come first: their hints say what to write in the host file.
         unmade = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in known]
-        return StageResult(Report((*unmade, *report.findings)))
+        return StageResult(Report((*unmade, *report.findings)).plus(tracking_of(context.view)))
+
+
+def tracking_of(view: View) -> Report:
+    """Return a warning for each tracker of `train.report_to` that will receive no data."""
+    config, host = view.loaded.config, view.host.config
+    env = {**host.env, **config.env}
+    return Report(tuple(judge_trackers(config, view.survey.interpreter, env, secrets_of(host, config))))
 
 
 def need_of(view: View) -> Need:
@@ -96,7 +108,8 @@ def _free_bytes(config: RunConfig) -> int:
 
 
 def describe_environment(view: View) -> str:
-    """Return 'Python 3.11.7, torch 2.13.0, TITAN RTX'."""
+    """Return 'Python 3.11.7, torch 2.13.0, TITAN RTX', and the image by digest if there is a container."""
     facts = dict(facts_of(view.survey))
     cards = ", ".join(card_name(gpu) + " (assumed)" * gpu.assumed for gpu in view.survey.gpus) or "no card"
-    return f"Python {facts['python']}, torch {facts['torch']}, {cards}"
+    image = f", image {facts['image']}" if "image" in facts else ""
+    return f"Python {facts['python']}, torch {facts['torch']}, {cards}{image}"

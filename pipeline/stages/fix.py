@@ -1,9 +1,10 @@
-"""Stage `fix`: no fixer has anything left to change, in the project's files on the host or on the host itself."""
+"""Stage `fix`: the fixers have nothing left to change, neither in the project's files nor in the host's setup."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.messages.hints import complete_hint
 from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
 from pipeline.stages.stage import Context, StageResult
@@ -37,16 +38,18 @@ class Fix:
 
     def summary(self, view: View) -> str:
         fixed = len(view.survey.tree.fixed)
-        return f"{count(fixed, 'file')} rewritten for {card_of(view)}" if fixed else "nothing to fix"
+        target = card_of(view) if view.survey.gpu else "training on the CPU"
+        return f"{count(fixed, 'file')} rewritten for {target}" if fixed else "nothing to fix"
 
     def run(self, context: Context) -> StageResult:
         """Apply the plan of the fixers: all rewritten files in one atomic change, then each repair of the host."""
         context.listener.progress("planning")
-        plan = plan_for(context.view, context.host)
-        rewrites = rewrites_left(plan, context.view)
+        view = context.view
+        plan = plan_for(view, context.host)
+        rewrites = rewrites_left(plan, view)
         notes = [describe_rewrite(rewrite) for rewrite in rewrites]
         if rewrites:
-            rewrite_tree(context.host, context.view.scan, rewrites)
+            rewrite_tree(context.host, view.scan, rewrites)
         for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
             notes.append(f"{change.fixer}: {change.summary}")
@@ -54,7 +57,9 @@ class Fix:
             context.listener.note(note)
         context.evidence = replace(context.evidence, fixes=fix_rows(plan))
         made = f"{count(len(notes), 'change')} made" if notes else "nothing to fix"
-        return StageResult(Report(plan.findings), made, tuple(notes))
+        show = complete_hint("pipeline fix --diff", view.host.name, view.loaded.name, view.given)
+        follow_up = (f"the changes, made in the copy on the host only: {show}",) if rewrites else ()
+        return StageResult(Report(plan.findings), made, tuple(notes), follow_up=follow_up)
 
 
 def describe_rewrite(rewrite: Rewrite) -> str:

@@ -1,4 +1,4 @@
-"""Stage `logs`: the run's event files, output and adapter are on the laptop, complete."""
+"""Stage `logs`: the laptop has the run's complete event files, output and adapter."""
 
 from __future__ import annotations
 

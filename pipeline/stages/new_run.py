@@ -14,20 +14,20 @@ from remote.protocol.jobs import JobState
 
 
 def announce_new_run(context: Context) -> None:
-    """Before a new run is proved and started, report once which inputs differ from those of the last one.
+    """Before a new run is proved and started, report once which inputs differ from the last run.
 
     Raises what `refuse_to_resume` raises.
     """
     view = context.view
     refuse_to_resume(view)
-    if run_of(view) is None and not context.announced:
+    if run_of(view) is None and not context.announced and not view.loaded.varied:
         context.announced = True
         for line in describe_new_run(view, run_id(view)):
             context.listener.note(line)
 
 
 def resume_with_other_inputs(context: Context) -> bool:
-    """With `--resume`, record that the run goes on with these inputs; return True if it was started with others."""
+    """With `--resume`, record that the run continues with the current inputs; return True if they have changed."""
     view = context.view
     if not _has_other_inputs(view):
         return False
@@ -58,7 +58,7 @@ def _has_other_inputs(view: View) -> bool:
 
 
 def forget_resumed(context: Context) -> None:
-    """After `--force`, the work has a run of its own again."""
+    """After `--force`, do not resume an older run for this work any more."""
     view, work = context.view, work_fingerprint(context.view)
     if work in view.resumed:
         _write(context, {known: run for known, run in view.resumed.items() if known != work})
@@ -66,5 +66,5 @@ def forget_resumed(context: Context) -> None:
 
 def _write(context: Context, resumed: dict[str, str]) -> None:
     view = context.view
-    write_resumed(view.records.resumed(view.host.name, view.loaded.name), resumed)
+    write_resumed(view.records.resumed(view.host.name, view.loaded.record), resumed)
     context.view = replace(view, resumed=resumed)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipeline.judgements.job import ENDED_EARLY
 from pipeline.messages.errors import findings_of
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
-from pipeline.stages.stage import Context, Stage, StageResult, judge_status
+from pipeline.stages.stage import Context, Phase, Stage, StageResult, judge_status
 from remote.errors import HalfstepError, Interrupted
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -36,6 +37,7 @@ class RunResult:
 def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh: Refresh) -> RunResult:
     """Run every stage up to `until` that is not done, stop at the first failure, and write checkpoints to `record`."""
     result = RunResult()
+    context.stages = result.stages
     checkpoints = read_checkpoints(record)
     if checkpoints.problem:
         context.listener.note(checkpoints.problem)
@@ -47,7 +49,8 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh:
         status = judge_status(stage, context.view, checkpoints.of(stage.name))
         if status.done and stage.name not in forced:
             outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=status.reason)
-            context.listener.stage_ended(outcome)
+            if context.options.phase in (Phase.ALL, Phase.PREPARE):
+                context.listener.stage_ended(outcome)
         else:
             if not result.acted:
                 context.before_acting(_pending(context, stages, checkpoints, forced))
@@ -69,7 +72,7 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
 def _pending(
     context: Context, stages: Sequence[Stage], checkpoints: StageCheckpoints, forced: set[str]
 ) -> tuple[str, ...]:
-    """The stages up to `until` that have work to do, as far as is known before any of them runs."""
+    """Return the stages up to `until` that have work to do, as far as that is known before any of them runs."""
     names = [stage.name for stage in stages]
     wanted = stages[: names.index(context.options.until) + 1] if context.options.until in names else stages
     return tuple(
@@ -92,7 +95,7 @@ def _run_stage(
     reason = done.reason or (stage.summary(context.view) if report.ok and not done.unfinished else "")
     result.exit_code = done.exit_code
     if not done.unfinished and not report.ok:
-        state, reason = StageState.FAILED, report.errors[0].message.partition("\n")[0]
+        state, reason = state_after(report), report.errors[0].message.partition("\n")[0]
         result.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
         state, reason = StageState.FAILED, INTERRUPTED
@@ -107,6 +110,11 @@ def _run_stage(
         stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat
     )
     return outcome, checkpoints.with_checkpoint(checkpoint)
+
+
+def state_after(report: Report) -> StageState:
+    """Return the state of a stage that ended with errors."""
+    return StageState.STOPPED if report.errors[0].check in ENDED_EARLY else StageState.FAILED
 
 
 def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageResult:
@@ -126,7 +134,7 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """The findings of the stage and of its check afterwards; errors of the check only if the stage itself had none."""
+    """Return the findings of the stage and of the check that follows; the check's errors only if the stage has none."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

@@ -1,22 +1,38 @@
-"""The `Stage` protocol, its context and result, and the check of a stage's checkpoint against the present state."""
+"""The `Stage` protocol, its context and result, and the check whether a stage's checkpoint is still valid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 from pipeline.messages.listener import Listener
+from pipeline.messages.outcome import StageOutcome
 from pipeline.records.inputs import Inputs, digest
 from pipeline.records.stage_checkpoints import StageCheckpoint
 from pipeline.report.evidence import Evidence
 from pipeline.work.view import View
 from remote.host import Host
+from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
+from remote.protocol.jobs import StartAnswer, StartRequest
 
 INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
-"""Labels for inputs whose names in stored checkpoints are not readable."""
+"""Readable labels for inputs; stored checkpoints keep the old names."""
+
+
+class Phase(Enum):
+    """What one call of `run_project` does for a run: everything, or one of the three phases of several runs.
+
+    PREPARE: all stages before the training. START: start the job. FOLLOW: follow the job and pull its results.
+    """
+
+    ALL = "all"
+    PREPARE = "prepare"
+    START = "start"
+    FOLLOW = "follow"
 
 
 @dataclass(frozen=True)
@@ -28,6 +44,7 @@ class RunOptions:
     detach: bool = False
     heal: bool = True
     resume: str = ""
+    phase: Phase = Phase.ALL
 
 
 @dataclass(frozen=True)
@@ -37,7 +54,7 @@ class StageResult:
     `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
     `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
     `follow_up`: lines that are shown after the stage's line.
-    `caveat`: what is unknown although the stage is done; it is shown again whenever the stage is skipped.
+    `caveat`: what the stage could not verify, although it is done; shown again whenever the stage is skipped.
     """
 
     report: Report = field(default_factory=Report)
@@ -53,12 +70,17 @@ def no_action(pending: tuple[str, ...]) -> None:
     """The default of `Context.before_acting`: do nothing."""
 
 
+def no_report(context: Context) -> None:
+    """The default of `Context.on_job`: do nothing."""
+
+
 @dataclass
 class Context:
     """Everything a stage needs to run. `view` is refreshed after every stage that ran; `evidence` is for the report.
 
     `before_acting` is called once, before the first stage runs, with the names of all stages that have work to do.
-    `announced`: the user has been told what makes this a new run.
+    `announced`: the reasons for a new run have been shown. `start` starts a job on the host. `on_job` is called once
+    the job of the run is started or found running. `stages` are the outcomes so far.
     """
 
     host: Host
@@ -68,6 +90,9 @@ class Context:
     evidence: Evidence = field(default_factory=Evidence)
     before_acting: Callable[[tuple[str, ...]], None] = no_action
     announced: bool = False
+    start: Callable[[Host, StartRequest], StartAnswer] = start_job
+    on_job: Callable[[Context], None] = no_report
+    stages: list[StageOutcome] = field(default_factory=list)
 
 
 class Stage(Protocol):
@@ -107,7 +132,7 @@ class StageStatus:
 
 
 def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -> StageStatus:
-    """A stage is done if it has a checkpoint, for the present inputs, and the survey of the host agrees."""
+    """A stage is done if it has a checkpoint for the current inputs, and the survey shows its result on the host."""
     if checkpoint is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))

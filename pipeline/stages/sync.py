@@ -16,7 +16,7 @@ from remote.sync.sync import SyncReport, sync_project
 
 
 class Sync:
-    """Makes the host's copy of the project equal to the laptop's, except for the files that fixers rewrote."""
+    """Makes the host's copy of the project equal to the local project, except for files that fixers rewrote."""
 
     name = "sync"
     exit_code = ExitCode.SYNC
@@ -25,11 +25,13 @@ class Sync:
         return {"files": view.scan.manifest.source_digest(), "data": view.data_digest or "by name"}
 
     def check(self, view: View) -> Report:
-        """The host's digests agree with the laptop's, and no file was edited on the host."""
+        """Check that the host's digests equal the local ones, and that no file was edited on the host."""
         return _judge_tree(view).plus(data_report(view))
 
     def summary(self, view: View) -> str:
-        return f"{count(len(view.scan.manifest.rows), 'file')}, {size(view.scan.size_bytes)}, the same on both sides"
+        return (
+            f"{count(len(view.scan.manifest.rows), 'file')}, {size(view.scan.size_bytes)}, the same on laptop and host"
+        )
 
     def run(self, context: Context) -> StageResult:
         """Send what differs in one stream, delete what the laptop deleted, then send the data set in chunks."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.hosts.follow import follow_to_end
+from pipeline.hosts.follow import follow_to_end, note_news
 from pipeline.hosts.output import end_of
 from pipeline.judgements.job import judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
@@ -18,9 +18,10 @@ from pipeline.records.inputs import Inputs
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_note, write_start
 from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs
-from pipeline.stages.stage import Context, StageResult
+from pipeline.stages.stage import Context, Phase, StageResult
 from pipeline.work.fixes import tree_as_fixed
-from pipeline.work.new_run import inputs_of
+from pipeline.work.launcher import describe_processes
+from pipeline.work.new_run import inputs_to_record
 from pipeline.work.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
 from pipeline.work.runtime import describe_runtime
 from pipeline.work.secrets import secret_values
@@ -28,10 +29,11 @@ from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
-from remote.operations.jobs import prepare_resume, start_job
+from remote.operations.jobs import prepare_resume
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
+from remote.protocol.loss import loss_text
 from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000
@@ -72,12 +74,11 @@ class Train:
         name, folder = records.run_name(run, host), records.run(run, host)
         if succeeded:
             return StageResult(reason=f"found on the host: {self.summary(context.view)}")
-        write_inputs(folder, inputs_of(context.view))
+        write_inputs(folder, inputs_to_record(context.view))
         number = self._start_job(context, run, name, fresh_code=fresh_code)
+        context.on_job(context)
         if context.options.detach:
-            return StageResult(
-                reason=f"{name} keeps running on the host", unfinished=True, follow_up=commands_for(name)
-            )
+            return detached_result(name, context.options.phase)
         last: deque[JobNews] = deque(maxlen=1)
         try:
             news = follow_to_end(context.host, context.view.layout.key, run, context.listener, last.append)
@@ -85,7 +86,8 @@ class Train:
             return interrupted_result(name)
         finally:
             for seen in last:
-                note_job(folder, seen.state, seen.progress, seen.result, seen.gauges, seen.elapsed_s)
+                note_news(folder, seen)
+        number = news.number if news is not None else number
         result = result_of(name, number, news)
         if result.exit_code is ExitCode.OK:
             return result
@@ -94,7 +96,7 @@ class Train:
         return replace(result, report=found.plus(result.report))
 
     def _start_job(self, context: Context, run: str, name: str, *, fresh_code: bool) -> int:
-        if words := describe_runtime(context.view):
+        for words in filter(None, (describe_processes(context.view), describe_runtime(context.view))):
             context.listener.note(words)
         survey = run_of(context.view)
         if survey is not None and survey.state is JobState.RUNNING:
@@ -108,11 +110,13 @@ class Train:
                 start += ", unless the command resumes from a file of its own: it runs in the same folder"
             context.listener.note(f"{name} has no verified checkpoint: {start}")
         try:
-            started = start_job(context.host, start_request(context.view, run, number, resume, fresh_code=fresh_code))
+            queue = context.options.phase is not Phase.ALL
+            request = start_request(context.view, run, number, resume, fresh_code=fresh_code, queue=queue)
+            started = context.start(context.host, request)
         except KeyboardInterrupt:
             _note_all(context, (f"{name} may have started", *commands_for(name)))
             raise
-        note_job(folder_of(context.view), started.state, None, started.result)
+        note_job(folder_of(context.view), started.state, None, started.result, number=started.number)
         return started.number
 
 
@@ -163,6 +167,16 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
     return Report(diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
 
 
+def detached_result(name: str, phase: Phase) -> StageResult:
+    """Return the result of a stage that does not wait for its job.
+
+    The job of one of several runs may still be queued.
+    """
+    if phase is Phase.ALL:
+        return StageResult(reason=f"{name} keeps running on the host", unfinished=True, follow_up=commands_for(name))
+    return StageResult(reason=f"{name} is queued on the host", unfinished=True)
+
+
 def interrupted_result(name: str) -> StageResult:
     """Return the result of a stage whose user pressed Ctrl-C: the job keeps running, and the verb exits with 130."""
     error = Interrupted("interrupted", hint=f"pipeline attach {name}")
@@ -177,7 +191,7 @@ def commands_for(name: str) -> tuple[str, ...]:
 
 
 def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
-    """Return the stage's result for the last news of a job that has ended."""
+    """Return the stage's result for a job that has ended; `news` is its last event."""
     failure = judge_end(name, news)
     watched = judge_watched(name, news.watched if news is not None else ())
     if failure is not None:
@@ -186,5 +200,7 @@ def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
     if news is not None and news.progress:
         resumed = f" (resumed at step {news.progress.began})" if news.progress.began else ""
         steps = f"{news.progress.step} steps{resumed}"
-    loss = f", last loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
+    loss = (
+        f", loss {loss_text(news.progress.loss)}" if news and news.progress and news.progress.loss is not None else ""
+    )
     return StageResult(Report(watched), f"{name}: {steps}{loss}", (f"job {number}",))

@@ -10,13 +10,15 @@ from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
 from pipeline.records.inputs import Inputs
+from pipeline.stages.free_card import await_free_card
 from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.backend import backend_of
+from pipeline.work.backend import srun_options
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import describe_launch_changes
+from pipeline.work.launcher import describe_processes
 from pipeline.work.run_id import training_inputs
 from pipeline.work.runtime import describe_runtime, runtime_of
 from pipeline.work.secrets import secret_values
@@ -52,11 +54,12 @@ class Verify:
         """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
         view = context.view
         announce_new_run(context)
+        await_free_card(context)
         static = judge_static(tree_as_fixed(view), view.precision).plus(laptop_paths(context.host, view))
         card = try_card(context) if static.ok else Report()
         if not (static.ok and card.ok):
             return StageResult(static.plus(card))
-        for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
+        for words in filter(None, (describe_launch_changes(view), describe_processes(view), describe_runtime(view))):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)
@@ -69,9 +72,8 @@ class Verify:
 
 
 def diagnose_proof(proof: ProofReport) -> Report:
-    """Diagnose the end of the output of a command that failed under the proof, unless the proof says why already."""
-    known = any(finding.check == "gpu-memory" for finding in proof.findings)
-    if not proof.exit or known:
+    """Diagnose the output of a command that failed in the proof, unless the proof already gives the reason."""
+    if not proof.exit or proof.explains_failure:
         return Report()
     return Report(diagnose_text(proof.output_tail, "the end of the proof's output"))
 
@@ -90,21 +92,15 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         secrets=secret_values(view.host.config, view.config),
         run_steps=steps_of(view),
         data=data_at(view, place),
-        slurm=_srun_options(view),
+        slurm=srun_options(view.host.config, view.config),
     )
-
-
-def _srun_options(view: View) -> tuple[str, ...] | None:
-    """Return the options for a compute node of Slurm; None if commands run on the host itself."""
-    backend = backend_of(view.host.config, view.config)
-    return backend.slurm if backend.name == "slurm" else None
 
 
 def try_card(context: Context) -> Report:
     """Train a small LoRA model on the card; without a card, report that this was not checked."""
     view = context.view
     gpu = view.survey.gpu
-    slurm = _srun_options(view)
+    slurm = srun_options(view.host.config, view.config)
     if slurm is None and (gpu is None or gpu.assumed):
         return Report(facts=(("not checked: card-step", "the host's driver lists no card"),))
     where = "a compute node" if slurm is not None else "the card"
@@ -133,7 +129,7 @@ def prove(context: Context, source: str = "") -> ProofReport:
 
 
 def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
-    """Name the edits of the fixer `label-padding` in the findings that they caused."""
+    """Add the edits of the fixer `label-padding` to the findings that they caused."""
     if not is_suspected(proof.findings):
         return proof
     return replace(proof, findings=with_padding_errors(proof.findings, plan_for(view, None, only=[FIXER]).changes))

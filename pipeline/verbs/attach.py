@@ -42,7 +42,10 @@ def _print_output(opened: OpenRun, screen: Screen) -> None:
 
 
 def _show_progress(opened: OpenRun, screen: Screen) -> None:
-    """Keep the live view below the output up to date; errors are those of the output, which reports them."""
+    """Keep the live view below the output up to date.
+
+    Errors are ignored here, because following the output reports them.
+    """
     with contextlib.suppress(HalfstepError, OSError):
         for news in follow_job(opened.host, opened.note.project, opened.note.run):
             if not screen.is_live:

@@ -1,4 +1,4 @@
-"""`pipeline configs`: list every config that can be named, and the command that uses it."""
+"""`pipeline configs`: list every config, and a command that uses it."""
 
 from __future__ import annotations
 

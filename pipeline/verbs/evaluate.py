@@ -1,4 +1,4 @@
-"""`pipeline evaluate`: score an adapter and its base model on the evaluation split, beside the published results."""
+"""`pipeline evaluate`: score an adapter and its base model on the evaluation split, and show published results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.adapter_evaluation import evaluate_folder
-from pipeline.actions.evaluate import Evaluation, Progress
+from pipeline.actions.adapter_job import AdapterJob, Progress
 from pipeline.actions.run_evaluation import evaluate_run
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_in
-from pipeline.report.evaluation import describe, evaluation_as_json, headings, table
+from pipeline.report.evaluation import describe, evaluation_as_json, explain_missing, headings, table
 from pipeline.report.published import differences
 from pipeline.show.screen import Screen
 from pipeline.work.selection import load_selection
@@ -45,31 +45,33 @@ def evaluate(
                     hint=f"pipeline evaluate --adapter {adapter} --host HOST --config NAME",
                 )
             selection = load_selection(host, config, overrides, Path.cwd())
-            wanted, progress = evaluate_folder(Path(adapter), selection, screen, prompter=prompter, detach=detach)
+            adapter_job, progress = evaluate_folder(Path(adapter), selection, screen, prompter=prompter, detach=detach)
         else:
-            wanted, progress = evaluate_run(run, overrides, screen, prompter=prompter, detach=detach)
-    outcome = _outcome(wanted, progress)
+            adapter_job, progress = evaluate_run(run, overrides, screen, prompter=prompter, detach=detach)
+    outcome = _outcome(adapter_job, progress)
     if progress.result is not None and not as_json:
         screen.note(describe(progress.result))
         screen.table(headings(progress.result), table(progress.result))
+        for line in explain_missing(progress.result):
+            screen.note(line)
         for difference in differences(progress.result):
             screen.note(f"differs from the paper: {difference}")
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _outcome(wanted: Evaluation, progress: Progress) -> Outcome:
-    note = wanted.note
+def _outcome(adapter_job: AdapterJob, progress: Progress) -> Outcome:
+    note = adapter_job.note
     outcome = Outcome(
         "evaluate",
         progress.exit_code,
         host=note.host,
         config=note.config,
-        run=wanted.name,
+        run=adapter_job.name,
         stages=tuple(progress.stages),
         findings=tuple(progress.findings),
         job=job_outcome(progress.run) if progress.run is not None else None,
-        artifacts={**artifacts_in(wanted.trained or wanted.folder), **artifacts_in(wanted.folder)},
+        artifacts={**artifacts_in(adapter_job.trained or adapter_job.folder), **artifacts_in(adapter_job.folder)},
         given=note.given,
     )
     if progress.result is None:

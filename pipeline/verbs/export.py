@@ -10,9 +10,8 @@ from pipeline.config.overrides import run_overrides
 from pipeline.export.compose import scan_for_export, write_task
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
-from pipeline.work.data_consent import require_data_consent
-from pipeline.work.secret_consent import require_secret_consent
-from pipeline.work.selection import DATA_PATH, SECRETS, is_set
+from pipeline.work.consent import require_data_consent, require_project_consent, require_secret_consent
+from pipeline.work.selection import DATA_PATH, PROJECT, SECRETS, is_set
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 
@@ -30,6 +29,7 @@ def export(
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
     prompter = None if as_json else screen
     command = f"pipeline export {engine}"
+    require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), command=command)
     require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), command=command)
     require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), command=command)
     scanned = scan_for_export(loaded)

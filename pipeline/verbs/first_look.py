@@ -1,4 +1,4 @@
-"""Survey of a new host for `pipeline init`, from an address or an ssh command."""
+"""Surveys a new host for `pipeline init`, given an address or an ssh command."""
 
 from __future__ import annotations
 

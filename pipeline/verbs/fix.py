@@ -13,10 +13,10 @@ from fixers.frame.site import Site
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes, required_by
-from pipeline.actions.fix import fix_on_host, undo_on_host
+from pipeline.actions.findings_after_fixes import findings_after_fixes
+from pipeline.actions.fix import edits_on_host, fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
-from pipeline.judgements.half_weights import judge_after_fixes
 from pipeline.messages.fix_summary import group_findings, list_left, summarise
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import disk_full_as_error
@@ -80,7 +80,7 @@ def _checked(outcome: Outcome, plan: Plan) -> Outcome:
 
 
 def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None:
-    """Print what changed, what is left alone and why, and what is for the user to decide."""
+    """Print what changed, what was left alone and why, and what the user has to decide."""
     screen.labelled(summarise(plan, done=done), LABEL_WIDTH)
     if verbose:
         screen.labelled(list_left(plan.left), LEFT_WIDTH)
@@ -105,12 +105,12 @@ def _fix_locally(
         changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _note_undo(screen, count(len(changed), "file"), str(root))
-    findings = plan.findings + judge_after_fixes(site, plan) + judge_card(site)
+    findings = plan.findings + findings_after_fixes(site, plan) + judge_card(site)
     return _outcome(Plan(findings, plan.changes, plan.left), changed, diff), plan
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
-    """Show the diff, and the fixers that were added because selected ones need them."""
+    """Show the diff, and the fixers that were added because the selected ones need them."""
     for required, name in required_by(only).items():
         screen.note(f"{required} is added: without it, the result of {name} would not train")
     bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
@@ -157,12 +157,20 @@ def _on_host(
             screen.note(f"{count(len(undone), 'file')} restored on {host}")
             return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)}), Plan()
         plan = fix_on_host(context, only or None, show_only=show_only)
+        made = edits_on_host(context.view) if show_only else Plan()
     diff = render_diff(plan)
-    _show(screen, plan, diff, only)
+    if made.changes and not diff:
+        screen.note(f"nothing left to fix; these edits are in the copy on {host} already:")
+        screen.diff(render_diff(made))
+        screen.note(f"`{shlex.join(['pipeline', 'fix', *named.given, '--undo'])}` restores the originals there")
+    else:
+        _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
         _note_undo(screen, count(len(changed), "place"), *named.given)
-    return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given), plan
+    outcome = _outcome(plan, changed, diff)
+    more = {**outcome.more, **({"made": render_diff(made)} if made.changes else {})}
+    return replace(outcome, host=host, config=named.loaded.name, given=named.given, more=more), plan
 
 
 def _name(change: FileChange | HostChange) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
 from pipeline.config.find import list_hosts
-from pipeline.config.hosts import load_host
+from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.address import address_of
 from pipeline.hosts.trust import require_trust
 from pipeline.messages.outcome import Outcome
@@ -16,6 +17,7 @@ from remote.operations.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
+PINNED = re.compile(r"host\.host_key=(\S+)")
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
@@ -59,11 +61,21 @@ def _checked(screen: Screen, name: str) -> Outcome:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
     near = f"pipeline hosts check {host.similar_names[0]}" if host.similar_names and code is ExitCode.CONNECT else ""
-    findings = tuple(_finding(row, name, code, near) for row in seen.rows if row.state in SEVERITIES)
+    findings = tuple(_finding(row, host, code, near) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)
     return Outcome("hosts", code, host=name, findings=hinted, more={"checks": table})
 
 
-def _finding(row: Row, name: str, code: ExitCode, near: str) -> Finding:
-    return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, name, near or row.hint, code)
+def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:
+    hint = near or _without_circle(row, host)
+    return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, host.name, hint, code)
+
+
+def _without_circle(row: Row, host: LoadedHost) -> str:
+    """Return the row's hint, or another one if it is this command: a script cannot confirm an unknown host key."""
+    if row.name != "host key" or not row.hint.startswith("pipeline hosts check"):
+        return row.hint
+    pinned, file = PINNED.search(row.hint), host.path or f"configs/hosts/{host.name}.yaml"
+    pin = f", or pin the key in {file}:   host_key: {pinned[1]}" if pinned else ""
+    return f"type the command at a terminal without --json, and confirm the key{pin}"

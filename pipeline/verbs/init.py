@@ -36,7 +36,7 @@ class Questions(Protocol):
 
 
 class Defaults:
-    """Answers every question with its default, and every confirmation with no, or with yes if the user said so."""
+    """Answers every question with its default, and every confirmation with yes if `yes` is set, otherwise with no."""
 
     def __init__(self, *, yes: bool) -> None:
         self._yes = yes
@@ -139,7 +139,7 @@ def _guess(tree: DiskTree) -> Guess:
 def _choose_host(
     destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Prompter | None
 ) -> tuple[str, str, FirstLook]:
-    """Ask for the host if none was given. Return its destination, its name, and a first look at the destination."""
+    """Ask for the host if none was given. Return its destination, its name, and the survey of the destination."""
     if not destination and not host:
         asked = questions.ask("host (an alias, a name, user@address:port, an ssh command, or local)", default=LOCAL)
         destination, host = _split("", asked)
@@ -148,7 +148,7 @@ def _choose_host(
 
 
 def _split(destination: str, host: str) -> tuple[str, str]:
-    """Return what is connected to, if it was given as an address or an ssh command, and the host's name if given."""
+    """Return the destination, if it was given as an address or an ssh command, and the name of the host, if given."""
     if not destination and is_destination(host):
         return host, ""
     if destination and not host and not is_destination(destination):
@@ -163,7 +163,7 @@ def _asked_address(host: str, questions: Questions) -> str:
 def _creates_environment(
     guess: Guess, host: str, look: FirstLook, script: str, screen: Screen, questions: Questions
 ) -> bool:
-    """Whether the config creates an environment: the host has no torch, or it is unknown and the user says so."""
+    """Return True if the config creates an environment: the host has no torch, or may have none and the user agrees."""
     if look.has_torch is None:
         question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
         return _may_lack_torch(guess, host) and questions.confirm(question)
@@ -232,6 +232,7 @@ def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: 
             )
         return ""
     if len(guess.scripts) == 1:
+        screen.note(f"training script: {guess.scripts[0]}")
         return guess.scripts[0]
     if not guess.scripts:
         raise _not_chosen(guess, f"{guess.interactive[0]} waits for keyboard input, which a job on a host never gets")

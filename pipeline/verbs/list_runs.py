@@ -13,10 +13,11 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
 from pipeline.show.training import clock
+from remote.protocol.loss import loss_text
 from remote.protocol.quantities import duration
 
-HEADINGS = ("run", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
-OPTIONAL = ("GPU", "best", "elapsed", "loss", "ETA")
+HEADINGS = ("run", "set", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
+OPTIONAL = ("GPU", "set", "best", "elapsed", "loss", "ETA")
 
 
 def list_runs(as_json: bool = False) -> int:
@@ -39,11 +40,12 @@ def _row(note: RunNote, now: float) -> tuple[str, ...]:
     job = job_last_seen(note, now)
     return (
         note.name,
+        " ".join(note.varied),
         note.host,
-        job.state.value if note.seen_unix else "not seen yet",
+        job.shown_state if note.seen_unix else "not seen yet",
         f"{job.step}/{job.steps}" if job.steps else str(job.step or ""),
-        f"{job.loss:.4g}" if job.loss is not None else "",
-        f"{job.best_loss:.4g}" if job.best_loss is not None else "",
+        loss_text(job.loss) if job.loss is not None else "",
+        loss_text(job.best_loss) if job.best_loss is not None else "",
         clock(job.elapsed_s) if job.elapsed_s is not None else "",
         clock(job.eta_s) if job.eta_s else "",
         ", ".join(f"{gpu.utilization_percent:.0f} %" for gpu in job.gpus if gpu.utilization_percent is not None),
@@ -57,4 +59,5 @@ def _as_json(note: RunNote) -> dict[str, Any]:
     seen = {} if note.seen_unix else {"state": None}
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
     known = {name: value for name, value in fields.items() if value is not None}
-    return {"run": note.name, "host": note.host, "config": note.config, **known, "step": note.step}
+    varied = {"set": list(note.varied)} if note.varied else {}
+    return {"run": note.name, **varied, "host": note.host, "config": note.config, **known, "step": note.step}

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from fixers.plans.diff import render_diff
 from fixers.plans.site_plan import plan_fixes
+from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
-from pipeline.judgements.half_weights import judge_after_fixes
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
@@ -46,8 +47,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
-        left = judge_after_fixes(site_of(context.view, None), seen.fixes)
-        left += laptop_paths(context.host, context.view).findings
+        remaining = findings_after_fixes(site_of(context.view, None), seen.fixes)
+        remaining += laptop_paths(context.host, context.view).findings
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
@@ -55,10 +56,14 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     _show_sync(screen, seen)
     for line in filter(None, (*seen.new_run, describe_excluded(context.view))):
         screen.note(line)
-    screen.diff(seen.diff or "no fixer would change anything\n")
+    fixed = context.view.survey.tree.fixed
+    screen.diff(seen.diff or f"no fixer would change anything{' more' if fixed else ''}\n")
+    if fixed:
+        show = complete_hint("pipeline fix --diff", named.host.name, named.loaded.name, named.given)
+        screen.note(f"{count(len(fixed), 'file')} of the copy on the host already rewritten: {show}")
     if runtime:
         screen.note(runtime)
-    findings = seen.sync.report.findings + seen.fixes.findings + left
+    findings = seen.sync.report.findings + seen.fixes.findings + remaining
     return Outcome(
         "plan",
         exit_code_of(seen.fixes.findings, ExitCode.FIXER),
@@ -95,7 +100,7 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     screen.diff(diff or "no fixer would change anything\n")
     if loaded is not None and wants_runtime(loaded.config):
         screen.note("runtime: auto applies the precision plan inside the training process")
-    findings = made.findings + judge_after_fixes(site, made) + judge_card(site)
+    findings = made.findings + findings_after_fixes(site, made) + judge_card(site)
     return Outcome(
         "plan",
         exit_code_of(findings, ExitCode.FIXER),

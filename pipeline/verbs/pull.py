@@ -8,6 +8,7 @@ from pathlib import Path
 from pipeline.hosts.open_run import open_note
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import judge_others
+from pipeline.judgements.job import newest_checkpoint
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in, named_run
@@ -16,6 +17,7 @@ from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import Checkpoint, JobState
 from remote.protocol.quantities import size
 
 
@@ -27,10 +29,14 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         note = opened.note
         survey, training = opened.look()
         with locked(opened.folder / "pull.lock", f"pull {note.name}"):
-            pulled = pull_run(opened.host, note.project, survey, opened.folder, weights=weights, listener=screen)
+            newest = newest_checkpoint(survey)
+            pulled = pull_run(
+                opened.host, note.project, survey, opened.folder, weights=weights, listener=screen, checkpoint=newest
+            )
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if weights and not survey.adapter_sha256:
-        findings += (no_adapter(note.name),)
+        again = f"pipeline wait {note.name}" if survey.state is JobState.RUNNING else note.resume_command
+        findings += (unfinished(note.name, pulled.checkpoint, again) if pulled.checkpoint else no_adapter(note.name),)
     outcome = replace(
         outcome_for("pull", note),
         exit_code=exit_code_of(findings, ExitCode.PULL),
@@ -44,8 +50,14 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
     return outcome.exit_code
 
 
+def unfinished(run: str, checkpoint: Checkpoint, command: str) -> Finding:
+    """Return the warning that the downloaded adapter is from a trainer checkpoint."""
+    message = f"the run has not succeeded; the adapter was saved at step {checkpoint.step} ({checkpoint.name})"
+    return Finding.warning("adapter-unfinished", message, run, command)
+
+
 def no_adapter(run: str) -> Finding:
     """Return the error of `--weights` for a run without an adapter."""
-    message = "the run has no adapter: there is no adapter_model.safetensors in its folder on the host"
+    message = "the run has no adapter: neither its folder on the host nor a verified checkpoint has adapter weights"
     hint = "save it under $HALFSTEP_OUTPUT_DIR with model.save_pretrained(...)"
     return Finding("adapter-missing", Severity.ERROR, message, run, hint, ExitCode.PULL)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.load import LoadedConfig, load_config
+from pipeline.config.model import ModelConfig
 from pipeline.config.overrides import run_overrides
 from pipeline.hosts.hub import hub_library, upload_files
 from pipeline.messages.hints import overrides_in
@@ -20,17 +21,18 @@ from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage, HalfstepError
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
+from remote.protocol.training import FRESH
 
 CARD = "README.md"
 LOCAL_CARD = "model-card.md"
-"""Not in the adapter's folder, whose files are verified by their digests."""
+"""The card is not written into the adapter's folder, whose files are verified by their digests."""
 CONFIG = "adapter_config.json"
 NOT_ON_HUB = ("tiny/", "/", "~", ".")
 UPLOADED = ("adapter_model.safetensors", CONFIG)
 
 
 def push(run: str | None = None, repo: str = "", private: bool = False, as_json: bool = False) -> int:
-    """Upload the adapter, its settings and a card. Without `repo`, only write the card beside the adapter's folder."""
+    """Upload the adapter, its settings and a card. Without `repo`, only write the card next to the adapter's folder."""
     screen = Screen(as_json=as_json)
     if repo:
         hub_library()
@@ -54,7 +56,7 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
         address = upload_files(repo, files, private=private, message=f"Adapter of the run {note.name}")
         screen.note(address)
     for line in loading_lines(facts):
-        screen.note(line)
+        screen.line(line)
     more = {"repo": repo, "commit": address, "load": list(loading_lines(facts))}
     outcome = outcome_for("push", note)
     screen.closing(replace(outcome, findings=_warnings(note, facts, repo), artifacts=artifacts_in(folder), more=more))
@@ -76,13 +78,21 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         repo or str(folder / "adapter"),
         repo.rpartition("/")[2] or note.name,
         model.id if model and not model.id.startswith(NOT_ON_HUB) else local,
-        model.revision if model else settings.get("revision"),
+        _revision(model, settings.get("revision")),
         (data,) if data and "/" in data else (),
         settings,
         built_in=model is not None,
         report=read_report(folder),
         evaluation=read_evaluation(folder),
     )
+
+
+def _revision(model: ModelConfig | None, trained: str | None) -> str | None:
+    """Return the base model's commit from the adapter's settings, otherwise the revision in the config.
+
+    An adapter that was continued keeps the revision with which it was first trained.
+    """
+    return model.revision if model and (model.adapter != FRESH or not trained) else trained
 
 
 def _config(note: RunNote, root: Path) -> LoadedConfig | None:
@@ -97,11 +107,13 @@ def _config(note: RunNote, root: Path) -> LoadedConfig | None:
 def _warnings(note: RunNote, facts: CardFacts, repo: str) -> tuple[Finding, ...]:
     found = []
     if repo and (facts.base.startswith(NOT_ON_HUB) or not facts.base):
-        words = f"the base model {facts.base or 'is unknown'} is on no hub: nobody else can load this adapter"
+        base = f"{facts.base}, the base model, is on no hub" if facts.base else "the base model is unknown"
+        words = f"{base}: nobody else can load this adapter"
         found.append(
             Finding.warning("base-not-on-hub", words, note.name, "name a model of the hub in `model: {id: ...}`")
         )
     if note.state is not JobState.SUCCEEDED:
-        words = f"the run is {note.state.value}: its adapter is that of step {note.step or 0} of {note.steps or '?'}"
-        found.append(Finding.warning("not-finished", words, note.name, note.again))
+        step = f"step {note.step or 0} of {note.steps or '?'}"
+        words = f"the run has not succeeded ({note.state.value}): its adapter was saved at {step}"
+        found.append(Finding.warning("not-finished", words, note.name, note.resume_command))
     return tuple(found)

@@ -1,34 +1,102 @@
-"""`pipeline report`: write a run's HTML report from local data; no host is contacted."""
+"""`pipeline report`: write a run's HTML report, or the comparison of several runs.
+
+They show local data; the logs of a run that has not ended are pulled from its host first.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.records.runs import artifacts_in, job_last_seen, named_run
-from pipeline.report.saved import is_reported, render_saved_report
+from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
+from pipeline.hosts.pull import pull_run
+from pipeline.messages.outcome import Outcome
+from pipeline.records.files import locked
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, named_run, read_note
+from pipeline.report.comparison_page import MAX_RUNS
+from pipeline.report.saved import is_reported, render_saved_comparison, render_saved_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
-from remote.errors import BadUsage
+from remote.errors import BadUsage, Busy, HalfstepError
+from remote.protocol.findings import Finding
+from remote.protocol.jobs import JobState
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
-def report(run: str | None = None, as_json: bool = False) -> int:
-    """Write the run's page: stages, fixes, proof, curves, cures."""
+def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = False) -> int:
+    """Write the page of a run or, for several, the page that compares them."""
     screen = Screen(as_json=as_json)
+    found = [_reported(run) for run in runs or (None,)]
+    records = found[0][1]
+    findings = tuple(finding for note, _ in found for finding in _pull_if_running(note, records, screen))
+    notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
+    if len(notes) == 1:
+        page, outcome = _write_report(notes[0], records)
+    else:
+        page, outcome = _write_comparison(notes, records)
+    outcome = replace(outcome, findings=findings)
+    if open_page and not open_in_browser(page, os.environ):
+        screen.note(f"no browser was found; open {page}")
+    screen.closing(outcome)
+    return 0
+
+
+def _reported(run: str | None) -> tuple[RunNote, Records]:
+    """Return a run that has a report. Raises BadUsage if it has none."""
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
     if not is_reported(folder):
-        raise BadUsage(
-            f"{note.name} has no report yet",
-            where=str(folder),
-            hint=note.again,
-        )
-    render_saved_report(folder)
-    screen.closing(
-        replace(
-            outcome_for("report", note),
-            job=job_last_seen(note, note.seen_unix),
-            artifacts=artifacts_in(folder),
-        )
-    )
-    return 0
+        raise BadUsage(f"{note.name} has no report yet", where=str(folder), hint=note.resume_command)
+    return note, records
+
+
+def _pull_if_running(note: RunNote, records: Records, screen: Screen) -> tuple[Finding, ...]:
+    """Pull state and logs of a run that was running when last seen; warn if its host is unreachable."""
+    if note.state is not JobState.RUNNING:
+        return ()
+    screen.progress(f"looking at {note.name} on {note.host}")
+    try:
+        with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
+            survey = opened.survey()
+            with contextlib.suppress(Busy), locked(opened.folder / "pull.lock", f"pull {note.name}"):
+                pull_run(opened.host, note.project, survey, opened.folder, weights=False, listener=screen)
+    except HalfstepError as error:
+        if error.exit_code not in UNREACHABLE_OR_GONE:
+            raise
+        return (unreachable_warning(note, error, "the report shows local data"),)
+    return ()
+
+
+def _write_report(note: RunNote, records: Records) -> tuple[Path, Outcome]:
+    folder = records.folder_named(note.name)
+    page = render_saved_report(folder)
+    job = job_last_seen(note, note.seen_unix)
+    return page, replace(outcome_for("report", note), job=job, artifacts=artifacts_in(folder))
+
+
+def _write_comparison(notes: Sequence[RunNote], records: Records) -> tuple[Path, Outcome]:
+    names = list(dict.fromkeys(note.name for note in notes))
+    if not 2 <= len(names) <= MAX_RUNS:
+        given = "the same run twice" if len(names) < 2 else f"{len(names)} runs"
+        words = f"found {given}; from 2 to {MAX_RUNS} different runs can be compared"
+        raise BadUsage(words, where="RUN", hint="pipeline list")
+    page = records.comparison(names)
+    render_saved_comparison([records.folder_named(name) for name in names], page)
+    return page, Outcome("report", artifacts={"comparison": str(page)}, more={"compared": names})
+
+
+def open_in_browser(page: Path, environment: Mapping[str, str]) -> bool:
+    """Open a page in the user's browser; return False if there is none.
+
+    Without a display, only text browsers are left, and they would take over the terminal.
+    """
+    if sys.platform != "darwin" and not any(environment.get(name) for name in DISPLAYS):
+        return False
+    return webbrowser.open(page.as_uri())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.actions.run import run_project
+from pipeline.actions.run_group import run_on_all
+from pipeline.actions.several import run_several, worst_exit_code
 from pipeline.hosts.pending import PendingHost
+from pipeline.messages.as_json import rows_to_json
+from pipeline.messages.outcome import JobOutcome, Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import find_note
 from pipeline.show.prompts import prompter_for
@@ -14,11 +19,17 @@ from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
 from pipeline.work.selection import Selection
 from remote.errors import BadUsage
+from remote.protocol.findings import Severity
+from remote.protocol.jobs import JobState
+
+HEADINGS = ("run", "config", "set", "state", "step", "loss", "best", "exit")
 
 
 def run(
     selection: Selection,
     pending: PendingHost,
+    others: Sequence[tuple[Selection, PendingHost]] = (),
+    more: Sequence[Selection] = (),
     until: str = "",
     force: str = "",
     resume: str = "",
@@ -27,7 +38,10 @@ def run(
     yes: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Run the stages sync, environment, fix, verify, train and logs."""
+    """Run the stages sync, environment, fix, verify, train and logs.
+
+    `others`: hosts that train together with the selected one.
+    """
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
@@ -36,10 +50,46 @@ def run(
             "--force starts a new run and --resume goes on with an old one: use one of them", where="--resume"
         )
     options = RunOptions(until, force, detach, not no_heal, resumed_run(selection, resume) if resume else "")
+    prompter = prompter_for(screen, yes=yes)
+    if more:
+        with screen:
+            outcomes = run_several([selection, *more], screen, options, pending, prompter=prompter)
+        return show_several(outcomes, screen)
     with screen:
-        outcome = run_project(selection, screen, options, pending, prompter=prompter_for(screen, yes=yes))
+        if others:
+            outcome = run_on_all([(selection, pending), *others], screen, options, prompter=prompter)
+        else:
+            outcome = run_project(selection, screen, options, pending, prompter=prompter)
     screen.closing(replace(outcome, given=selection.given))
     return outcome.exit_code
+
+
+def show_several(outcomes: Sequence[Outcome], screen: Screen) -> int:
+    """Show the outcome of each run, and return the exit code of the command."""
+    together = Outcome("run", worst_exit_code(outcomes), host=outcomes[0].host, more={"runs": rows_to_json(outcomes)})
+    for outcome in () if screen.as_json else outcomes:
+        if any(finding.severity is not Severity.INFO for finding in outcome.findings):
+            screen.heading(f"{outcome.config} {' '.join(outcome.varied)}".strip())
+        screen.closing(replace(outcome, artifacts={}))
+    if not screen.as_json:
+        screen.table(HEADINGS, [row_of(outcome) for outcome in outcomes], optional=("loss", "step"))
+    screen.closing(together)
+    return together.exit_code
+
+
+def row_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return the table row of a run: its name and values, its progress, its losses and its exit code."""
+    job = outcome.job or JobOutcome(JobState.ABSENT)
+    return (
+        outcome.run or "not started",
+        outcome.config,
+        " ".join(outcome.varied),
+        job.shown_state,
+        f"{job.step}/{job.steps}" if job.steps else str(job.step or ""),
+        f"{job.loss:.4g}" if job.loss is not None else "",
+        f"{job.best_loss:.4g}" if job.best_loss is not None else "",
+        str(int(outcome.exit_code)),
+    )
 
 
 def resumed_run(selection: Selection, name: str) -> str:

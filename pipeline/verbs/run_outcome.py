@@ -1,4 +1,4 @@
-"""The outcome of a verb that names a run: host, config and run are those of the run's record."""
+"""The outcome of a verb that takes a run: host, config and run come from the run's record."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline.hosts.open_run import UNREACHABLE, open_note, unreachable_warning
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, named_run
@@ -17,6 +18,8 @@ from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
+
+SHOWN = 3
 
 
 def status(run: str | None = None, as_json: bool = False) -> int:
@@ -37,8 +40,20 @@ def status(run: str | None = None, as_json: bool = False) -> int:
     screen.heading(f"{note.name} on {note.host}")
     if outcome.job:
         screen.job(outcome.job)
+    for line in describe_rewritten(note):
+        screen.note(line)
     screen.closing(outcome)
     return outcome.exit_code
+
+
+def describe_rewritten(note: RunNote) -> tuple[str, ...]:
+    """Return a line that names the files that the run trains with edits of fixers; none without edits."""
+    if not note.rewritten:
+        return ()
+    more = f" and {len(note.rewritten) - SHOWN} more" if len(note.rewritten) > SHOWN else ""
+    files = f"{', '.join(note.rewritten[:SHOWN])}{more}"
+    show = complete_hint("pipeline fix --diff", note.host, note.config, note.given)
+    return (f"{'rewritten':<13}{files}, in the copy on the host: {show}",)
 
 
 def _from_host(note: RunNote, records: Records, run: RunSurvey, others: tuple[Finding, ...]) -> Outcome:
@@ -53,7 +68,10 @@ def _from_host(note: RunNote, records: Records, run: RunSurvey, others: tuple[Fi
         findings=(*others, *findings),
         job=job_outcome(run),
         artifacts=artifacts_in(records.folder_named(note.name)),
-        more={"cures": list(note.cures)} if note.cures else {},
+        more={
+            **({"cures": list(note.cures)} if note.cures else {}),
+            **({"rewritten": list(note.rewritten)} if note.rewritten else {}),
+        },
     )
 
 

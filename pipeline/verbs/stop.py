@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.open_run import open_run
-from pipeline.hosts.which_run import as_errors, judge_others, others_elsewhere
+from pipeline.hosts.which_run import as_errors, judge_others, judge_still_training, others_elsewhere
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import job_outcome
 from pipeline.show.screen import Screen
@@ -30,11 +30,13 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
         if was_alive:
             screen.progress(f"stopping {note.name}")
             survivors = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
-            survey = opened.survey()
-    if not was_alive:
-        others += others_elsewhere("stop", run, note, opened.records, None if as_json else screen)
+            survey, training = opened.look()
+    if was_alive:
+        others = judge_still_training("stop", note.host, training)
+    else:
+        others = as_errors((*others, *others_elsewhere("stop", run, note, opened.records, None if as_json else screen)))
     screen.note(describe_stop(note.name, survey, was_alive))
-    findings = (*(_unkillable(pid, note.host) for pid in survivors), *as_errors(others))
+    findings = (*(_unkillable(pid, note.host) for pid in survivors), *others)
     outcome = replace(
         outcome_for("stop", note),
         exit_code=exit_code_of(findings, ExitCode.BUSY),

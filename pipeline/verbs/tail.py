@@ -1,26 +1,30 @@
-"""`pipeline tail`: print live scalars from the host's TensorBoard files, each saved to the mirror first."""
+"""`pipeline tail`: print live scalars from the host's TensorBoard files, and save them to the local copy."""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
+from pipeline.messages.outcome import JobOutcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, named_run
+from pipeline.records.runs import RunNote, job_last_seen, named_run, read_note
 from pipeline.show.console import open_console
 from pipeline.show.rows import render_row, rows_of
 from pipeline.show.screen import Screen
+from pipeline.show.training import describe_step
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobState, RunSurvey
 from remote.pull.live import mirrored_scalars, tail_scalars
 
 
@@ -52,9 +56,12 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
         findings = (_no_such_tag(note.name, only, shown.tags) if shown.tags else _no_scalars(note.name),)
     outcome = replace(
         outcome_for("tail", note),
+        job=_job_seen(note, records, reached=not any(one.check == "unreachable" for one in findings)),
         exit_code=exit_code_of(findings, ExitCode.PULL),
         findings=findings,
     )
+    if outcome.job and not as_json:
+        screen.job(outcome.job)
     screen.closing(outcome)
     return outcome.exit_code
 
@@ -64,9 +71,25 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
     with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
-            screen.progress(f"waiting for the first scalar of {note.name}")
+            screen.progress(waiting_words(note.name, opened.survey()))
         since = opened.survey_host().machine.clock_unix if new else None
         yield from tail_scalars(opened.host, note.project, note.run, opened.folder, since_unix=since, retry=retry)
+        opened.survey()
+
+
+def waiting_words(name: str, run: RunSurvey) -> str:
+    """Return what `tail` waits for if a run has no scalars yet."""
+    words = f"waiting for the first scalar of {name}"
+    if run.state is not JobState.RUNNING:
+        return words
+    at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
+    return f"{words} ({at}); TensorBoard writes its first values after ten of them, a flush, or two minutes"
+
+
+def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:
+    """Return the job as recorded; without an age if the host was reached just now."""
+    job = job_last_seen(read_note(records.folder_named(note.name)) or note, time.time())
+    return replace(job, age_s=None) if reached else job
 
 
 def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: Shown) -> None:

@@ -1,4 +1,4 @@
-"""`pipeline tensorboard`: run TensorBoard on the local mirror, which is updated while the job runs."""
+"""`pipeline tensorboard`: run TensorBoard on the local copies of all runs; the copy of one run is updated live."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, named_run
+from pipeline.records.runs import RunNote, list_notes, named_run
 from pipeline.show.screen import Screen
 from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
-from remote.protocol.quantities import size
+from remote.protocol.quantities import count, size
 from remote.pull.live import follow_events
 
 VIEWER_END_S = 5.0
 LOOPBACK = "127.0.0.1"
+RELOAD = 'the page shows new values if you click its reload button, or every 30 s with "Reload data" in its settings'
 
 
 def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False) -> int:
     """Run TensorBoard and print its address. Ctrl-C ends TensorBoard; the job keeps running."""
     screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:
-        raise ToolFailed("TensorBoard is not installed beside halfstep", hint="pipx inject halfstep tensorboard")
+        raise ToolFailed(
+            "TensorBoard is not installed in the environment of halfstep", hint="pipx inject halfstep tensorboard"
+        )
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port(port, note.name)
-    with _viewer(folder, port) as viewer:
+    with _viewer(records.runs, port) as viewer:
         _await_answer(viewer, port, note.name)
         address = f"http://{LOOPBACK}:{port}/"
-        screen.note(f"the curves of {note.name}: {address}")
+        screen.note(f"the curves of {count(len(list_notes(records)), 'run')}: {address}")
+        screen.note(f"the curves of {note.name} are updated live; {RELOAD}")
         if as_json:
             more = {"address": address, "mirror": str(folder)}
             screen.closing(Outcome("tensorboard", host=note.host, config=note.config, run=note.name, more=more))
@@ -65,7 +69,7 @@ def free_port(port: int, run: str) -> int:
 
 @contextlib.contextmanager
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run TensorBoard on the folder until the end of the block; its output goes to stderr.
+    """Run TensorBoard on the folder of all runs until the end of the block; its output goes to stderr.
 
     It is imported from halfstep's own environment: neither the working folder nor PYTHONPATH is searched.
     """
@@ -102,7 +106,7 @@ def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
 
 @contextlib.contextmanager
 def _end_on_stderr(as_json: bool) -> Iterator[None]:
-    """With --json the object is printed already, so an error in the block goes to stderr and the exit code."""
+    """Report errors of the block only on stderr and by the exit code: with --json, the object is already printed."""
     try:
         yield
     except (HalfstepError, KeyboardInterrupt) as end:

@@ -52,7 +52,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Verified:
-    """What `verify` found: the outcome, the checks that passed, and (check, reason) of those that were not made."""
+    """The result of `verify`: the outcome, the checks that passed, and (check, reason) of those that were not made."""
 
     outcome: Outcome
     passed: tuple[Finding, ...] = ()
@@ -74,7 +74,7 @@ def verdict(outcome: Outcome, passed: int, not_checked: int) -> str:
 def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified:
     view = context.view
     passed: tuple[Finding, ...] = ()
-    unseen: tuple[tuple[str, str], ...] = ()
+    not_checked: tuple[tuple[str, str], ...] = ()
     seen = preview(context)
     for stage in seen.stages:
         screen.stage_ended(stage)
@@ -87,7 +87,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
     if why_not:
         again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
         report = report.plus(Report((_not_checked(why_not, again),)))
-        unseen = (("proof", why_not),)
+        not_checked = (("proof", why_not),)
     else:
         card = try_card(context)
         for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
@@ -96,7 +96,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         proof = prove_in_scratch(context, seen.fixes)
         screen.note(describe_proof(view, proof))
         passed = tuple(one for one in (*card.findings, *proof.findings) if one.severity is Severity.INFO)
-        unseen = tuple((one.check, one.reason) for one in proof.unseen)
+        not_checked = tuple((one.check, one.reason) for one in proof.unseen)
         report = without_refuted(report, Report(proof.findings))
         report = diagnose_proof(proof).plus(report).plus(card).plus(proof.report)
     outcome = Outcome(
@@ -111,10 +111,10 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         more={
             "facts": dict(report.facts),
             "passed": [one.check for one in passed],
-            "not_checked": [{"check": check, "reason": reason} for check, reason in unseen],
+            "not_checked": [{"check": check, "reason": reason} for check, reason in not_checked],
         },
     )
-    return Verified(outcome, passed, unseen)
+    return Verified(outcome, passed, not_checked)
 
 
 def _not_checked(why: str, again: str) -> Finding:

@@ -1,10 +1,11 @@
-"""How a host starts jobs: by its own supervisor, or through Slurm with the options of host and config."""
+"""How a host starts jobs: directly, or through Slurm with the options of host and config."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.config.model import HostConfig, RunConfig, SlurmConfig
+from pipeline.config.host_model import HostConfig, SlurmConfig
+from pipeline.config.model import RunConfig
 
 OPTIONS = {
     "partition": "--partition",
@@ -17,15 +18,33 @@ OPTIONS = {
     "constraint": "--constraint",
     "qos": "--qos",
 }
-"""Key of `slurm:` to option of sbatch."""
+"""The option of sbatch for each key of `slurm:`."""
+MAX_JOBS = 10
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What starts a job: `auto` or `slurm`, with options of sbatch."""
+    """How a job is started: `auto` (by halfstep itself) or `slurm`, with options of sbatch.
+
+    `max_jobs`: how many jobs one run may use because of a time limit; each job submits the next one.
+    `nodes`: the number of nodes of a training; everything else takes one.
+    """
 
     name: str = "auto"
     slurm: tuple[str, ...] = ()
+    max_jobs: int = 1
+    nodes: int = 1
+
+    @property
+    def for_training(self) -> tuple[str, ...]:
+        """The options of sbatch for a training, which may take several nodes."""
+        return (*self.slurm, f"--nodes={self.nodes}", "--ntasks-per-node=1") if self.nodes > 1 else self.slurm
+
+
+def srun_options(host: HostConfig, run: RunConfig) -> tuple[str, ...] | None:
+    """Return the options for a compute node of Slurm; None if commands run on the host itself."""
+    backend = backend_of(host, run)
+    return backend.slurm if backend.name == "slurm" else None
 
 
 def backend_of(host: HostConfig, run: RunConfig) -> Backend:
@@ -35,4 +54,5 @@ def backend_of(host: HostConfig, run: RunConfig) -> Backend:
     first, second = host.slurm or SlurmConfig(), run.slurm or SlurmConfig()
     chosen = {key: getattr(second, key) or getattr(first, key) for key in OPTIONS}
     named = (f"{OPTIONS[key]}={value}" for key, value in chosen.items() if value is not None)
-    return Backend("slurm", (*named, *first.extra, *second.extra))
+    options = (*named, *first.extra, *second.extra)
+    return Backend("slurm", options, second.max_jobs or first.max_jobs or MAX_JOBS, second.nodes or first.nodes or 1)

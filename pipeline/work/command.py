@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from pipeline.config.model import RunConfig, TrainConfig
 from pipeline.work.launch import launch_of
+from pipeline.work.launcher import LOOPBACK_ONLY, PYTHONS, nodes_of, process_count, script_of, torchrun
 from pipeline.work.runtime import runtime_of
 from pipeline.work.view import View, data_name
 from remote.policy.cards import memory_of
@@ -24,7 +26,6 @@ from remote.protocol.training import (
 )
 from remote.protocol.values import dumps
 
-PYTHONS = ("python", "python3")
 SCRATCH_DATA = ".halfstep-data"
 
 
@@ -42,21 +43,53 @@ def job_place(view: View) -> Place:
 
 
 def proof_place(view: View, source: str) -> Place:
-    """Return the paths for a proof, whose cache is removed with it, as is data that was uploaded for it."""
+    """Return the paths for a proof. Its cache, and data that was uploaded for it, are removed with it."""
     uploaded = view.data_digest in view.survey.data
     return Place(job_place(view).data if uploaded else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
 
 
-def command_of(view: View, place: Place) -> tuple[str, ...]:
-    """Return the argv of the training process or of torchrun; the host fills in {payload} and other placeholders."""
-    config, command = view.config, launch_of(view).command
-    python = interpreter_of(view)
+def command_of(view: View, place: Place, nodes: int = 1) -> tuple[str, ...]:
+    """Return the argv of the training process or of torchrun; the host fills in {payload} and other placeholders.
+
+    `nodes`: the number of Slurm's nodes that the job has.
+    """
+    command, python = launch_of(view).command, interpreter_of(view)
+    several = processes_of(view) > 1 or view.group is not None or nodes > 1
     if command is None:
-        own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view, place)).decode())
-        return (python, *own) if config.processes == 1 else _torchrun(python, config.processes, own)
+        built_in = ("{payload}", "train", dumps(training_spec(view, place)).decode())
+        return torchrun(python, view, built_in, nodes) if several else (python, "-B", *built_in)
     if found := data_path(view, place):
         command = tuple(word.replace("{data_dir}", found) for word in command)
+    script = script_of(command) if several else None
+    if script is not None:
+        return torchrun(python, view, script, nodes)
     return (python, *command[1:]) if command[0] in PYTHONS else command
+
+
+def processes_of(view: View) -> int:
+    """Return the number of training processes on the host."""
+    return process_count(view.config, view.host.config)
+
+
+def ranks_of(view: View) -> int:
+    """Return how many processes save a random state into each checkpoint; 1 if the command starts them itself."""
+    if view.group is not None:
+        return view.group.processes
+    return processes_of(view) * nodes_of(view) if _uses_torchrun(view) else 1
+
+
+def _uses_torchrun(view: View) -> bool:
+    """Return True if torchrun starts the command wherever there are several processes."""
+    command = view.config.command
+    return command is None or script_of(command) is not None
+
+
+def shown_command(view: View) -> str:
+    """Return the command for a reader: the project's own, or the name of the built-in trainer."""
+    own = launch_of(view).command
+    if own is not None:
+        return shlex.join(own)
+    return "built-in trainer" + (f", {processes_of(view)} processes" if processes_of(view) > 1 else "")
 
 
 def data_path(view: View, place: Place) -> str:
@@ -67,15 +100,9 @@ def data_path(view: View, place: Place) -> str:
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:
-    """Return the data by its path in the project, under which a custom command finds it on the laptop."""
+    """Map the data's path in the project, where a custom command finds it on the laptop, to its path on the host."""
     found, at = data_path(view, place), data_name(view.loaded)
     return {at: found} if found and at and view.config.command is not None else {}
-
-
-def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, ...]:
-    endpoint = "127.0.0.1:{free_port}"
-    flags = ("--nproc-per-node", str(processes), "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
-    return (python, "-m", "torch.distributed.run", *flags, *own[1:])
 
 
 def interpreter_of(view: View) -> str:
@@ -83,18 +110,47 @@ def interpreter_of(view: View) -> str:
     return view.survey.interpreter.path or view.host.config.python or "python3"
 
 
-def environment_of(view: View, place: Place | None = None) -> dict[str, str]:
-    """Return the environment variables of a job, without secrets, in addition to the host's environment."""
-    host = view.host.config
+def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> dict[str, str]:
+    """Return the environment variables of a job, without secrets, in addition to the host's environment.
+
+    On several nodes, the interface to the other ones is found on each.
+    """
     variables = {**launch_of(view).env, **runtime_of(view), "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
         variables["HALFSTEP_DATA_DIR"] = found
     folder = str(PurePosixPath(interpreter_of(view)).parent)
     if folder not in (".", ""):
         variables["PATH"] = f"{folder}:$PATH"
-    if host.gpus is not None:
-        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
-    return variables
+    cards = visible_cards(view)
+    if cards is not None:
+        # nvidia-smi numbers cards by PCI bus, CUDA by speed unless this variable is set.
+        variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, cards)))
+    # gloo would choose the address of the host's own name: for one host, one that others reach; for several, often one
+    # that they do not.
+    if view.group is not None:
+        node = view.group.node
+        talk = dict.fromkeys(LOOPBACK_ONLY, node.interface) if node is not None and node.interface else {}
+    else:
+        talk = LOOPBACK_ONLY if nodes == 1 and processes_of(view) > 1 and _uses_torchrun(view) else {}
+    # In torchrun's own store, a process would find addresses of those that ended before a restart (torch 2.13).
+    restarted = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if view.config.restarts else {}
+    return {**talk, **restarted, **variables}
+
+
+def visible_cards(view: View) -> tuple[int, ...] | None:
+    """Return the indices of the cards that the job may use; None: all, or those that Slurm chooses.
+
+    The built-in trainer gets one card per process: in one process with several cards, transformers would use
+    DataParallel.
+    """
+    cards = view.host.config.gpus
+    if view.config.command is not None or view.host.config.scheduler is not None:
+        return cards
+    if cards is None:
+        cards = tuple(gpu.index for gpu in view.survey.gpus if not gpu.assumed)
+        return cards[: processes_of(view)] if len(cards) > processes_of(view) else None
+    return cards[: processes_of(view)]
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:
@@ -103,7 +159,7 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
     assert config.model is not None
     data, gpu = config.data, view.survey.gpu
     return TrainingSpec(
-        model=ModelSpec(config.model.id, config.model.revision, config.model.adapter, config.model.trust_remote_code),
+        model=ModelSpec(**config.model.model_dump()),
         data=DataSpec(
             dataset=None if view.data_digest else data.dataset,
             revision=data.revision,
@@ -119,11 +175,12 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
             max_skipped=data.max_skipped,
             validation_split=data.validation_split,
             validation_samples=data.validation_samples,
+            audio_position=data.audio_position,
             templates={name: Template(one.prompt, one.target) for name, one in data.templates.items()},
         ),
         precision=view.precision,
         paths=TrainingPaths("", "", "", "", place.cache),
-        lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
+        lora=LoraSpec(**config.lora.model_dump()),
         train=_loop(config.train),
         card=gpu.name if gpu is not None else "",
         card_bytes=memory_of(gpu.name) if gpu is not None and gpu.assumed else None,
@@ -154,5 +211,5 @@ def steps_of(view: View) -> int | None:
         gradient_accumulation=config.train.gradient_accumulation,
         epochs=config.train.epochs,
         tasks=len(config.data.tasks),
-        processes=config.processes,
+        processes=view.group.processes if view.group is not None else processes_of(view) * nodes_of(view),
     )

@@ -1,4 +1,4 @@
-"""The job of an evaluation, derived from that of a training: same interpreter, model, data and precision. Pure."""
+"""Derives the job of an evaluation from the job of a training: same interpreter, model, data and precision. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pipeline.config.load import LoadedConfig
 from pipeline.records.inputs import digest
 from pipeline.work.backend import Backend
 from pipeline.work.command import answer_spec
+from pipeline.work.launcher import LOOPBACK_ONLY, on_one_host
 from remote.errors import BadUsage
 from remote.protocol.evaluation import EvaluationSpec
 from remote.protocol.jobs import JobSpec, StartRequest
@@ -20,7 +21,7 @@ from remote.protocol.values import Malformed, decode, dumps, encode
 EVALUATION_VERSION = 1
 TRAIN = ("{payload}", "train")
 ONLY_TRAINING = ("validation_split", "validation_samples")
-"""Keys of the data without influence on an evaluation."""
+"""Keys of `data:` that do not influence an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,14 @@ class Adapter:
 
 
 @dataclass(frozen=True)
-class EvaluationWork:
-    """One evaluation: the id of its run, which is the same for the same work, and the spec of its job."""
+class AdapterWork:
+    """One evaluation or merge: the id of its run, which is the same for the same work, and the spec of its job."""
 
     run: str
     project: str
     config: str
     job: JobSpec
+    stage: str = "evaluate"
 
     def start_request(self, number: int, secrets: dict[str, str], backend: Backend) -> StartRequest:
         """Return the request that starts the job of that number."""
@@ -46,9 +48,7 @@ class EvaluationWork:
         return StartRequest(self.project, job, self.config, {"evaluation": True}, secrets, backend.name, backend.slurm)
 
 
-def evaluation_work(
-    job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, project: str, config: str
-) -> EvaluationWork:
+def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, project: str, config: str) -> AdapterWork:
     """Return the evaluation of an adapter with the interpreter, model and data of a training job.
 
     Of the config, only `evaluation:` and the name of the data are used.
@@ -69,14 +69,15 @@ def evaluation_work(
         }
     )
     run = run_name(f"evaluate-{config}", fingerprint)
-    at = job.argv.index(TRAIN[0])
+    at = list(zip(job.argv, job.argv[1:], strict=False)).index(TRAIN)
     name = data.dataset or PurePath(data.path or "").name
     argument = dumps(EvaluationSpec(spec, adapter.folder, adapter.sha256, name)).decode()
-    argv = (*job.argv[:at], TRAIN[0], "evaluate", argument)
-    kept = replace(
-        job, run=run, number=1, fingerprint=fingerprint, argv=argv, cwd="", steps=None, resume_from="", data={}
-    )
-    return EvaluationWork(run, project, config, kept)
+    launcher = on_one_host(job.argv[:at])
+    argv = (*launcher, TRAIN[0], "evaluate", argument)
+    environment = {**job.environment, **LOOPBACK_ONLY} if launcher != job.argv[:at] else job.environment
+    kept = replace(job, run=run, number=1, fingerprint=fingerprint, argv=argv, environment=environment)
+    kept = replace(kept, cwd="", steps=None, resume_from="", data={})
+    return AdapterWork(run, project, config, kept)
 
 
 def training_spec_of(job: JobSpec) -> TrainingSpec:

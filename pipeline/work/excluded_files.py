@@ -26,10 +26,10 @@ def patterns_of(exclude: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def excluded_files(paths: tuple[str, ...], exclude: tuple[str, ...], command: tuple[str, ...]) -> frozenset[str]:
-    """Return those of the paths that are not inputs of a run.
+    """Return the paths that are not inputs of a run.
 
     A file or folder that the command names is an input. If the command names a file in an excluded folder, all files of
-    that folder are inputs, because a script may read the files beside it.
+    that folder are inputs, because a script may read files that are next to it.
     """
     rules = parse_rules("\n".join(patterns_of(exclude)).encode("utf-8", "surrogateescape"))
     excluded = {path for path in paths if _is_excluded(rules, path)}

@@ -1,4 +1,4 @@
-"""The site of a project and a host for fixers, and the plan of their changes."""
+"""The site of the fixers (a project on a host), and the plan of their changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remote.link.read_only import ReadOnlyHost
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
-"""Fixers that create files of the tree on the host, from files of the host."""
+"""Fixers that create files in the host's tree from other files of the host."""
 
 
 def site_of(view: View, host: Host | None) -> Site:
@@ -57,7 +57,7 @@ def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -
 
 
 def fixer_versions() -> str:
-    """Return all fixers with their versions; a change of it makes the stage run again."""
+    """Return all fixers with their versions. If a version changes, the stage runs again."""
     named = {fixer.name: fixer.version for fixer in source_fixers()}
     named |= {fixer.name: fixer.version for fixer in setup_fixers()}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))

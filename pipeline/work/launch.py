@@ -1,4 +1,4 @@
-"""The command and environment of a run, as changed by the source fixers for its card. Pure.
+"""The command and the environment of a run, after the source fixers have changed them for its card. Pure.
 
 A job's command comes from the laptop's config, not from the rewritten copy of it on the host: the config may have
 overrides and cures, or lie outside of the project. The fixers therefore change this command and environment too.

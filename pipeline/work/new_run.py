@@ -1,27 +1,38 @@
-"""What makes a run a new one: the differences to the run of the same config and host that was started before it."""
+"""Explains why a run is a new one: its inputs differ from those of the last run of the same config and host."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipeline.records.run_inputs import RunInputs, differing_files, differing_values, read_inputs
 from pipeline.records.runs import RunNote, list_notes
-from pipeline.work.run_id import CHANGE_NO_TRAINING, machine_inputs
+from pipeline.work.command import shown_command
+from pipeline.work.run_id import influential, machine_inputs
 from pipeline.work.trained_files import not_inputs, trained_files
 from pipeline.work.view import View, card_of
+from remote.project.commit import read_commit
 from remote.protocol.jobs import JobState
 
 SHOWN = 5
 LONGEST = 60
+MOST_UNCOMMITTED = 1000
 
 
 def inputs_of(view: View) -> RunInputs:
     """Return the inputs of the view's run, to be recorded when it starts."""
-    settings = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
+    settings = influential(view.loaded.as_json())
     others = {"card": card_of(view), "data": view.data_digest or "by name", **machine_inputs(view)}
     return RunInputs(trained_files(view), {**settings, "host.env": dict(view.host.config.env)}, others)
+
+
+def inputs_to_record(view: View) -> RunInputs:
+    """Return the inputs with the command of the job, and the commit of the files."""
+    inputs = inputs_of(view)
+    commit = read_commit(view.loaded.root, inputs.files)
+    return replace(inputs, command=shown_command(view), commit=commit.id, uncommitted=commit.changed[:MOST_UNCOMMITTED])
 
 
 def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
@@ -56,7 +67,7 @@ def describe_excluded(view: View) -> str:
 
 
 def last_run(view: View, other_than: str) -> RunNote | None:
-    """Return the last started run of this config on this host, other than that one."""
+    """Return the last started run of this config on this host; the run `other_than` is left out."""
     notes = (note for note in list_notes(view.records) if note.run != other_than)
     return next((note for note in notes if (note.config, note.host) == (view.loaded.name, view.host.name)), None)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.config.model import RunConfig
 from pipeline.judgements.host import facts_of
 from pipeline.records.inputs import Inputs, digest
+from pipeline.work.launcher import nodes_of, process_count
 from pipeline.work.runtime import runtime_of
 from pipeline.work.trained_files import trained_files_digest
 from pipeline.work.view import View, card_of
@@ -18,8 +20,22 @@ from remote.protocol.runtime import VERSION
 from remote.protocol.survey import Survey
 
 TRAINER_VERSION = 2
-CHANGE_NO_TRAINING = ("project", "evaluation", "fixers", "logs", "inputs", "secrets", "slurm", "grace_s", "notify")
-"""Config keys without influence on the training process; changes by fixers and `inputs` are part of the files."""
+CHANGE_NO_TRAINING = (
+    "project",
+    "evaluation",
+    "fixers",
+    "logs",
+    "inputs",
+    "secrets",
+    "slurm",
+    "gpus",
+    "restarts",
+    "grace_s",
+    "notify",
+)
+"""Config keys that do not influence the training process directly; `fixers` and `inputs` do so through the files."""
+CHANGE_NO_STEP = ("report_to",)
+"""Keys of `train:` that do not influence the training process."""
 
 
 def machine_inputs(view: View) -> Inputs:
@@ -35,13 +51,29 @@ def training_settings(config: RunConfig) -> dict[str, Any]:
     default changes TRAINER_VERSION.
     """
     settings = config.model_dump(mode="json", exclude_defaults=True)
-    return {key: value for key, value in settings.items() if key not in CHANGE_NO_TRAINING}
+    if config.processes == 1:
+        del settings["processes"]
+    return influential(settings)
+
+
+def influential(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that influence the training."""
+    kept = {key: value for key, value in settings.items() if key not in CHANGE_NO_TRAINING}
+    if train := kept.pop("train", None):
+        left = {key: value for key, value in train.items() if key not in CHANGE_NO_STEP}
+        kept |= {"train": left} if left else {}
+    return kept
 
 
 def training_inputs(view: View) -> Inputs:
     """Return all inputs of the training process except data: fixed files, machine and config without cures."""
     runtime = runtime_of(view)
     config = training_settings(view.loaded.config)
+    processes = process_count(view.loaded.config, view.host.config)
+    if processes > 1:
+        config["processes"] = processes
+    if nodes_of(view) > 1:
+        config["nodes"] = nodes_of(view)
     return {
         "files as fixed": trained_files_digest(view),
         "card": card_of(view),
@@ -52,19 +84,19 @@ def training_inputs(view: View) -> Inputs:
 
 
 def work_inputs(view: View) -> Inputs:
-    """Return all inputs of the run: those of the training process, and the data."""
+    """Return all inputs of the run: the inputs of the training process, and the data."""
     return {**training_inputs(view), "data": view.data_digest or "by name", "trainer": str(TRAINER_VERSION)}
 
 
 def work_fingerprint(view: View) -> str:
-    """Return the digest of `work_inputs`."""
-    return digest(dict(work_inputs(view)))
+    """Return the digest of `work_inputs`, or of the work of all hosts that train together."""
+    return view.group.work if view.group is not None else digest(dict(work_inputs(view)))
 
 
 def run_id(view: View) -> str:
-    """Return the run's id: the one to resume, the one that was resumed with this work before, or that of the work.
+    """Return the run's id: the run to resume, else the run that was resumed earlier for this work, else the work's id.
 
-    The latter has the view's serial or else the highest one on the host.
+    The work's id contains the view's serial, or else the highest serial on the host.
     """
     if view.serial is None and view.resume:
         return view.resume
@@ -76,7 +108,7 @@ def run_id(view: View) -> str:
 
 
 def name_of(view: View) -> str:
-    """Return the run's name in this project: its id, with the host if another host has a run of that id."""
+    """Return the run's name in this project: its id, followed by the host if another host has a run of that id."""
     return view.records.run_name(run_id(view), view.host.name)
 
 
@@ -86,7 +118,7 @@ def folder_of(view: View) -> Path:
 
 
 def next_serial(view: View) -> int:
-    """Return the serial of a new repetition; 1 if the work was never started."""
+    """Return the serial of the next repetition; 1 if the work was never started."""
     first = run_name(view.loaded.name, work_fingerprint(view))
     return newest_serial(view.survey, first) + 1 if view.survey.run(first) is not None else 1
 
@@ -97,7 +129,10 @@ def run_of(view: View) -> RunSurvey | None:
 
 
 def newest_serial(survey: Survey, first_id: str) -> int:
-    """Return the highest serial on the host of the run with this first id; 1 if there is none."""
+    """Return the highest serial among the host's runs of this work; 1 if there is none.
+
+    `first_id` is the id with serial 1.
+    """
     pattern = re.compile(re.escape(first_id) + r"-(\d{1,6})")
     found = (pattern.fullmatch(run.run) for run in survey.runs)
     return max((int(match.group(1)) for match in found if match), default=1)

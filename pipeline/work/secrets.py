@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from pipeline.config.model import HostConfig, RunConfig
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
 from remote.errors import BadUsage
 
 

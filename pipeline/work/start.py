@@ -8,7 +8,7 @@ import time
 from pipeline.messages.hints import with_absolute_paths
 from pipeline.records.runs import RunNote
 from pipeline.work.backend import backend_of
-from pipeline.work.command import command_of, data_at, environment_of, job_place, steps_of
+from pipeline.work.command import command_of, data_at, environment_of, job_place, ranks_of, steps_of
 from pipeline.work.run_id import work_fingerprint
 from pipeline.work.secrets import require_secrets, secrets_of
 from pipeline.work.view import View
@@ -16,14 +16,14 @@ from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
 
 
 def next_number(run: RunSurvey | None) -> int:
-    """Return the number of the job to start, which is that of a job that was created but never started."""
+    """Return the number of the next job. A number whose job was created, but never started, is used again."""
     if run is None:
         return 1
     return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
 
 
 def note_of(view: View, name: str) -> RunNote:
-    """Return the record of a run, with which it is found later without its config."""
+    """Return the record of a run, by which later commands find it without its config."""
     return RunNote(
         run=name,
         host=view.host.name,
@@ -33,29 +33,53 @@ def note_of(view: View, name: str) -> RunNote:
         host_config=view.host.config.model_dump(mode="json"),
         cures=tuple(cure.name for cure in view.cures),
         given=with_absolute_paths(view.given),
+        varied=view.loaded.varied,
+        rewritten=tuple(sorted(view.survey.tree.fixed)),
     )
 
 
-def start_request(view: View, name: str, number: int, resume_from: str, *, fresh_code: bool = False) -> StartRequest:
+def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb: str = "evaluate") -> RunNote:
+    """Return the record of a run that evaluates or merges the adapter of a recorded training."""
+    return RunNote(
+        run=run,
+        host=training.host,
+        config=training.config,
+        project=training.project,
+        created_unix=time.time(),
+        host_config=training.host_config,
+        cures=training.cures,
+        given=given,
+        evaluates=training.name,
+        varied=training.varied,
+        verb=verb,
+    )
+
+
+def start_request(
+    view: View, name: str, number: int, resume_from: str, *, fresh_code: bool = False, queue: bool = False
+) -> StartRequest:
     """Return the request that starts a job. `fresh_code`: the run gets a new copy of the project's files.
+
+    `queue`: the job waits on the host until the jobs on its cards have ended.
 
     Raises BadUsage if a secret is not set in the local environment.
     """
     require_secrets(view.host.config, view.config)
     names = secrets_of(view.host.config, view.config)
-    backend = backend_of(view.host.config, view.config)
+    backend, place = backend_of(view.host.config, view.config), job_place(view)
     spec = JobSpec(
         run=name,
         number=number,
         fingerprint=work_fingerprint(view),
-        argv=command_of(view, job_place(view)),
-        environment=environment_of(view, job_place(view)),
+        argv=command_of(view, place, backend.nodes),
+        environment=environment_of(view, place, backend.nodes),
         secrets=names,
         steps=steps_of(view),
         resume_from=resume_from,
         grace_s=view.config.grace_s,
+        processes=ranks_of(view),
         notify=view.config.notify or "",
-        data=data_at(view, job_place(view)),
+        data=data_at(view, place),
     )
     return StartRequest(
         project=view.layout.key,
@@ -64,6 +88,8 @@ def start_request(view: View, name: str, number: int, resume_from: str, *, fresh
         settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
         secrets={secret: os.environ[secret] for secret in names},
         backend=backend.name,
-        slurm=backend.slurm,
+        slurm=backend.for_training,
         fresh_code=fresh_code,
+        max_jobs=backend.max_jobs,
+        queue=queue,
     )

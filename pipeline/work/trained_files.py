@@ -9,7 +9,8 @@ from functools import lru_cache
 from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
 from pipeline.config.find import SUFFIXES
-from pipeline.config.model import HostConfig, RunConfig
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
 from pipeline.records.inputs import digest
 from pipeline.work.excluded_files import AUTO, code_digest, excluded_files
 from pipeline.work.view import View
@@ -24,10 +25,10 @@ def trained_files_digest(view: View) -> str:
 
     If the host's tree differs from the laptop's, its files are unknown, and the digest of the whole tree is returned.
     """
-    there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
-    if there.installed_digest() != view.survey.tree.installed_digest:
+    on_host = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
+    if on_host.installed_digest() != view.survey.tree.installed_digest:
         return view.survey.tree.installed_digest
-    return Manifest(_inputs_of(view, there.rows)).installed_digest()
+    return Manifest(_inputs_of(view, on_host.rows)).installed_digest()
 
 
 def trained_files(view: View) -> dict[str, str]:

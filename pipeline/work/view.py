@@ -15,6 +15,7 @@ from pipeline.config.shipped import shipped_data
 from pipeline.diagnosis.cures import Cure
 from pipeline.judgements.host import card_name
 from pipeline.records.layout import Records
+from pipeline.work.group import Group
 from remote.policy.precision import judge_precision
 from remote.project.data import DataScan
 from remote.project.scan import Scan
@@ -28,10 +29,10 @@ class View:
     """One project, one host, one config, at one moment. `data` is the data that is uploaded separately from the code.
 
     `serial` is the number of a repetition of the same work; None is the highest one on the host. `resume` is the id of
-    the run to resume, whatever has changed since; `resumed` has the runs that were resumed so before, by fingerprint of
-    the work. `cures` are those of
-    earlier failures of this config; `given` are the command-line words that selected host and config. `seen_unix` is
-    the local time of the survey; None if the clocks cannot be compared.
+    the run to resume even if its inputs have changed. `resumed` maps the fingerprint of the work to the run that was
+    resumed with it earlier. `cures` are those of earlier failures of this config; `given` are the command-line words
+    that selected host and config. `seen_unix` is the local time of the survey; None if the clocks cannot be compared.
+    `group` is set if the host trains together with others.
     """
 
     loaded: LoadedConfig
@@ -47,6 +48,7 @@ class View:
     cures: tuple[Cure, ...] = ()
     given: tuple[str, ...] = ()
     seen_unix: float | None = None
+    group: Group | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -98,6 +100,6 @@ def data_name(loaded: LoadedConfig) -> str:
 
 
 def card_of(view: View) -> str:
-    """Return the name of the card for which files are rewritten."""
+    """Return the name of the card for which files are rewritten, or "no card"."""
     gpu = view.survey.gpu
     return card_name(gpu) if gpu else "no card"

@@ -7,6 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.hosts import load_host
+from pipeline.hosts.trust import digest_of, trusted_hosts
+from pipeline.records.consents import keep_consent
 from tests.e2e.user import User
 from tests.lab.wait import until
 
@@ -41,7 +44,7 @@ class Held:
     workdir: Path
 
     def go(self) -> None:
-        """Every training may end."""
+        """Let every training end."""
         (self.folder / "go").touch()
 
     @property
@@ -57,18 +60,26 @@ class Held:
         return int(json.loads(newest.read_bytes())["pid"])
 
     def await_training(self, number: int = 1) -> int:
-        """That training is at its last step; its process."""
+        """Wait until that training is at its last step, and return its process."""
         until(lambda: len(self.trainings) >= number, "the training")
         return self.trainings[number - 1]
 
 
 def living(pid: int) -> bool:
-    """It has not ended."""
+    """Return True if the process has not ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def trusts(user: User, name: str) -> None:
+    """Confirm that host file of the project, as the user would."""
+    host = load_host(name, user.project)
+    assert host.path is not None
+    kept = trusted_hosts(user.environment_of_commands)
+    keep_consent(kept, f"{digest_of(host)} {host.path.resolve()}")
 
 
 def write_held_project(user: User) -> Held:
@@ -79,6 +90,7 @@ def write_held_project(user: User) -> Held:
     hosts.mkdir(parents=True)
     for name in ("one", "two"):
         (hosts / f"{name}.yaml").write_text(f"host: local\nworkdir: {user.home / name}\n")
+        trusts(user, name)
     (user.project / "train.py").write_text(SCRIPT)
     (user.project / "configs" / "plain.yaml").write_text(
         f"# pipeline run --host one --config plain\nproject: .\ncommand: [python, train.py]\nenv: {{HELD: {folder}}}\n"

@@ -49,5 +49,5 @@ def write_plain_project(root: Path, extra_files: int = 12) -> None:
 
 
 def interpreter() -> str:
-    """The Python that runs the tests has torch."""
+    """Return the Python that runs the tests, which has torch."""
     return sys.executable

@@ -34,7 +34,7 @@ def kept_answers(folder: Path) -> list[tuple[str, str]]:
 
 
 def kill_evaluation(server: Sshd) -> None:
-    """End the evaluating process without a word."""
+    """Kill the process of the evaluation."""
     for folder in Path("/proc").iterdir():
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0") if folder.name.isdigit() else []
@@ -109,7 +109,7 @@ def test_a_local_adapter_is_evaluated_with_the_model_and_data_of_a_config(user: 
     assert second.json["run"] == of_run.json["run"]
 
 
-def test_an_evaluation_that_cannot_be_made_says_what_to_type(user: User) -> None:
+def test_an_impossible_evaluation_is_an_error_with_a_hint(user: User) -> None:
     assert user.types("evaluate").code == 2
     both = user.types("evaluate", "--adapter", "nowhere", "--host", "local", "--config", "tiny", "--json")
     assert (both.code, both.json["findings"][0]["where"]) == (2, "--adapter")

@@ -34,7 +34,6 @@ def test_an_alias_takes_precedence_over_a_shipped_host_file(user: User, sshd: Ss
     names(user, name, sshd)
     result = user.types("hosts", "check", name)
     assert f"@{sshd.listen}:{sshd.port}" in result.out, result.err
-    assert f"{name} is the alias of ~/.ssh/config" in result.out
     assert "halfstep@" not in result.out and "capability 7.5" not in result.out
 
 

@@ -104,6 +104,14 @@ def test_BI_31_a_script_gets_exit_12_and_the_fingerprint(
     assert (done.returncode, report["exit_code"], report["ok"]) == (12, 12, False)
     assert sshd.fingerprint() in done.stdout.decode()
     assert b"Traceback" not in done.stderr
+    [hint] = [one["hint"] for one in report["findings"] if one["check"] == "host-key"]
+    assert "hosts check" not in hint, "the command itself is no way out"
+    pin = hint.partition("host_key: ")[2]
+    (tmp_path / "configs/hosts").mkdir(parents=True)
+    (tmp_path / "configs/hosts/pinned.yaml").write_text(f"host: titan\nhost_key: {pin}\n")
+    again = [*ARGV, "pinned", "--json"]
+    pinned = subprocess.run(again, env=environment, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    assert pinned.returncode == 0, pinned.stdout
 
 
 def test_BI_31_a_person_is_shown_the_fingerprint_and_asked_once(

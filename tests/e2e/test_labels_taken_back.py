@@ -1,4 +1,4 @@
-"""The proof finds a wrong change of label-padding, and `run` reverts it."""
+"""The proof detects that label-padding changed a file wrongly, and `run` reverts the change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ for step in range(6):
 
 @pytest.fixture
 def multi_hot(user: User) -> User:
-    """A project that trains on multi-hot labels, which its collator does not show."""
+    """A project that trains on multi-hot labels; its collator alone does not show that they are multi-hot."""
     hosts = user.project / "configs" / "hosts"
     hosts.mkdir(parents=True)
     (user.project / "batches.py").write_text(COLLATE)

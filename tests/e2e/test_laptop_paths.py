@@ -60,7 +60,7 @@ def test_plan_verify_and_run_name_the_place_and_run_starts_nothing(project: User
     assert "~/corpus" in finding["message"] and f"data: {{path: {project.home}/corpus" in finding["hint"]
 
 
-def test_a_path_that_the_host_has_is_no_finding(project: User, sshd: Sshd) -> None:
+def test_a_path_that_exists_on_the_host_causes_no_finding(project: User, sshd: Sshd) -> None:
     (sshd.home / "corpus").mkdir()
     (sshd.home / "corpus" / "rows.json").write_text("[1]")
     config(project, "[python, train.py, --model, org/phi-4]")

@@ -28,7 +28,7 @@ StartBox = Callable[..., Sshd]
 
 @pytest.fixture
 def start_box(tmp_path: Path, user: User) -> Iterator[StartBox]:
-    """Starts a box by keyword (see BareBox), which the user's own key and known_hosts open."""
+    """Starts a box with keyword arguments (see BareBox); the user can log in to it without a prompt."""
     if reason := why_no_mounts():
         pytest.skip(reason)
     if not have_sshd():
@@ -47,7 +47,7 @@ def start_box(tmp_path: Path, user: User) -> Iterator[StartBox]:
 
 
 def invite(user: User, *servers: Sshd) -> None:
-    """The user's own key opens the servers, and their host keys are known."""
+    """Authorize the user's key on the servers, and add their host keys to the user's known_hosts."""
     folder = user.home / ".ssh"
     folder.mkdir(mode=0o700)
     shutil.copy(servers[0].user_key, folder / "id_ed25519")

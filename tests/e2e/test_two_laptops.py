@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import Held, write_held_project
+from tests.e2e.held_project import Held, trusts, write_held_project
 from tests.e2e.user import User
 from tests.lab.wait import until
 
@@ -23,6 +23,7 @@ def second_laptop(first: User, folder: Path) -> User:
             place = second.project / path.relative_to(first.project)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes())
+    trusts(second, "one")
     return second
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,10 +48,16 @@ def test_a_resumed_run_is_the_default_run(user: User, held: Held) -> None:
     script.write_text(first_text)
     assert detached(user) == first != second
     trainer = held.await_training(3)
+    page = Path(user.types("report", "--json").json["artifacts"]["report"])
+    assert re.search(r"<b>plain</b> on .*: running.*, after ", page.read_text())
     assert user.types("status", "--json").json["run"] == first
     stopped = user.types("stop", "--json")
     assert (stopped.code, stopped.json["run"]) == (0, first)
     assert not living(trainer)
+    user.types("report")
+    words = page.read_text()
+    assert "stopped</span></h1>" in words and "failed" not in words.partition("Proof on the card")[0]
+    assert words.count('<span class="pill warn">stopped</span>') >= 2, "both jobs were stopped"
 
 
 def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, held: Held) -> None:
@@ -63,7 +70,11 @@ def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, he
     held.await_training(2)
     [row] = [line for line in user.types("list").out.splitlines() if line.startswith(older)]
     assert " 0.0 s ago" in row, "no run is younger than now"
-    assert user.types("stop", "--json").json["run"] == newer
+    stopped = user.types("stop", "--json")
+    assert (stopped.code, stopped.json["run"]) == (0, newer)
+    [other] = stopped.json["findings"]
+    assert (other["severity"], other["hint"]) == ("warning", f"pipeline stop {older}")
+    assert other["message"] == f"{older} is still training on one"
 
     again = user.types("stop", "--json")
     assert (again.code, again.json["run"]) == (60, newer)

@@ -1,4 +1,4 @@
-"""Invalid arguments and screens that are no terminals: the published exit code, never a traceback."""
+"""Invalid arguments, and output to something other than a terminal: the published exit code, never a traceback."""
 
 from __future__ import annotations
 

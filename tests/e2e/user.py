@@ -1,4 +1,4 @@
-"""A user: a project folder, a home folder, and `pipeline` run as a program."""
+"""A simulated user: a project folder, a home folder, and `pipeline` run as a program."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class User:
         return {**keep, **ours, **self.environment}
 
     def types(self, *words: str, patience_s: float = PATIENCE_S) -> CommandResult:
-        """`pipeline WORDS`, to its end."""
+        """Run `pipeline WORDS` and wait for its end."""
         done = subprocess.run(
             self._argv(words),
             cwd=self.project,
@@ -89,7 +89,7 @@ class User:
         )
 
     def knows(self, name: str, server: Sshd, *, folder: Path | None = None, **more: object) -> Path:
-        """The project (or that folder) has a host file for the server; its path."""
+        """Write a host file for the server into the project, or into that folder; return its path."""
         folder = folder or self.project / "configs" / "hosts"
         folder.mkdir(parents=True, exist_ok=True)
         keys = {
@@ -106,7 +106,7 @@ class User:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """The command is gone without a word, as after a power cut."""
+    """Kill the command with SIGKILL, as a power cut would end it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""A listener that ignores everything."""
+"""A listener for tests: it ignores every event."""
 
 from collections.abc import Sequence
 

@@ -79,7 +79,7 @@ def typed(*words: str, shell: str = "", program: str = "") -> subprocess.Complet
 INSTALLED = "import halfstep_cli; halfstep_cli.main()"
 
 
-def test_SE_24_a_project_with_packages_of_our_names_and_pythonpath_does_not_replace_ours(tmp_path: Path) -> None:
+def test_SE_24_packages_of_the_project_with_our_names_do_not_replace_ours(tmp_path: Path) -> None:
     for name in ("pipeline", "fixers", "remote"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the project was imported')")
@@ -131,7 +131,7 @@ def test_help_fits_60_columns(name: str, capsys: pytest.CaptureFixture[str], mon
         (("explain", "nothing-at-all"), "2>/dev/full", 2),
     ],
 )
-def test_a_stream_that_is_closed_or_full_changes_no_published_code(
+def test_a_closed_or_full_output_stream_does_not_change_the_exit_code(
     words: tuple[str, ...], shell: str, code: int
 ) -> None:
     done = typed(*words, shell=shell)
@@ -145,8 +145,8 @@ def test_the_table_of_verbs_and_each_verbs_function_take_the_same_parameters(nam
     module = VERBS[name].module or name
     function = getattr(importlib.import_module(f"pipeline.verbs.{module}"), module)
     typed = [param.name for param in command(name).params if param.expose_value]
-    if VERBS[name].connects:
-        typed = ["selection", "pending", *typed[3:]]
+    if connects := VERBS[name].connects:
+        typed = ["selection", "pending", *(["others", "more"] if connects.several else []), *typed[3:]]
     assert typed == list(inspect.signature(function).parameters)
 
 
@@ -187,3 +187,17 @@ def test_help_of_the_completion_installs_nothing(
     assert run(["--install-completion", "--help"]) == 0
     assert "Usage: pipeline" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "usage"),
+    [
+        ("hosts", "Usage: pipeline hosts [OPTIONS] [check NAME]"),
+        ("report", "Usage: pipeline report [OPTIONS] [RUN]..."),
+        ("explain", "Usage: pipeline explain [OPTIONS] [NAME]"),
+        ("diagnose", "Usage: pipeline diagnose [OPTIONS] [FILE|RUN|-]"),
+    ],
+)
+def test_the_usage_of_a_verb_is_what_can_be_typed(verb: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run([verb, "--help"])
+    assert capsys.readouterr().out.splitlines()[0] == usage

@@ -48,10 +48,41 @@ def test_a_folder_of_the_project_that_links_to_one_outside_of_it_is_refused(proj
         evaluate("adapter")
 
 
-def test_an_adapter_outside_of_the_project_may_contain_links(project: Path) -> None:
-    (project / "adapter").rename(project.parent / "downloaded")
-    (project.parent / "blob").write_text("{}")
-    (project.parent / "downloaded" / FILES[0]).unlink()
-    (project.parent / "downloaded" / FILES[0]).symlink_to("../blob")
+@pytest.mark.parametrize("where", ["adapter", "../downloaded"])
+def test_a_link_out_of_the_adapter_is_refused_whatever_the_config_says_its_project_is(
+    project: Path, where: str
+) -> None:
+    (project / "code").mkdir()
+    (project / "train.py").rename(project / "code" / "train.py")
+    with (project / "configs" / "mine.yaml").open("a") as config:
+        config.write("project: code\n")
+    (project / "adapter").rename(project / where)
+    (project / "private").write_text("private")
+    (project / where / FILES[2]).unlink()
+    (project / where / FILES[2]).symlink_to(project / "private")
+    with pytest.raises(DataUntrusted, match=f"{FILES[2]} .*nothing was sent"):
+        evaluate(where)
+
+
+def test_an_adapter_in_a_download_cache_may_be_linked_to_the_blobs_of_the_cache(project: Path) -> None:
+    cache = project.parent / "cache"
+    for folder in ("snapshots", "blobs"):
+        (cache / folder).mkdir(parents=True)
+    (project / "adapter").rename(cache / "snapshots" / "1f")
+    for name in FILES:
+        (cache / "snapshots" / "1f" / name).rename(cache / "blobs" / name)
+        (cache / "snapshots" / "1f" / name).symlink_to(f"../../blobs/{name}")
     with pytest.raises(HalfstepError, match="NOT_SET_HERE"):
-        evaluate("../downloaded")
+        evaluate("../cache/snapshots/1f")
+
+
+def test_blobs_that_are_themselves_a_link_are_refused(project: Path) -> None:
+    cache = project.parent / "cache"
+    (cache / "snapshots").mkdir(parents=True)
+    (project / "adapter").rename(cache / "snapshots" / "1f")
+    (project.parent / "private").mkdir()
+    (cache / "snapshots" / "1f" / FILES[0]).rename(project.parent / "private" / "key")
+    (cache / "blobs").symlink_to(project.parent / "private")
+    (cache / "snapshots" / "1f" / FILES[0]).symlink_to("../../blobs/key")
+    with pytest.raises(DataUntrusted):
+        evaluate("../cache/snapshots/1f")

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fixers.frame.change import FileChange
-from pipeline.actions.fix import fix_on_host
+from fixers.frame.change import FileChange, Plan
+from fixers.plans.diff import render_diff
+from fixers.registry import SETUP_NAMES
+from pipeline.actions.fix import edits_on_host, fix_on_host
+from pipeline.config.load import load_config
+from pipeline.stages.fix import Fix
 from pipeline.stages.stage import Context
 from pipeline.work.fixes import plan_for
+from pipeline.work.start import note_of
 from pipeline.work.view import View
 from remote.project.scan import scan_project
 from remote.protocol.blocks import unpack_blocks
@@ -66,3 +71,24 @@ def test_applying_one_more_fixer_keeps_earlier_rewrites(tmp_path: Path, path: st
     fixers_of = sent(host)
     assert "bf16-probe" in fixers_of[path]
     assert fixers_of.get("cast.py", ("bf16-to-fp16",))[-1] == "bf16-to-fp16", "what another fixer made was taken back"
+
+
+def test_edits_that_were_made_on_the_host_can_be_shown_later(tmp_path: Path) -> None:
+    view = on_a_titan(tmp_path)
+    assert edits_on_host(view) == Plan()
+    made = tuple(c for c in plan_for(view, None, ["bf16-to-fp16"]).changes if isinstance(c, FileChange))
+    diff = render_diff(edits_on_host(with_rewrites(view, made)))
+    assert "+++ b/cast.py" in diff and "probe.py" not in diff
+
+
+def test_the_fix_stage_says_how_to_see_its_edits_and_the_run_records_their_files(tmp_path: Path) -> None:
+    loaded = load_config("plain", view_of(tmp_path).loaded.root, [f"fixers.{name}=off" for name in SETUP_NAMES])
+    given = ("--host", "titan", "--config", "plain", "--set", "grace_s=5")
+    view = replace(on_a_titan(tmp_path), loaded=loaded, given=given)
+    host = FakeHost(operations={"tree.rewrite": lambda args: {"survey": encode(view.survey.tree)}})
+    [line] = Fix().run(Context(host, view, NoListener())).follow_up
+    assert line.endswith("pipeline fix --host titan --config plain --set grace_s=5 --diff")
+    made = tuple(c for c in plan_for(view, None).changes if isinstance(c, FileChange))
+    fixed = with_rewrites(view, made)
+    assert note_of(fixed, "r").rewritten == tuple(sorted(change.path for change in made)) != ()
+    assert Fix().run(Context(FakeHost(), fixed, NoListener())).follow_up == ()

@@ -31,7 +31,7 @@ def claims_of(view: View) -> StageCheckpoints:
 @pytest.mark.parametrize(
     ("files_change", "work"), [(False, ()), (True, ("verify", "train", "logs"))], ids=["as they are", "will change"]
 )
-def test_a_proof_and_a_training_of_other_files_are_not_valid(
+def test_a_proof_and_a_training_of_different_files_do_not_count(
     tmp_path: Path, files_change: bool, work: tuple[str, ...]
 ) -> None:
     view = view_of(tmp_path)
@@ -48,10 +48,10 @@ def test_a_proof_and_a_training_of_other_files_are_not_valid(
             JobState.FAILED,
             (Checkpoint("c-8", 8), Checkpoint("c-9", 9, problem="cut")),
             StageState.PENDING,
-            "{} would be started with its checkpoint of step 8 offered to the script",
+            "{} would continue; its script gets the path of the checkpoint of step 8",
         ),
         (JobState.LOST, (), StageState.PENDING, "{} would start again at step 0"),
-        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has succeeded: it will be found on the host"),
+        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has already succeeded on the host"),
         (None, (), StageState.PENDING, "not done yet"),
     ],
 )

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.run import download_failed_run, loss_in, outcome_of, runs_the_command
-from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.actions.run import download_failed_run, losses_of, outcome_of, report_job, runs_the_command
+from pipeline.messages.outcome import JobOutcome, StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
+from pipeline.report.model import JobRow, Verdict
+from pipeline.report.saved import read_report, render_saved_report
 from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import run_id
 from pipeline.work.start import note_of
 from remote.protocol.exits import ExitCode
+from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import EventFile, JobState, Progress
 from remote.protocol.segments import SEGMENT
 from tests.lab.fake_host import FakeHost
@@ -23,6 +26,7 @@ from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 
 EVENTS = "tensorboard/events.out.tfevents.1"
+NO_BREAK = "\u00a0"
 TRAIN_FAILED = StageOutcome("train", StageState.FAILED)
 
 
@@ -60,10 +64,26 @@ def test_a_run_whose_record_was_damaged_is_recorded_again(tmp_path: Path) -> Non
     assert note.read_bytes() == before
 
 
-def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Path) -> None:
+def test_a_failed_run_whose_host_has_no_data_gets_no_further_finding(tmp_path: Path) -> None:
     ran = RunResult([TRAIN_FAILED])
     download_failed_run(Context(FakeHost(), view_of(tmp_path, JobState.FAILED), NoListener()), ran)
     assert ran.findings == []
+
+
+def test_a_run_has_a_report_from_the_start_of_its_job(tmp_path: Path) -> None:
+    """Another terminal can show it while `run` waits for the job."""
+    view = view_of(tmp_path, None)
+    name = run_id(view)
+    folder = view.records.run(name, "local")
+    write_note(view.records, note_of(view, name))
+    note_job(folder, JobState.RUNNING, number=1)
+    report_job(Context(FakeHost(), view, NoListener(), stages=[StageOutcome("verify", StageState.DONE, 4.0)]))
+    report = read_report(folder)
+    assert report is not None
+    assert [(stage.name, stage.state.value) for stage in report.stages] == [("verify", "done"), ("train", "running")]
+    assert (report.verdict, report.jobs) == (Verdict.RUNNING, (JobRow(1, JobState.RUNNING),))
+    note_job(folder, JobState.RUNNING, Progress(7, 60), elapsed_s=9.0, number=1)
+    assert f"running, step 7 of 60, after 9.0{NO_BREAK}s" in render_saved_report(folder).read_text()
 
 
 def test_an_interrupted_run_reports_its_stages_its_run_and_its_job(tmp_path: Path) -> None:
@@ -107,10 +127,17 @@ def test_secrets_are_required_only_if_the_command_will_run(
     assert runs_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), options), left) is starts
 
 
-def test_the_loss_curve_is_that_of_the_restarted_job(tmp_path: Path) -> None:
-    folder = tmp_path / "mirror" / "tensorboard"
-    folder.mkdir(parents=True)
-    for job, (steps, loss) in enumerate(((90, 4.0), (30, 1.0)), start=1):
-        records = b"".join(point(step, loss, 1000.0 * job + step) for step in range(1, steps + 1))
-        (folder / f"events.out.tfevents.{job}").write_bytes(records)
-    assert loss_in(folder.parent) == [1.0] * 30
+def test_the_loss_at_the_end_of_run_is_the_one_that_list_shows(tmp_path: Path) -> None:
+    """The mirror may hold another value that the script logs, and `losses` means over several steps."""
+    view = view_of(tmp_path)
+    run = replace(run_in(view, JobState.SUCCEEDED), gauges=Gauges(losses=(3.0, 1.0, 0.5)))
+    view = view.with_survey(survey_of(view.survey.tree, run))
+    write_note(view.records, note_of(view, run.run))
+    outcome = outcome_of(Context(FakeHost(), view, NoListener()), RunResult())
+    assert losses_of(outcome.job) == [3.0, 1.0, 0.3]
+    assert find_note(view.records, run.run).loss == losses_of(outcome.job)[-1]
+
+
+@pytest.mark.parametrize("job", [None, JobOutcome(JobState.RUNNING), JobOutcome(JobState.FAILED, losses=(1.0, 2.0))])
+def test_a_job_without_a_loss_has_no_curve(job: JobOutcome | None) -> None:
+    assert losses_of(job) == []

@@ -31,7 +31,7 @@ def test_a_read_only_verb_needs_no_writable_folder(tmp_path: Path) -> None:
     assert (tmp_path / "project" / ".halfstep").read_text() == "a file of somebody's"
 
 
-def test_a_verb_that_changes_reports_what_blocks_its_records(tmp_path: Path) -> None:
+def test_a_verb_that_writes_records_reports_what_prevents_it(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
     with pytest.raises(BadUsage, match=r"\.halfstep is not a folder"), exclusive_lock(named, "test"):

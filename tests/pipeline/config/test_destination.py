@@ -62,14 +62,16 @@ BOX = {"host": "203.0.113.9", "port": 12345, "user": "root"}
         ("titan:2222", "titan:2222", {"host": "titan", "port": 2222}),
     ],
 )
-def test_what_a_console_prints_names_host_port_user_and_key(text: str, name: str, values: dict[str, object]) -> None:
+def test_the_ssh_command_of_a_console_is_parsed_into_host_port_user_and_key(
+    text: str, name: str, values: dict[str, object]
+) -> None:
     assert is_destination(text)
     found = parse_destination(text)
     assert (found.name, found.values(HERE)) == (name, values)
 
 
 @pytest.mark.parametrize("name", ["titan", "titan.lab", "10.0.0.1", "2001:db8::1", "local", "hosts/a@b.yaml", "./x:1"])
-def test_names_addresses_and_paths_are_no_destinations(name: str) -> None:
+def test_names_addresses_and_paths_are_not_parsed_as_ssh_destinations(name: str) -> None:
     assert not is_destination(name)
 
 
@@ -90,7 +92,7 @@ def test_names_addresses_and_paths_are_no_destinations(name: str) -> None:
         ("gcloud compute ssh box --zone a", "gcloud does not name a host"),
     ],
 )
-def test_what_names_no_host_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_a_command_that_names_no_host_is_refused_with_the_reason(text: str, reason: str) -> None:
     assert is_destination(text)
     with pytest.raises(BadUsage) as refused:
         parse_destination(text)

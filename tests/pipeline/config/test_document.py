@@ -46,7 +46,7 @@ def test_BI_11_a_byte_order_mark_and_crlf_are_read(tmp_path: Path, text: bytes) 
     assert load_config("mine", tmp_path).config.data.dataset == "tiny-speech"
 
 
-def test_BI_15_missing_directory_and_unreadable_are_three_messages(tmp_path: Path) -> None:
+def test_BI_15_a_missing_file_a_folder_and_an_unreadable_file_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "configs" / "folder.yaml").mkdir(parents=True)
     closed = write(tmp_path, GOOD, "closed")
     closed.chmod(0)

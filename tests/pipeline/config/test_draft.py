@@ -58,7 +58,7 @@ def test_every_script_that_may_train_is_a_candidate_the_likeliest_first() -> Non
         (b"batch.input(3)", False),
     ],
 )
-def test_a_script_that_waits_for_keyboard_input_is_no_candidate(line: bytes, waits: bool) -> None:
+def test_a_script_that_waits_for_keyboard_input_is_not_offered(line: bytes, waits: bool) -> None:
     guess = guess_project([("train.py", SCRIPT + line + b"\n")])
     assert (guess.scripts, guess.interactive) == (((), ("train.py",)) if waits else (("train.py",), ()))
 
@@ -94,7 +94,7 @@ def test_declined_options_are_comments_in_the_files(tmp_path: Path) -> None:
         ("src/train.py", "from factory import run_exp\nrun_exp()\n"),
     ],
 )
-def test_a_script_that_trains_is_found_by_what_it_runs_and_not_by_its_name(path: str, source: str) -> None:
+def test_a_training_script_is_recognised_by_its_code_and_not_by_its_name(path: str, source: str) -> None:
     assert guess_project([(path, source.encode())]).scripts == (path,)
 
 
@@ -109,7 +109,7 @@ def test_a_script_that_trains_is_found_by_what_it_runs_and_not_by_its_name(path:
         ("train/__init__.py", ""),
     ],
 )
-def test_a_file_that_trains_nothing_when_it_runs_is_no_candidate(path: str, source: str) -> None:
+def test_a_file_that_trains_nothing_when_it_runs_is_not_offered(path: str, source: str) -> None:
     guess = guess_project([(path, source.encode()), TRAIN])
     assert guess.scripts == ("src/train.py",)
 

@@ -30,7 +30,7 @@ def deep(tmp_path: Path) -> Path:
     ],
     ids=["none", "configs", "memory", "a package's own configs", "a project in a project"],
 )
-def test_a_folder_of_a_project_is_that_project(
+def test_from_a_subfolder_the_project_itself_is_found(
     deep: Path, tmp_path: Path, marks: tuple[str, ...], project: str
 ) -> None:
     for mark in marks:

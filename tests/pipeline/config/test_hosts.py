@@ -8,8 +8,10 @@ import pytest
 
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
+from pipeline.hosts.address import address_of
 from pipeline.work.selection import load_selection
 from remote.errors import HalfstepError
+from remote.link.container import Container
 from tests.pipeline.config.config_files import GOOD, write
 
 
@@ -42,7 +44,16 @@ def test_an_unknown_host_is_an_error_that_lists_similar_names(tmp_path: Path, mo
         ("host: a\nscheduler: slurm\nslurm: {extra: ['--output=x']}\n", "set by halfstep"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['--outp=x']}\n", "set by halfstep"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['--wrap=id']}\n", "set by halfstep"),
+        ("host: a\nscheduler: slurm\nslurm: {extra: ['--nodes=2']}\n", "set by halfstep"),
         ("host: a\nscheduler: slurm\nslurm: {extra: ['-a1-3']}\n", "set by halfstep"),
+        ("host: a\ncontainer: -v/:/\n", "must be the name of an image"),
+        ("host: a\ncontainer: {imag: torch}\n", "did you mean image?"),
+        ("host: a\ncontainer: {image: torch, engine: lxc}\n", "container.engine"),
+        ("host: a\ncontainer: {image: torch, volumes: [data]}\n", "must be PATH, SOURCE:TARGET"),
+        ("host: a\ncontainer: {image: torch, volumes: ['/a:/b,/c']}\n", "must be PATH, SOURCE:TARGET"),
+        ("host: a\ncontainer: {image: torch, shm_size: 8 GB}\n", "shm_size"),
+        ("host: a\ncontainer: {image: torch, user: root}\n", "must be a user id"),
+        ("host: a\nscheduler: slurm\ncontainer: torch\n", "cannot be combined with `scheduler`"),
         ("host: a\nenv: {HF_TOKEN: hf_abc}\n", "secrets: [HF_TOKEN]"),
         ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
     ],
@@ -53,6 +64,30 @@ def test_a_bad_host_file_is_an_error(tmp_path: Path, text: str, word: str) -> No
     with pytest.raises(HalfstepError) as caught:
         load_host(str(path), tmp_path)
     assert any(word in f"{f.message}{f.hint}" for f in caught.value.findings), caught.value.findings
+
+
+@pytest.mark.parametrize(
+    ("container", "options", "expected"),
+    [
+        ("lab/torch:2.8", [], Container("lab/torch:2.8")),
+        ("lab/torch@sha256:d1", [], Container("lab/torch@sha256:d1")),
+        ("torch", ["host.container=~/images/torch.sif"], Container("~/images/torch.sif")),
+        ("{image: torch}", ["host.container.engine=podman"], Container("torch", "podman")),
+        (
+            "{image: torch, shm_size: 8g, volumes: [/data, '~/a:/b:ro', '/c:ro'], gpus: none, user: 0}",
+            [],
+            Container("torch", None, "8g", ("/data", "~/a:/b:ro", "/c:ro"), "none", "0"),
+        ),
+    ],
+)
+def test_the_container_key_holds_an_image_or_a_mapping_of_settings(
+    tmp_path: Path, container: str, options: list[str], expected: Container
+) -> None:
+    path = tmp_path / "h.yaml"
+    path.write_text(f"host: local\ncontainer: {container}\n")
+    address = address_of(load_host(str(path), tmp_path, options))
+    assert address.container == expected
+    assert address.python == "", "this machine's interpreter may not exist in the container"
 
 
 def test_problems_of_config_and_host_are_reported_together(tmp_path: Path) -> None:
@@ -70,7 +105,7 @@ def test_a_host_file_beside_the_config_is_found_from_any_folder(tmp_path: Path) 
     assert load_selection("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
 
 
-def test_the_projects_own_host_precedes_that_beside_a_shipped_config(tmp_path: Path) -> None:
+def test_the_projects_own_host_file_takes_precedence_over_the_one_beside_a_shipped_config(tmp_path: Path) -> None:
     write(tmp_path, "host: mine.example\n", "hosts/titan")
     named = load_selection("titan", "tiny", [], tmp_path)
     assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
@@ -87,7 +122,7 @@ def test_the_users_alias_wins_over_the_file_that_comes_with_halfstep(
     for name in shipped:
         host = load_host(name, tmp_path)
         assert (host.path, host.config.port, host.config.card, host.config.user) == (None, None, None, None)
-        assert f"{name} is the alias of ~/.ssh/config" in host.note
+        assert host.note == ""
 
 
 def test_the_projects_own_file_wins_over_the_alias_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

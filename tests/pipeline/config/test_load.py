@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
+from remote.errors import BadUsage
 from tests.pipeline.config.config_files import GOOD, problem_text, problems, write
 
 HUB_TOKEN = "hf_" + "a1B2" * 8
@@ -36,6 +37,17 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
         ("BI-13 negative", GOOD + "train: {max_steps: -5}\n", ["train.max_steps"]),
         ("BI-13 huge", GOOD + "train: {batch_size: 1000000000000}\n", ["train.batch_size"]),
         ("BI-14 no checkpoint", GOOD + "train: {save_steps: 50, max_steps: 10}\n", ["no checkpoint would be written"]),
+        ("sharded, evaluated", GOOD + "train: {shard_base: true}\n", ["needs train.evaluate: false"]),
+        (
+            "sharded, validated",
+            GOOD + "train: {shard_base: true, evaluate: false, eval_steps: 2}\n",
+            ["train.shard_base", "cannot be combined with train.eval_steps"],
+        ),
+        (
+            "sharded command",
+            "project: .\ncommand: [python, -c, x]\ntrain: {shard_base: true, evaluate: false}\n",
+            ["train.shard_base", "built-in trainer only"],
+        ),
         ("BI-18 missing script", "project: .\ncommand: [python, src/train.py]\n", ["src/train.py", "there is no"]),
         ("BI-18 missing data", "model: {id: tiny/x}\ndata: {path: corpus}\n", ["corpus"]),
         ("BI-19 outside", "command: [python, ../../etc/train.py]\n", ["outside the project"]),
@@ -56,7 +68,11 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
         ("a value", GOOD + f"env: {{MINE: {HUB_TOKEN}}}\n", ["env.MINE", "its value looks like a secret"]),
         ("in a URL", GOOD + "env: {INDEX: 'https://me:pw@lab/x'}\n", ["env.INDEX", "looks like a secret"]),
         ("a secret for a name", GOOD + f"secrets: [{HUB_TOKEN}]\n", ["secrets: contains a secret itself"]),
-        ("in the command", f"command: [look, --token, {HUB_TOKEN}]\n", ["command: a word of it looks like a secret"]),
+        (
+            "in the command",
+            f"command: [look, --token, {HUB_TOKEN}]\n",
+            ["command: one of its words looks like a secret"],
+        ),
         ("a missing script in a line", "command: python src/train.py -v\n", ["src/train.py", "there is no"]),
         ("an open quote", 'command: "python \'x"\n', ["command: cannot be split into words: No closing quotation"]),
         ("a shell operator", "command: cd src && python x.py\n", ["command: has the shell operator &&", "[bash, -c,"]),
@@ -192,3 +208,104 @@ def test_a_task_is_built_in_or_has_a_template(tmp_path: Path, tasks: str, words:
 def test_the_hint_for_a_number_among_words_quotes_it_as_a_string(tmp_path: Path) -> None:
     write(tmp_path, "project: .\ncommand: [torchrun, --nproc-per-node, 2, train.py]\n")
     assert [(one.message.partition(":")[0], one.hint) for one in problems(tmp_path)] == [("command.2", '"2"')]
+
+
+@pytest.mark.parametrize(
+    ("model", "lora", "words"),
+    [
+        ("", "{parts: []}", "lora.parts: is empty: no layer would get an adapter"),
+        ("", "{targets: []}", "lora.targets: is empty: no layer would get an adapter"),
+        ("", "{parts: [decoder, encodr]}", "encoder"),
+        ("", "{use_dora: 1}", "lora.use_dora"),
+        (", quantization: nf5", "{}", "nf4"),
+        (", adapter: speech", "{use_dora: true}", "has no effect: model.adapter continues speech"),
+        (", adapter: speech", "{r: 8}", ""),
+        (", quantization: nf4", "{parts: [projector, encoder], modules_to_save: [lm_head], use_rslora: true}", ""),
+    ],
+)
+def test_settings_of_lora_that_train_nothing_or_have_no_effect_are_refused(
+    tmp_path: Path, model: str, lora: str, words: str
+) -> None:
+    write(tmp_path, f"model: {{id: tiny/voxtral{model}}}\nlora: {lora}\ndata: {{dataset: tiny-speech}}\n")
+    if words:
+        assert words in problem_text(tmp_path)
+    else:
+        load_config("mine", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("model", "lora", "words"),
+    [(", quantization: nf4", "{}", "model.quantization"), ("", "{use_dora: true}", "lora.use_dora")],
+)
+def test_a_sharded_base_excludes_nf4_and_dora(tmp_path: Path, model: str, lora: str, words: str) -> None:
+    train = "{shard_base: true, evaluate: false}"
+    text = f"model: {{id: tiny/voxtral{model}}}\nlora: {lora}\ntrain: {train}\nprocesses: 2\n"
+    write(tmp_path, f"{text}data: {{dataset: tiny-speech}}\n")
+    assert f"train.shard_base: cannot be combined with {words}" in problem_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("{train.learnin_rate}", "there is no setting train.learnin_rate; did you mean {train.learning_rate}?"),
+        ("{lora.zzz}", "there is no setting lora.zzz; the keys are r, alpha"),
+        ("{lora.targets}", "{lora.targets} needs a single value"),
+        ("--max={train.max_steps}", "{train.max_steps} needs a single value"),
+    ],
+)
+def test_a_setting_in_a_command_must_exist_and_have_one_value(tmp_path: Path, word: str, words: str) -> None:
+    write(tmp_path, f"command: [look, '{word}']\n")
+    (found,) = problems(tmp_path)
+    assert words in found.message and found.where.endswith("mine.yaml:1")
+
+
+@pytest.mark.parametrize(
+    ("word", "filled"),
+    [
+        ("{train.seed}", "42"),
+        ("--scheduler={train.scheduler}", "--scheduler=cosine"),
+        ("{train.evaluate}", "true"),
+        ("{lora.r}x{lora.alpha}", "64x128"),
+        ("{data.split}", "{data.split}"),
+        ("{train}", "{train}"),
+        ("${train.seed}", "$42"),
+    ],
+)
+def test_settings_in_a_command_are_filled_in_and_other_braces_are_kept(tmp_path: Path, word: str, filled: str) -> None:
+    write(tmp_path, f"command: [look, '{word}']\n")
+    assert load_config("mine", tmp_path).config.command == ("look", filled)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("trian.py", "train.py"),
+        ("src/trian_lora.py", "src/train_lora.py"),
+        ("train_lora.py", "src/train_lora.py"),
+        ("source/train_lora.py", "src/train_lora.py"),
+        ("train.sh", ""),
+        ("evaluate.py", ""),
+    ],
+)
+def test_the_probably_meant_script_is_named(tmp_path: Path, typed: str, meant: str) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("train.py", "train.txt", "src/train_lora.py"):
+        (tmp_path / name).write_text("")
+    write(tmp_path, f"command: [python, {typed}]\n")
+    (found,) = problems(tmp_path)
+    assert found.message.partition("; did you mean ")[2] == (f"{meant}?" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("configs/mnie.yaml", "configs/mine.yaml"),
+        ("configs/mine.yml", "configs/mine.yaml"),
+        ("other/mine.yaml", "mine"),
+    ],
+)
+def test_the_probably_meant_config_is_named_for_a_path_too(tmp_path: Path, typed: str, meant: str) -> None:
+    write(tmp_path, "command: [look]\n")
+    with pytest.raises(BadUsage) as caught:
+        load_config(typed, tmp_path)
+    assert caught.value.instead == (typed, meant)

@@ -1,4 +1,4 @@
-"""Logs to diagnose, and the names of what is found in them."""
+"""Logs for tests of diagnosis, and the names of the entries found in a log."""
 
 from __future__ import annotations
 

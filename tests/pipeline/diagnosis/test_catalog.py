@@ -1,4 +1,4 @@
-"""The catalog: its own entry recognises every sample, and every entry is complete."""
+"""The catalog: each sample of an error is recognised by the entry that it belongs to, and every entry is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_there_are_sixty_entries_or_more_and_no_name_twice():
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
-def test_a_sample_is_named_by_its_own_entry(name, sample):
+def test_a_sample_is_recognised_by_its_own_entry(name, sample):
     assert identify(sample).id == name
 
 

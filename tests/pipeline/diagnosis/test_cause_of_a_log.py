@@ -52,7 +52,7 @@ def test_quoted_words_count_only_in_an_error_or_a_json_log(line, counts):
     assert checks(line) == (["cuda-oom"] if counts else [])
 
 
-def test_a_non_fatal_error_is_no_error_beside_a_warning():
+def test_a_non_fatal_error_beside_a_warning_is_not_reported():
     log = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n" + OOM + FINISH
     assert [(one.check, one.severity.value) for one in diagnose_text(log)] == [
         ("none-inputs-grad", "warning"),
@@ -141,7 +141,7 @@ CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `
 
 
 @pytest.mark.parametrize("log", [ASSERTION * 3 + CUBLAS, CUBLAS + ASSERTION, f"[rank1]: {CUBLAS}[rank0]: {ASSERTION}"])
-def test_an_assertion_on_the_card_is_the_cause_and_what_cublas_says_its_consequence(log):
+def test_a_device_side_assertion_is_the_cause_of_a_later_cublas_error(log):
     assert checks(log) == ["device-assert", "cudnn-init"]
 
 
@@ -153,11 +153,11 @@ def test_a_traceback_behind_a_progress_bar_or_timestamps_is_one():
     assert finding.message == "unrecognised error: ValueError: Attempting to unscale strange gradients."
 
 
-def test_a_consequence_on_two_ranks_is_no_unrecognised_error():
+def test_a_known_consequence_on_two_ranks_is_not_reported_as_unrecognised():
     assert checks(f"[rank0]: {CUBLAS}[rank1]: {CUBLAS}") == ["cudnn-init"]
 
 
-def test_a_model_that_is_a_folder_of_the_laptop_is_one_finding_with_the_path_as_its_cause():
+def test_a_model_path_that_exists_only_on_the_laptop_is_one_finding_about_the_path():
     log = (
         "Traceback (most recent call last):\n"
         "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "

@@ -56,7 +56,7 @@ def test_a_fixer_that_was_tried_is_skipped_for_the_next_cure():
     assert next_cure([], findings, {}, spent=["port"]).name == "config:free-port"
 
 
-def test_a_precision_that_does_not_train_is_replaced_but_auto_stays():
+def test_a_precision_that_does_not_train_is_replaced_but_auto_is_kept():
     findings = diagnose_text("halfstep stopped this training: gradient-finite: the gradient norm is nan")
     assert next_cure([], findings, {"precision": "fp16-pure"}).overrides == {"precision": "auto"}
     assert next_cure([], findings, {"precision": "auto"}) is None
@@ -80,7 +80,7 @@ def test_findings_of_the_proof_are_cured_before_the_training(check, cure):
     assert next_cure([], (failed, Finding(check, Severity.ERROR, "")), BUILT_IN).name == cure
 
 
-def test_a_failure_without_a_cure_is_not_cured_by_that_of_a_later_one():
+def test_a_failure_without_a_cure_is_not_cured_by_the_cure_of_a_later_failure():
     findings = diagnose_text("CUDA error: device-side assert triggered\ntorch.OutOfMemoryError: CUDA out of memory.")
     assert next_cure([], findings, BUILT_IN) is None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.diagnosis.catalog import load_catalog
 from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_log, diagnose_text
 from pipeline.diagnosis.lines import parse_log
 from remote.protocol.exit_code_of import exit_code_of
@@ -116,3 +117,26 @@ def test_a_traceback_ends_with_any_class_of_any_name(end):
 def test_a_line_of_a_logger_within_a_traceback_is_not_its_end():
     log = 'Traceback (most recent call last):\nINFO: saving\n  File "a.py", line 1, in f\nOddError: what\n'
     assert "OddError" in diagnose_text(log)[0].message
+
+
+@pytest.mark.parametrize(
+    ("modules", "named"),
+    [
+        (["librosa"], "librosa"),
+        (["librosa", "librosa"], "librosa"),
+        (["speechbrain", "my_pkg.sub"], "speechbrain, my_pkg.sub"),
+    ],
+)
+def test_missing_modules_are_named_in_the_message(modules, named):
+    head = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    import x\n'
+    log = "".join(f"{head}ModuleNotFoundError: No module named '{module}'\n" for module in modules)
+    [finding] = diagnose_text(log)
+    assert finding.check == "module-missing"
+    assert finding.message.endswith(f": {named}")
+
+
+def test_only_entries_with_a_name_group_add_names():
+    named = [entry for entry in load_catalog() if entry.named]
+    assert all(entry.pattern.groups and all(entry.name_in(sample) for sample in entry.samples) for entry in named)
+    assert "module-missing" in {entry.id for entry in named}
+    assert diagnose_log(UNSCALE)[0].names == ()

@@ -35,7 +35,7 @@ def test_the_innermost_line_of_the_project_is_named_by_its_path_in_the_project()
     assert str(the_frame(log)) == "src/loop.py:7 in step"
 
 
-def test_the_markers_below_the_code_are_not_part_of_it():
+def test_the_caret_markers_below_a_line_of_code_are_not_part_of_it():
     log = traceback(frame("train.py", 9, "main", "trainer.train()"), "    ~~~~~~~~~~~~~^^\n", PACKAGE)
     assert the_frame(log) == Frame("train.py", 9, "main", "trainer.train()")
 
@@ -53,13 +53,13 @@ def test_the_markers_below_the_code_are_not_part_of_it():
         ),
     ],
 )
-def test_no_line_is_named_without_one_of_the_project(log):
+def test_without_a_line_of_the_project_no_line_is_named(log):
     (found,) = diagnose_log(log)
     assert found.check == "fp16-unscale"
     assert found.frame is None
 
 
-def test_of_two_ranks_that_print_at_once_each_has_its_own_frame():
+def test_interleaved_tracebacks_of_two_ranks_have_separate_frames():
     one = traceback(frame("one.py", 1, "f", "x = 1"), PACKAGE).splitlines()
     two = traceback(frame("two.py", 2, "g", "y = 2"), PACKAGE, error="MemoryError: CUDA out of memory.\n").splitlines()
     mixed = "\n".join(

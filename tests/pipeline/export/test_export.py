@@ -18,7 +18,7 @@ from pipeline.cli.main import run
 from pipeline.config.load import load_config
 from pipeline.export.bundle import pack_wheel
 from pipeline.export.task import task_name
-from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.consent import require_secret_consent
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file
@@ -92,7 +92,7 @@ def test_dstack_takes_any_card_with_24_gb_and_the_secrets_from_the_users_environ
 
 
 @pytest.mark.parametrize(("gpu", "sky", "dstack"), [("H100:8", {"H100:8": None}, "H100:8"), ("none", None, 0)])
-def test_a_card_is_passed_to_the_engine_as_it_is_spelled(
+def test_a_card_s_name_is_passed_to_the_engine_unchanged(
     project: Path, gpu: str, sky: dict[str, None] | None, dstack: object
 ) -> None:
     assert exported("sky", project, "--gpu", gpu).values["resources"].get("accelerators") == sky

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
-from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.consent import require_project_consent, require_secret_consent
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file
@@ -36,8 +36,12 @@ def exported(root: Path, engine: str) -> EngineFile:
 
 @pytest.mark.parametrize(
     ("more", "code"),
-    [("data: {path: ../private}\n", ExitCode.SYNC), ("secrets: [AWS_SECRET_ACCESS_KEY]\n", ExitCode.HOST_KEY)],
-    ids=["data", "secrets"],
+    [
+        ("data: {path: ../private}\n", ExitCode.SYNC),
+        ("project: ../private\n", ExitCode.SYNC),
+        ("secrets: [AWS_SECRET_ACCESS_KEY]\n", ExitCode.HOST_KEY),
+    ],
+    ids=["data", "project", "secrets"],
 )
 @pytest.mark.parametrize("engine", FILES)
 def test_data_and_secrets_that_were_not_confirmed_are_not_exported(
@@ -45,6 +49,7 @@ def test_data_and_secrets_that_were_not_confirmed_are_not_exported(
 ) -> None:
     (clone.parent / "private").mkdir()
     (clone.parent / "private" / "letter.txt").write_text("private")
+    (clone.parent / "private" / "train.py").write_text("")
     write_config(clone, more)
     assert run(["export", engine, "--config", "paper"]) == code
     assert "pipeline export " + engine in capsys.readouterr().err
@@ -59,6 +64,16 @@ def test_the_machine_is_not_asked_again_for_what_the_user_confirmed(clone: Path,
     require_secret_consent(load_config("paper", clone), Person(), typed=False)
     last = exported(clone, engine).scripts[-1]
     assert "--set 'secrets=[HF_TOKEN]'" in last and "--set data.path=sounds" in last
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_the_machine_is_not_asked_again_for_a_project_above_the_config(clone: Path, engine: str) -> None:
+    (clone.parent / "train.py").write_text("")
+    write_config(clone, "project: ..\n")
+    require_project_consent(load_config("paper", clone), Person(), typed=False)
+    assert run(["export", engine, "--config", "paper"]) == 0
+    task = read_engine_file(engine, clone.parent / ".halfstep/export" / f"{engine}-paper" / FILES[engine])
+    assert "--config clone/configs/paper.yaml --set project=.." in task.scripts[-1]
 
 
 @pytest.mark.parametrize("engine", FILES)

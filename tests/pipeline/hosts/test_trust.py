@@ -1,4 +1,4 @@
-"""SE-13: a project's host file that redirects an alias, or names secrets, is confirmed before anything is sent."""
+"""SE-13: a host file that redirects a name, trains on the laptop or names secrets is confirmed before it is used."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("titan", "host: titan\nknown_hosts: /project/known_hosts\n", "another route or with another host key"),
         ("titan", "host: titan\nproxy_jump: [gate.example]\n", "another route"),
         ("titan", "host: local\n", "names the local machine"),
+        ("titan", 'host: "[local]"\n', "names the local machine"),
+        ("gpu", "host: local\n", "trains on the local machine"),
+        ("gpu", 'host: "[local]"\ncontainer: torch\n', "trains on the local machine"),
+        ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
         ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
         ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
     ],
@@ -75,7 +79,7 @@ def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
         ("local", "host: local\ncard: 7.5\n"),
     ],
 )
-def test_a_file_that_leads_where_the_alias_does_and_wants_no_secret_is_used(
+def test_a_host_file_equivalent_to_the_alias_and_without_secrets_needs_no_confirmation(
     tmp_path: Path, name: str, text: str
 ) -> None:
     write(tmp_path, text, f"hosts/{name}")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.judgements.host import Need, judge_cards, judge_disk, judge_interpreter, runs_on
+from pipeline.judgements.host import Need, judge_cards, judge_container, judge_disk, judge_interpreter, runs_on
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.machine import NO_DRIVER, Disk, Driver, Gpu, GpuProcess, Interpreter, Torch
+from remote.protocol.machine import NO_DRIVER, Disk, Driver, Gpu, GpuProcess, Interpreter, OwnContainer, Torch
 
 GIB = 2**30
 TURING_BUILD = Torch("2.6.0+cu124", "12.4", ("sm_50", "sm_75", "sm_80", "sm_90"))
@@ -19,6 +19,9 @@ DRIVER = Driver("550.54.14", "12.4")
 PLAIN = Need(GIB, built_in_trainer=False)
 TRAINER = Need(GIB, built_in_trainer=True)
 NAMED = Need(GIB, built_in_trainer=False, card_required=True)
+
+
+OWN = OwnContainer("docker", "halfstep-1d", "torch@sha256:d1")
 
 
 def words_of(findings: list[Finding]) -> str:
@@ -48,6 +51,11 @@ def test_the_hint_for_a_missing_interpreter_corrects_the_host_file() -> None:
             ["has no transformers;", "/venv/bin/python -m pip install 'transformers>=5'"],
         ),
         (replace(PYTHON, error="bad interpreter"), PLAIN, ["/venv/bin/python does not run: bad interpreter"]),
+        (
+            replace(PYTHON, error="there is no such file"),
+            replace(PLAIN, creates_environment=True),
+            ["does not run: there is no such file; `run` creates an environment [pipeline run]"],
+        ),
     ],
 )
 def test_BI_44_an_interpreter_that_cannot_train_is_exit_20(python: Interpreter, need: Need, words: list[str]) -> None:
@@ -189,3 +197,11 @@ def test_a_workdir_that_cannot_be_written_is_reported_with_the_setting_to_change
 def test_the_hint_for_a_workdir_on_a_full_disk_is_df() -> None:
     [finding] = judge_disk(Disk("/w", "/data", 10**12, 10**12, 10**6, error="no space left on the file system"), PLAIN)
     assert finding.hint == "df -h /data"
+
+
+def test_a_moved_tag_is_a_warning_that_says_how_to_use_the_new_image() -> None:
+    assert list(judge_container(None)) == list(judge_container(OWN)) == []
+    [finding] = judge_container(replace(OWN, newer="torch@sha256:d2"))
+    assert (finding.check, finding.severity) == ("container-image", Severity.WARNING)
+    assert "now refers to torch@sha256:d2; the container still runs torch@sha256:d1" in finding.message
+    assert finding.hint == "docker rm -f halfstep-1d   (on the host)"

@@ -25,7 +25,7 @@ from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSu
 @pytest.mark.parametrize(
     ("result", "check"), [(JobResult(143, stopped=True), "stopped"), (JobResult(143, preempted=True), "preempted")]
 )
-def test_a_stopped_run_says_what_is_kept(
+def test_the_finding_about_a_stopped_run_lists_what_is_kept(
     checkpoints: tuple[Checkpoint, ...], words: str, code: ExitCode, result: JobResult, check: str
 ) -> None:
     state = JobState.STOPPED if result.stopped else JobState.FAILED

@@ -16,7 +16,7 @@ EDIT = FileChange("data.py", b"a", b"b", {"label-padding": 4}, ("line 7: a reaso
 OTHER = FileChange("train.py", b"a", b"b", {"loss-fp32": 1}, ("line 3: a reason (loss-fp32)",))
 
 
-def test_the_fixer_that_acted_is_named_with_its_lines_and_what_to_type():
+def test_the_finding_names_the_fixer_its_edited_lines_and_the_command_to_type():
     assert is_suspected(SEEN)
     well, error = with_padding_errors(SEEN, (EDIT, OTHER))
     assert well == SEEN[0]
@@ -24,12 +24,12 @@ def test_the_fixer_that_acted_is_named_with_its_lines_and_what_to_type():
     assert error.hint == "pipeline run --set fixers.label-padding=never"
 
 
-def test_a_project_whose_own_targets_are_minus_100_is_only_warned():
+def test_a_project_whose_own_targets_are_minus_100_gets_only_a_warning():
     assert with_padding_errors(SEEN, (OTHER,)) == SEEN
     assert not is_suspected((Finding("labels-ignored", Severity.INFO, "none"),))
 
 
-def test_run_takes_the_edits_back_once():
+def test_run_reverts_the_edits_once():
     cure = next_cure([], with_padding_errors(SEEN, (EDIT,)), {})
     assert cure is not None
     assert cure.overrides == {"fixers.label-padding": "never"}

@@ -53,7 +53,7 @@ def path_findings(files: dict[str, str] | str, *argv: str, **environment: str) -
         "load_from_disk(f'/home/me/corpus/{split}')\n",
     ],
 )
-def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> None:
+def test_a_laptop_path_that_is_read_at_start_up_is_an_error(text: str) -> None:
     assert [severity for severity, _ in path_findings(text)] == ["error"]
 
 
@@ -105,11 +105,11 @@ def test_a_path_that_may_not_be_read_is_a_warning(text: str, line: int) -> None:
         "model = AutoModel.from_pretrained('org/model')\n",
     ],
 )
-def test_what_is_no_path_of_the_laptop_or_is_not_opened_is_left_alone(text: str) -> None:
+def test_texts_that_are_no_laptop_paths_or_are_not_opened_are_not_reported(text: str) -> None:
     assert path_findings(text) == []
 
 
-def test_what_may_be_made_in_a_folder_of_the_same_text_is_no_error() -> None:
+def test_a_path_that_the_script_may_create_is_not_an_error() -> None:
     text = "os.makedirs('/Users/me/a')\nopen('/Users/me/a/rows.json')\n"
     assert [severity for severity, _ in path_findings(text)] == ["warning", "warning"]
 
@@ -122,7 +122,7 @@ def test_what_may_be_made_in_a_folder_of_the_same_text_is_no_error() -> None:
         ("args = p.parse_args()\nif args.eval:\n    load_from_disk(args.data)\n", set()),
     ],
 )
-def test_an_option_is_certain_to_be_read_where_nothing_else_is_done_with_it(text: str, options: set[str]) -> None:
+def test_an_option_counts_as_read_only_if_the_code_does_nothing_else_with_it(text: str, options: set[str]) -> None:
     assert paths_reached(Files({"train.py": text}), ("python", "train.py"), ()).options_read == options
 
 
@@ -137,7 +137,7 @@ def test_a_default_that_the_command_overrides_is_not_checked() -> None:
     assert path_findings({"train.py": script}, *given, SPEECH="/data/hf") == []
 
 
-def test_only_what_the_command_reaches_is_read() -> None:
+def test_only_files_that_the_command_reaches_are_searched_for_paths() -> None:
     files = {
         "run.sh": "set -e\nexport HF_HOME=/home/me/corpus\n[ -d /srv/sets ] && echo yes\n"
         "accelerate launch -m src.train --config conf/exp.yaml \\\n  --manifest /home/me/corpus/a.tsv\n",
@@ -192,5 +192,5 @@ def test_the_hint_says_what_to_write_instead(text: str, hint: str) -> None:
         ("/x/{name}/y", ""),
     ],
 )
-def test_a_text_is_a_path_only_as_a_whole(text: str, path: str) -> None:
+def test_a_text_counts_as_a_path_only_if_all_of_it_is_one(text: str, path: str) -> None:
     assert path_in(text) == path

@@ -67,7 +67,7 @@ def found_in(text, plan=TURING):
         ),
     ],
 )
-def test_what_cannot_work_is_reported_with_its_line(text, check, line):
+def test_code_that_cannot_work_is_reported_with_its_line(text, check, line):
     assert found_in(text) == [(check, f"train.py:{line}")]
 
 
@@ -93,11 +93,11 @@ def test_what_cannot_work_is_reported_with_its_line(text, check, line):
         "max_grad_norm = dict(max_grad_norm=None)\n",
     ],
 )
-def test_what_is_right_or_only_mentioned_is_left_alone(text):
+def test_correct_code_and_code_in_comments_is_not_reported(text):
     assert found_in(text) == []
 
 
-def test_the_folk_fixes_are_refused_with_the_exit_code_of_precision():
+def test_popular_wrong_fixes_are_refused_with_the_exit_code_of_precision():
     report = judge_static(Files(train_py="import torch\nTrainingArguments('o', max_grad_norm=None)\n"), TURING)
     assert not report.ok
     assert report.errors[0].exit_code is ExitCode.PRECISION
@@ -135,7 +135,7 @@ def test_a_static_warning_does_not_stop_the_proof_and_is_dropped_if_refuted():
 
 
 @pytest.mark.parametrize("message", ["made of a model that cannot be named", "no line can be put here"])
-def test_what_a_fixer_cannot_read_is_settled_by_what_the_proof_saw(message):
+def test_a_warning_of_a_fixer_is_dropped_if_the_proof_refutes_it(message):
     doubt = Report((Finding("trainable-fp32", Severity.WARNING, message, "train.py:7"),))
     well = Finding("trainable-dtype", Severity.INFO, "all 4 trained tensors are float32")
     bad = Finding("trainable-dtype", Severity.ERROR, "4 of 4 trained tensors are float16")

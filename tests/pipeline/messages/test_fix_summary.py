@@ -23,7 +23,7 @@ def test_each_row_counts_its_places_by_fixer_or_reason() -> None:
     assert summarise(Plan(WARNINGS, CHANGES, LEFT), done=True) == (
         ("changed", "2 files (bf16-to-fp16: 2, port: 1)"),
         ("left alone", "tests: 2; weights that are saved: 1"),
-        ("for you", "4 warnings above to decide"),
+        ("to decide", "4 warnings, listed above"),
     )
 
 

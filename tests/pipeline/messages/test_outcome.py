@@ -14,7 +14,7 @@ def finding(check: str, severity: Severity) -> Finding:
     return Finding(check, severity, "it is so")
 
 
-def test_errors_come_before_warnings_each_in_their_order() -> None:
+def test_errors_come_before_warnings_and_each_group_keeps_its_order() -> None:
     came = (
         finding("card-assumed", Severity.WARNING),
         finding("fp16-unscale", Severity.ERROR),
@@ -37,7 +37,7 @@ def test_errors_come_before_warnings_each_in_their_order() -> None:
     [(1, 0, 90), (2, 90, 90), (2, None, 90), (2, 0, 74)],
     ids=["first job", "resumed", "not known", "started again"],
 )
-def test_a_checkpoint_of_an_earlier_job_is_no_step_of_one_that_started_again(
+def test_the_step_of_a_restarted_job_does_not_come_from_an_earlier_job_s_checkpoint(
     job: int, began: int | None, step: int
 ) -> None:
     run = RunSurvey(

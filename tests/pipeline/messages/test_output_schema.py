@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.messages.as_json import outcome_to_json
+from pipeline.messages.outcome import JobOutcome, Outcome, StageState
+from remote.protocol.jobs import JobState
 from tests.lab.json_output import SCHEMA, problems_of
 
 PAGE = SCHEMA.parents[1] / "json.md"
@@ -53,6 +56,15 @@ def test_the_object_of_every_command_matches_the_schema(
     answer = json.loads(capsys.readouterr().out)
     assert problems_of(answer) == []
     assert answer["command"] == words[0]
+
+
+def test_the_schema_lists_every_state() -> None:
+    schema = json.loads(SCHEMA.read_text())["properties"]
+    assert set(schema["stages"]["items"]["properties"]["state"]["enum"]) == {state.value for state in StageState}
+    queued = JobOutcome(JobState.RUNNING, waits="waits for tiny-8f4b20aa to end")
+    jobs = [queued, *map(JobOutcome, JobState)]
+    assert set(schema["job"]["properties"]["state"]["enum"]) == {job.shown_state for job in jobs}
+    assert problems_of(outcome_to_json(Outcome("status", job=queued))) == []
 
 
 def test_an_unknown_key_or_state_is_a_problem() -> None:

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from pipeline.cli.commands import VERBS
-from pipeline.config.model import HostConfig, RunConfig
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
 from pipeline.messages.errors import error_name
 from pipeline.pages.find import all_names, page_of
 from pipeline.pages.write import render_all
@@ -71,9 +72,10 @@ def finding_names() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(finding_names()))
-def test_every_finding_has_a_page(name: str) -> None:
-    assert len(page_of(name)) > 40
+def test_every_finding_has_a_page() -> None:
+    names = finding_names()
+    assert names
+    assert [name for name in sorted(names) if len(page_of(name)) <= 40] == []
 
 
 def error_names(kind: type[HalfstepError] = HalfstepError) -> Iterator[str]:
@@ -105,5 +107,5 @@ def test_every_name_that_is_listed_has_its_page(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(render_all()))
-def test_a_generated_page_is_current(name: str) -> None:
+def test_each_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == render_all()[name], "make docs"

@@ -1,4 +1,4 @@
-"""The record of resumed runs, which a cloned project may contain."""
+"""The record of resumed runs is validated, because a cloned project may bring its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.records.run_inputs import read_resumed, write_resumed
 
 
 @pytest.mark.parametrize("run", ["../../../outside", "/outside", "..", "a/b", "a\nb", ""])
-def test_a_recorded_run_that_is_no_name_of_a_folder_is_ignored(tmp_path: Path, run: str) -> None:
+def test_a_recorded_run_whose_name_is_no_folder_name_is_ignored(tmp_path: Path, run: str) -> None:
     path = tmp_path / "resumed.json"
     path.write_text(json.dumps({"0123": run}))
     assert read_resumed(path) == {}

@@ -82,7 +82,7 @@ def several(root: Path) -> Records:
         ("ti", "tiny-5566aabb"),
     ],
 )
-def test_a_run_is_named_by_its_id_its_config_or_how_it_begins(tmp_path: Path, named: str | None, run: str) -> None:
+def test_a_run_is_selected_by_its_id_its_config_or_a_prefix(tmp_path: Path, named: str | None, run: str) -> None:
     assert find_note(several(tmp_path), named).run == run
 
 

@@ -30,7 +30,7 @@ def some_claims() -> StageCheckpoints:
     return claims
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_stage_checkpoints_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
     assert read_checkpoints(path).stages == some_claims_with_times_of(path)
@@ -54,7 +54,7 @@ def test_FI_26_a_truncated_record_has_no_checkpoints_and_reports_a_problem(tmp_p
         assert claims.problem
 
 
-def test_FI_27_a_record_with_a_flipped_byte_has_no_checkpoints_or_the_same(tmp_path: Path) -> None:
+def test_FI_27_a_record_with_a_flipped_byte_is_rejected_or_read_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
     whole = path.read_bytes()

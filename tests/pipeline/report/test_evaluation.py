@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.evaluation import describe, evaluation_as_json, headings, in_words, label, table
+from pipeline.report.evaluation import describe, evaluation_as_json, explain_missing, headings, in_words, label, table
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.page import render_report
 from pipeline.report.published import DATA, MODEL, NAMES, PUBLISHED, differences
@@ -43,6 +43,12 @@ def test_the_table_has_a_row_for_each_metric_and_a_column_for_each_model() -> No
         ("MDD, word error rate", "0.200 [0.15, 0.25]", "0.900", "0.140", "0.970"),
     ]
     assert "MDD, word error rate over well-formed answers" in [row[0] for row in table(RESULT, variants=True)]
+
+
+def test_a_missing_value_is_explained() -> None:
+    assert [line.partition(":")[0] for line in explain_missing(RESULT)] == ["-", "-, in a column of the paper"]
+    complete = replace(RESULT, scores=(ModelScores("adapter", {"mdd/wer": Estimate(0.2)}),))
+    assert not list(explain_missing(complete))
 
 
 @pytest.mark.parametrize(

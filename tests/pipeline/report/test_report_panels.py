@@ -33,7 +33,7 @@ def test_the_load_of_all_gpus_is_one_chart_for_each_value_in_its_unit() -> None:
     ]
     drawn = {one.title: re.findall(r">(gpu[01]) ([^<]+)</text>", one.svg) for one in draw_panels(curves)}
     assert drawn == {
-        "GPU utilization": [("gpu0", "97 %"), ("gpu1", "97 %")],
-        "GPU memory": [("gpu0", "18 GiB"), ("gpu1", "18 GiB")],
-        "GPU temperature": [("gpu0", "71 °C"), ("gpu1", "71 °C")],
+        "GPU utilization": [("gpu0", "97\u00a0%"), ("gpu1", "97\u00a0%")],
+        "GPU memory": [("gpu0", "18\u00a0GiB"), ("gpu1", "18\u00a0GiB")],
+        "GPU temperature": [("gpu0", "71\u00a0°C"), ("gpu1", "71\u00a0°C")],
     }

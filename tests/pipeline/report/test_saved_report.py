@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.model import RunReport, Verdict
-from pipeline.report.saved import render_saved_report, save_report
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.report.model import JobRow, RunReport, Verdict
+from pipeline.report.saved import current_report, end_of_output, render_saved_report, save_report
+from remote.protocol.jobs import JobResult, JobState, Progress
 
 
 @pytest.mark.parametrize("made", [(), ("adapter",), ("tensorboard", "adapter")], ids=["none", "adapter", "both"])
@@ -24,3 +28,65 @@ def test_an_adapter_is_named_only_if_it_exists_locally(tmp_path: Path) -> None:
     assert str(tmp_path / "adapter") not in page.read_text()
     (tmp_path / "adapter").mkdir()
     assert str(tmp_path / "adapter") in render_saved_report(tmp_path).read_text()
+
+
+def recorded(root: Path) -> Path:
+    """The folder of a run whose second job was detached."""
+    write_note(Records(root), RunNote("r", "titan", "c", "key", created_unix=1.0))
+    folder = Records(root).run("r", "titan")
+    jobs = (JobRow(1, JobState.STOPPED, seconds=60.0), JobRow(2, JobState.RUNNING))
+    stages = (StageOutcome("verify", StageState.DONE, 4.0), StageOutcome("train", StageState.RUNNING, 1.0, "goes on"))
+    save_report(folder, RunReport("r", "c", "titan", Verdict.RUNNING, stages=stages, jobs=jobs, began_unix=1.0))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "verdict", "stage"),
+    [
+        (JobState.RUNNING, None, Verdict.RUNNING, StageState.RUNNING),
+        (JobState.SUCCEEDED, JobResult(0), Verdict.TRAINED, StageState.DONE),
+        (JobState.STOPPED, JobResult(143, stopped=True), Verdict.STOPPED, StageState.STOPPED),
+        (JobState.FAILED, JobResult(143, preempted=True), Verdict.STOPPED, StageState.STOPPED),
+        (JobState.FAILED, JobResult(1), Verdict.FAILED, StageState.FAILED),
+        (JobState.LOST, None, Verdict.LOST, StageState.FAILED),
+    ],
+)
+def test_state_and_time_are_those_of_the_jobs_as_last_seen(
+    tmp_path: Path, state: JobState, result: JobResult | None, verdict: Verdict, stage: StageState
+) -> None:
+    """The hours between the stop and the resume are not part of the time."""
+    folder = recorded(tmp_path)
+    note_job(folder, state, Progress(9, 60), result, elapsed_s=30.0, started_unix=9e5, number=2)
+    report = current_report(folder)
+    assert (report.verdict, report.seconds, [job.state for job in report.jobs]) == (
+        verdict,
+        90.0,
+        [JobState.STOPPED, state],
+    )
+    assert [one.state for one in report.stages] == [StageState.DONE, stage]
+    assert report.goes_on is (state is JobState.RUNNING)
+
+
+def test_a_job_that_the_report_lacks_is_added(tmp_path: Path) -> None:
+    """It was started from another laptop."""
+    folder = recorded(tmp_path)
+    note_job(folder, JobState.RUNNING, elapsed_s=30.0, number=2)
+    note_job(folder, JobState.RUNNING, elapsed_s=5.0, number=3, waits="waits for other to end")
+    report = current_report(folder)
+    assert [(job.number, job.seconds) for job in report.jobs] == [(1, 60.0), (2, None), (3, 5.0)]
+    assert (report.verdict, report.reason) == (Verdict.QUEUED, "waits for other to end")
+
+
+def test_a_run_of_which_only_the_record_is_left_has_a_report(tmp_path: Path) -> None:
+    folder = recorded(tmp_path)
+    (folder / "report.json").write_text("torn")
+    note_job(folder, JobState.STOPPED, Progress(9, 60), JobResult(143, stopped=True), elapsed_s=30.0)
+    assert "9 of 60 optimizer steps" in render_saved_report(folder).read_text()
+
+
+def test_the_end_of_the_log_is_what_a_terminal_shows(tmp_path: Path) -> None:
+    log = tmp_path / "jobs/1/output.log"
+    log.parent.mkdir(parents=True)
+    bars = "".join(f"\rtrain: {at}%\n\rbatch: {at}%\x1b[A" for at in range(100))
+    log.write_text("x" * 300_000 + "\nloading\n" + bars + "\r\x1b[Ktrained\n\x1b[2K")
+    assert end_of_output(tmp_path, ()) == "loading\ntrained"

@@ -21,7 +21,7 @@ class Terminal:
         return "y\n"
 
 
-def test_yes_asks_for_no_confirmation_and_trusts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_yes_there_is_no_prompt_and_nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal())
     asked, assumed = prompter_for(Screen()), prompter_for(Screen(), yes=True)
     assert asked is not None and asked.confirm("Do you trust this file?")
@@ -29,9 +29,7 @@ def test_yes_asks_for_no_confirmation_and_trusts_nothing(monkeypatch: pytest.Mon
     assert prompter_for(Screen(as_json=True), yes=True) is None
 
 
-def test_no_input_takes_the_terminal_from_every_prompt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_input_disables_every_prompt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal())
     assert run(["configs", "--no-input"]) == 0
     assert not Screen().confirm("Really?")

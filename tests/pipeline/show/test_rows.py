@@ -46,7 +46,7 @@ def test_a_value_has_the_unit_that_its_tag_names(tag: str, value: float, text: s
     assert readable(tag, value) == text
 
 
-def test_equal_last_words_keep_their_whole_tags() -> None:
+def test_tags_with_the_same_last_word_are_printed_in_full() -> None:
     assert render_row([point(3, "train/loss", 1.0), point(3, "eval/loss", 2.0)], None) == (
         "       3  train/loss 1  eval/loss 2\n"
     )

@@ -16,8 +16,8 @@ from pipeline.show.screen import Screen
 from remote.protocol.findings import Finding
 
 
-@pytest.mark.parametrize(("encoding", "drawn"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
-def test_a_curve_is_drawn_only_if_the_encoding_has_its_bars(
+@pytest.mark.parametrize(("encoding", "drawn"), [("ascii", "loss        3 -> 1"), ("utf-8", "loss        3 █▁▁ 1")])
+def test_a_curve_is_drawn_only_if_the_encoding_has_bar_characters(
     encoding: str, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = io.BytesIO()

@@ -10,7 +10,7 @@ Step = tuple[float, float]
 
 
 def printed(steps: list[Step], total: float | None) -> list[float]:
-    """Of these (seconds, step), the steps that are printed."""
+    """Return the steps that are printed, given steps with their times in seconds."""
     throttle = Throttle()
     return [done for now, done in steps if throttle.due(f"step {done}", now, done, total)]
 
@@ -27,7 +27,7 @@ def printed(steps: list[Step], total: float | None) -> list[float]:
     ],
     ids=["quick", "slow", "no end known", "over at once", "the same again", "begun again"],
 )
-def test_steps_are_printed_by_their_share_or_after_a_while(
+def test_a_step_is_printed_after_a_share_of_all_steps_or_some_time(
     steps: list[Step], total: float | None, lines: list[float]
 ) -> None:
     assert printed(steps, total) == lines

@@ -83,7 +83,7 @@ def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_p
     assert (status.done, status.reason) == (True, "the rest could not be seen")
 
 
-def test_a_record_alone_is_no_proof(tmp_path: Path) -> None:
+def test_a_stage_checkpoint_alone_does_not_make_a_stage_done(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix")]
     run(stages, tmp_path / "s.json")
     stages[0].in_order = False
@@ -97,10 +97,18 @@ def test_changed_inputs_run_the_stage_again(tmp_path: Path) -> None:
     assert run(stages, tmp_path / "s.json")[0] == [SKIPPED, DONE]
 
 
-def test_what_follows_a_failure_is_pending_and_the_code_is_the_findings(tmp_path: Path) -> None:
+def test_stages_after_a_failure_are_pending_and_the_finding_decides_the_exit_code(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix", outcome=StageResult(bad("no room", ExitCode.DISK))), Toy("train")]
     assert run(stages, tmp_path / "s.json") == ([DONE, FAILED, PENDING], ExitCode.DISK)
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
+
+
+def test_a_stage_whose_job_the_user_stopped_is_stopped(tmp_path: Path) -> None:
+    for check in ("stopped", "preempted"):
+        ended = Report((Finding.error(check, f"r was {check}", exit_code=ExitCode.PREEMPTED),))
+        stages = [Toy("train", outcome=StageResult(ended)), Toy("logs")]
+        assert run(stages, tmp_path / "s.json") == ([StageState.STOPPED, PENDING], ExitCode.PREEMPTED)
+    assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
 def test_a_stage_whose_check_fails_after_it_ran_has_failed(tmp_path: Path) -> None:
@@ -123,7 +131,7 @@ def test_a_warning_of_a_check_is_shown_once_whatever_the_result_of_the_stage(tmp
         assert len([finding for finding in ran.findings if finding.severity is Severity.ERROR]) == (name == "failed")
 
 
-def test_the_stages_to_do_are_announced_once_before_the_first_acts_and_only_if_there_are_any(tmp_path: Path) -> None:
+def test_pending_stages_are_announced_once_before_the_first_one_runs(tmp_path: Path) -> None:
     announcements: list[tuple[str, ...]] = []
     stages = [Toy("sync"), Toy("fix"), Toy("train"), Toy("logs")]
     run(stages, tmp_path / "s.json", until="sync")
@@ -231,7 +239,7 @@ def test_with_a_damaged_record_every_stage_is_checked_again(tmp_path: Path) -> N
         ({}, {"driver": "560"}, "driver: none -> 560"),
     ],
 )
-def test_a_stage_says_what_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
+def test_a_stage_reports_which_input_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
     stage = Toy("sync", depends_on=now, in_order=True)
     claim = checkpoint_now("sync", digest(before), before, seconds=0)
     status = judge_status(stage, cast(View, None), claim)

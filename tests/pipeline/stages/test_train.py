@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.records.runs import find_note, list_notes
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.stages.train import Train
+from pipeline.stages.train import Train, commands_for, interrupted_result
 from remote.errors import Busy
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import (
@@ -48,7 +48,7 @@ def test_forcing_the_training_while_its_job_runs_is_rejected(tmp_path: Path, for
 
 
 class Leaver(NoListener):
-    """Keeps every note."""
+    """A listener that records every note."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -74,7 +74,7 @@ def test_ctrl_c_during_the_start_reports_that_the_run_may_have_started(tmp_path:
     ]
 
 
-def test_a_detached_start_says_once_that_the_job_keeps_running_and_after_its_line_how_to_reach_it(
+def test_a_detached_start_prints_once_that_the_job_continues_and_then_how_to_attach(
     tmp_path: Path,
 ) -> None:
     view, leaver = view_of(tmp_path, None), Leaver()
@@ -237,3 +237,12 @@ def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_used(
         assert words in line
     assert ("(resumed at step 90)" in done.reason) is (began == 90)
     assert [finding.check for finding in done.report.findings] == (["resume"] if began == 0 else [])
+
+
+def test_ctrl_c_names_each_command_that_reaches_the_run_once() -> None:
+    result = interrupted_result("tiny-1")
+    hints = [finding.hint for finding in result.report.findings]
+    text = "\n".join([result.reason, *(one.message for one in result.report.findings), *hints, *result.follow_up])
+    assert [text.count(f"pipeline {verb} tiny-1") for verb in ("attach", "status", "stop")] == [1, 1, 1]
+    assert text.count("keeps running") == 1
+    assert len(set(commands_for("tiny-1"))) == 3

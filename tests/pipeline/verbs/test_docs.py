@@ -28,7 +28,7 @@ def test_a_page_is_printed_by_its_name_or_path(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.strip() == (DOCS / "jobs.md").read_text("utf-8").strip()
 
 
-def test_a_misspelt_page_names_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_page_name_is_reported_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["docs", "precison"]) == ExitCode.USAGE
     assert "pipeline docs precision" in capsys.readouterr().err
 

@@ -14,10 +14,13 @@ from pipeline.cli.main import run
 from pipeline.hosts.open_run import open_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, read_note, write_note
+from pipeline.verbs.status import describe_rewritten
 from remote.errors import Interrupted
+from remote.payload.checkpoints import published
 from remote.protocol.jobs import JobResult, RunRecord, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
+from tests.remote.jobs.test_checkpoints import save
 from tests.remote.pull.event_records import point
 
 RUN = "plain-0123abcd"
@@ -59,11 +62,43 @@ def test_status_exits_with_0_and_reports_the_failure(types: Types) -> None:
     assert [(finding["check"], finding["severity"]) for finding in answer["findings"]] == [("stopped", "warning")]
 
 
+def test_status_names_the_files_that_fixers_changed_on_the_host(types: Types, tmp_path: Path) -> None:
+    assert "rewritten" not in types("status")[1]
+    note = read_note(Records(tmp_path).folder_named(RUN))
+    assert note is not None
+    write_note(Records(tmp_path), replace(note, rewritten=("train.py",)))
+    assert types("status")[1]["rewritten"] == ["train.py"]
+    assert describe_rewritten(note) == ()
+    [line] = describe_rewritten(replace(note, rewritten=("a.py", "b.py", "c.py", "d.py", "e.py")))
+    assert "a.py, b.py, c.py and 2 more" in line
+    assert line.endswith("pipeline fix --host here --config plain --diff")
+
+
 def test_missing_weights_are_an_error_if_weights_were_requested(types: Types, tmp_path: Path) -> None:
     (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
     assert types("pull")[0] == 0
     code, answer = types("pull", "--weights")
     assert (code, [finding["check"] for finding in answer["findings"]]) == (50, ["adapter-missing"])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_stopped_run_has_the_adapter_of_its_newest_verified_checkpoint(
+    types: Types, tmp_path: Path, broken: bool
+) -> None:
+    run_root = tmp_path / "work" / ProjectLayout("p-1").run(RUN).root
+    (run_root / "jobs" / "1" / "output.log").touch()
+    for step in (10, 20):
+        published.publish(str(save(run_root / "code" / "out", step)))
+    if broken:
+        (run_root / "code" / "out" / "checkpoint-20" / "optimizer.pt").write_bytes(b"")
+    step = 10 if broken else 20
+    code, answer = types("pull", "--weights")
+    [finding] = answer["findings"]
+    assert (code, finding["check"], finding["severity"]) == (0, "adapter-unfinished", "warning")
+    assert f"step {step} (code/out/checkpoint-{step})" in finding["message"]
+    assert finding["hint"] == "pipeline run --host here --config plain"
+    adapter = Path(answer["artifacts"]["adapter"])
+    assert sorted(path.name for path in adapter.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
 
 
 @pytest.mark.parametrize("verb", [("logs",), ("logs", "-f"), ("diagnose",), ("tail",)])

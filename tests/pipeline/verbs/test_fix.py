@@ -69,13 +69,13 @@ def test_a_file_in_place_of_the_undo_folder_is_named(project: Path, capsys: pyte
 SUMMARY = """\
     to change   1 file (bf16-to-fp16: 1)
     left alone  tests: 2
-    for you     1 warning above to decide
+    to decide   1 warning, listed above
   `pipeline fix --diff -v` lists every place
 """
 LISTED = """\
     to change   1 file (bf16-to-fp16: 1)
     left alone  tests: 2
-    for you     1 warning above to decide
+    to decide   1 warning, listed above
     tests                                   tests/test_a.py
     tests                                   tests/test_b.py
 """

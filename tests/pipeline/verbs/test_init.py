@@ -119,3 +119,13 @@ def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_
     result = user.types("init", *NAMES)
     assert result.code == 0 and "use --script PATH for your own" in result.out + result.err
     assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()
+
+
+@pytest.mark.parametrize("words", [(), ("--host", "local")])
+def test_the_script_that_was_found_is_named(user: User, words: tuple[str, ...]) -> None:
+    for path in ("src/train_teacher.py", "train_ask.py"):
+        (user.project / path).unlink()
+    result = user.types("init", "--config", "mine", "--yes", *words)
+    assert result.code == 0 and "training script: train.py" in result.out
+    given = user.types("init", "--config", "other", "--yes", "--script", "train.py", *words)
+    assert given.code == 0 and "training script" not in given.out

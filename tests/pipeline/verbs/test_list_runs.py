@@ -28,3 +28,21 @@ def test_a_run_whose_start_was_interrupted_is_not_reported_as_missing(
     list_runs(as_json=False)
     _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert (first[:5], second[:4]) == (["cut", "titan", "not", "seen", "yet"], ["seen", "titan", "running", "7/60"])
+
+
+def test_a_run_that_waits_for_another_is_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, waits = Records(tmp_path), "waits for first to end"
+    write_note(records, RunNote("second", "titan", "plain", "key", created_unix=1.0))
+    note_job(records.run("second", "titan"), JobState.RUNNING, number=1, waits=waits)
+    monkeypatch.chdir(tmp_path)
+    list_runs()
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["second", "titan", "queued"]
+    list_runs(as_json=True)
+    [row] = json.loads(capsys.readouterr().out)["runs"]
+    assert (row["state"], row["waits"]) == ("queued", waits)
+    note_job(records.run("second", "titan"), JobState.RUNNING, Progress(1, 60), number=1)
+    list_runs(as_json=True)
+    [row] = json.loads(capsys.readouterr().out)["runs"]
+    assert (row["state"], row["step"], "waits" in row) == ("running", 1, False)

@@ -179,6 +179,13 @@ def test_the_adapter_arrives_with_its_settings_and_a_card(project: Path, hub: Hu
     assert "mdd/per" not in body
 
 
+def test_the_card_names_the_commit_that_was_trained_on_not_the_branch_in_the_config(project: Path, hub: Hub) -> None:
+    config = project / ".halfstep" / "runs" / RUN / "adapter" / "adapter_config.json"
+    config.write_text(json.dumps({**SETTINGS, "revision": "c" * 40}))
+    assert pushed(project, hub, RUN, "--repo", "me/speech")[0] == 0
+    assert f'.from_pretrained("someone/audio-model", revision="{"c" * 40}")' in hub.files["README.md"].decode()
+
+
 def test_the_local_adapter_keeps_the_files_that_its_digests_cover(project: Path, hub: Hub) -> None:
     adapter = project / ".halfstep" / "runs" / RUN / "adapter"
     before = {path.name: path.read_bytes() for path in adapter.iterdir()}
@@ -194,13 +201,13 @@ def test_without_a_repository_the_lines_that_load_the_adapter_are_printed(projec
     assert hub.created == []
 
 
-def test_a_script_of_ones_own_is_loaded_by_the_class_of_its_task(project: Path, hub: Hub) -> None:
+def test_the_adapter_of_the_user_s_own_script_is_loaded_by_the_class_of_its_task(project: Path, hub: Hub) -> None:
     (project / "train.py").write_text("")
     (project / "configs" / "speech.yaml").write_text("command: [python, train.py]\n")
     assert "AutoModelForCausalLM.from_pretrained" in pushed(project, hub)[1]["load"][-1]
 
 
-def test_a_base_model_that_is_on_no_hub_is_a_warning(project: Path, hub: Hub) -> None:
+def test_a_base_model_that_is_not_on_a_hub_is_a_warning(project: Path, hub: Hub) -> None:
     (project / "configs" / "speech.yaml").write_text("model: {id: tiny/phi4-multimodal}\n")
     code, answer = pushed(project, hub, "--repo", "me/speech")
     assert code == 0

@@ -26,12 +26,12 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
     assert describe_stop("r", run, was_alive) == words
 
 
-def test_a_run_without_steps_or_checkpoints_says_so() -> None:
+def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True))
     assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
 
 
-def test_a_whole_checkpoint_that_is_further_than_the_last_progress_is_the_step() -> None:
+def test_the_step_of_a_stopped_run_is_that_of_its_newest_complete_checkpoint() -> None:
     checkpoints = (Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut short"))
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
     assert describe_stop("r", run, True) == "r was stopped at step 8; newest checkpoint: step 8"

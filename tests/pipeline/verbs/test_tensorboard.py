@@ -83,7 +83,7 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
         printed = json.loads(verb.stdout.readline())
         assert (printed["command"], printed["ok"], printed["run"]) == ("tensorboard", True, RUN)
         assert printed["mirror"] == str(project / ".halfstep" / "runs" / RUN)
-        with urllib.request.urlopen(f"{printed['address']}run.json", timeout=60) as answer:
+        with urllib.request.urlopen(f"{printed['address']}{RUN}/run.json", timeout=60) as answer:
             assert json.load(answer)["run"] == RUN
         while b"is unreachable" not in (line := verb.stderr.readline()):
             assert line, "the host that is off was not told"

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
-from pipeline.work.data_consent import require_data_consent
+from pipeline.work.consent import require_data_consent
 from pipeline.work.selection import DATA_PATH, is_set, load_selection
 from remote.errors import DataUntrusted, SyncRefused
 from remote.project.data import scan_data
@@ -83,7 +83,7 @@ def test_SE_04_data_from_outside_is_refused_until_it_was_confirmed_once(project:
     assert ("your home folder" in person.questions[0]) is (how == "home")
 
 
-def test_SE_04_a_confirmation_is_of_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:
+def test_SE_04_a_confirmation_holds_for_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:
     write_config(project, "../documents")
     require_data_consent(load_config("plain", project), Person(answer=True), typed=False)
     other = tmp_path / "other"

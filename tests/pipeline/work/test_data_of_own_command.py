@@ -42,7 +42,7 @@ def test_a_data_folder_has_a_path_a_variable_and_a_placeholder(project: Path) ->
     assert command_of(view, place)[1:] == ("train.py", "--data", place.data)
 
 
-def test_a_data_file_is_named_itself(project: Path) -> None:
+def test_a_data_file_is_named_by_its_own_path(project: Path) -> None:
     view = view_with(project, "data/wavs/a.wav")
     place = job_place(view)
     assert data_at(view, place) == {"data/wavs/a.wav": f"{place.data}/a.wav"}
@@ -65,7 +65,7 @@ def test_data_outside_of_the_project_has_no_place_in_it(project: Path, tmp_path:
     assert environment_of(view, job_place(view))["HALFSTEP_DATA_DIR"] == job_place(view).data
 
 
-def test_without_data_nothing_is_named(project: Path) -> None:
+def test_without_data_there_is_no_path_variable_or_placeholder(project: Path) -> None:
     view = view_of(project, None)
     assert data_at(view, job_place(view)) == {}
     assert "HALFSTEP_DATA_DIR" not in environment_of(view, job_place(view))

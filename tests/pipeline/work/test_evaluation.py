@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import LoadedConfig, load_config
-from pipeline.work.evaluation import Adapter, EvaluationWork, evaluation_work
+from pipeline.work.evaluation import Adapter, AdapterWork, evaluation_work
 from remote.errors import BadUsage
 from remote.policy.precision import judge_precision
 from remote.protocol.evaluation import EvaluationSpec
@@ -38,7 +38,7 @@ def loaded(root: Path, evaluation: str = "{}") -> LoadedConfig:
 
 def work(
     root: Path, training: TrainingSpec = TRAINING, evaluation: str = "{}", adapter: Adapter = ADAPTER
-) -> EvaluationWork:
+) -> AdapterWork:
     return evaluation_work(job_of(training), adapter, loaded(root, evaluation), project="p", config="tiny")
 
 
@@ -58,7 +58,7 @@ def test_torchrun_starts_the_evaluation_with_all_processes(tmp_path: Path) -> No
     assert made.job.argv[:7] == (*launcher, "{payload}", "evaluate")
 
 
-def test_the_same_work_has_the_same_run_and_other_work_another(tmp_path: Path) -> None:
+def test_the_same_work_has_the_same_run_and_different_work_a_different_one(tmp_path: Path) -> None:
     first = work(tmp_path).run
     assert first.startswith("evaluate-tiny-")
     assert work(tmp_path, replace(TRAINING, train=LoopSpec(epochs=9))).run == first

@@ -1,4 +1,4 @@
-"""The site that fixers get."""
+"""The site (project, host and card) that is passed to fixers."""
 
 from __future__ import annotations
 

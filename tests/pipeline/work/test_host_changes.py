@@ -1,4 +1,4 @@
-"""Reports of a fixer that acts on the host, as the listener receives them."""
+"""Progress reports of a fixer that changes the host, as the listener receives them."""
 
 from __future__ import annotations
 

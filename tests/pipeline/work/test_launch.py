@@ -47,17 +47,17 @@ def view_on(root: Path, capability: tuple[int, int], *overrides: str, fixers: st
         ("[python, train.py, --name, bf16]", ("train.py", "--name", "bf16")),
     ],
 )
-def test_a_command_starts_training_in_what_the_card_computes_in(tmp_path, command, expected):
+def test_a_command_trains_in_a_precision_that_the_card_supports(tmp_path, command, expected):
     assert command_of(view_on(tmp_path, (7, 5), command=command), PLACE)[1:] == expected
 
 
 @pytest.mark.parametrize(("capability", "fixers"), [((8, 0), "{}"), ((7, 5), "{launch-flags: off}")])
-def test_a_command_that_no_fixer_may_mind_is_left(tmp_path, capability, fixers):
+def test_a_command_that_no_enabled_fixer_covers_is_unchanged(tmp_path, capability, fixers):
     view = view_on(tmp_path, capability, command="[python, train.py, --bf16]", fixers=fixers)
     assert command_of(view, PLACE)[1:] == ("train.py", "--bf16")
 
 
-def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
+def test_commands_from_set_options_and_cures_are_adapted_too(tmp_path):
     view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", command="[python, train.py]")
     assert command_of(view, PLACE)[1:] == ("train.py", "--fp16")
     cure = Cure("x", "x", overrides={"command": ["python", "train.py", "--tf32", "True"]})

@@ -1,4 +1,4 @@
-"""What is said about a new run: which inputs differ from those of the last one."""
+"""The message about a new run: which of its inputs differ from those of the last run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def asks(view: View, *overrides: str) -> View:
 
 
 def elsewhere(view: View, **facts: object) -> View:
-    """The same work on a host of which something else is true."""
+    """Return the same work on a host whose survey has these facts."""
     return view.with_survey(replace(view.survey, **facts))  # type: ignore[arg-type]
 
 
@@ -46,7 +46,7 @@ OTHER_WORK = {
 
 
 @pytest.mark.parametrize("what", OTHER_WORK)
-def test_BI_57_checkpoints_of_other_work_are_another_run_s_and_never_resumed(tmp_path: Path, what: str) -> None:
+def test_BI_57_different_work_is_a_different_run_whose_checkpoints_are_not_resumed(tmp_path: Path, what: str) -> None:
     view = view_of(tmp_path)
     run = run_of(view)
     assert run is not None
@@ -103,7 +103,7 @@ def test_another_config_or_host_beside_it_is_the_same_work(tmp_path: Path, path:
         ("other.yaml", "project: .\ncommand: [python, train.py]\n"),
     ],
 )
-def test_a_file_that_the_script_may_read_is_other_work(tmp_path: Path, path: str, text: str) -> None:
+def test_a_change_of_a_file_that_the_script_may_read_makes_a_new_run(tmp_path: Path, path: str, text: str) -> None:
     view = view_of(tmp_path)
     assert run_id(with_file(view, path, text)) != run_id(view)
 

@@ -49,7 +49,7 @@ def test_without_the_runtime_nothing_is_passed(tmp_path: Path, overrides: tuple[
     assert "runtime" not in training_inputs(view)
 
 
-def test_with_the_runtime_the_work_is_another_run(tmp_path: Path) -> None:
+def test_enabling_the_runtime_makes_a_new_run(tmp_path: Path) -> None:
     without, off = view_with(tmp_path, (7, 5)), view_with(tmp_path, (7, 5), "fixers.runtime=off")
     assert run_id(without) == run_id(off)
     assert run_id(view_with(tmp_path, (7, 5), "fixers.runtime=auto")) != run_id(without)

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.config.load import LoadedConfig, load_config
 from pipeline.records.consents import consents
-from pipeline.work.secret_consent import require_secret_consent
+from pipeline.work.consent import require_secret_consent
 from remote.errors import SecretsUntrusted
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
@@ -37,7 +37,7 @@ def test_SE_13_secrets_of_a_projects_config_are_refused_until_they_were_confirme
 
 
 @pytest.mark.parametrize("change", ["another name", "another project"])
-def test_SE_13_a_confirmation_is_of_one_file_and_its_names(tmp_path: Path, change: str) -> None:
+def test_SE_13_a_confirmation_holds_for_one_file_and_its_secret_names(tmp_path: Path, change: str) -> None:
     require_secret_consent(config(tmp_path / "mine", "[HF_TOKEN]"), Person(), typed=False)
     cloned = change == "another project"
     other = config(tmp_path / "cloned", "[HF_TOKEN]") if cloned else config(tmp_path / "mine", "[HF_TOKEN, OTHER]")

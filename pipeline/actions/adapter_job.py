@@ -1,4 +1,4 @@
-"""Run an evaluation as a job on the host, download its result, and add it to the report."""
+"""Run an evaluation or a merge of an adapter as a job on the host; download the scores and add them to the report."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.hosts.follow import follow_to_end
+from pipeline.hosts.follow import follow_to_end, note_news
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_job, note_seen, write_note, write_start
+from pipeline.records.runs import RunNote, note_seen, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
 from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
 from pipeline.work.backend import Backend
-from pipeline.work.evaluation import EvaluationWork
+from pipeline.work.evaluation import AdapterWork
 from pipeline.work.start import next_number
 from remote.errors import Garbled
 from remote.host import Host
@@ -34,13 +34,18 @@ from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
 
 LARGEST_RESULT = 2**30
+RESULTS = "evaluate"
+"""The stage whose result is downloaded. The result of a merge stays on the host."""
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """An evaluation that was requested. `secrets` are values by name; `trained` is the folder of the evaluated run."""
+class AdapterJob:
+    """A job that evaluates or merges an adapter.
 
-    work: EvaluationWork
+    `secrets` are values by name; `trained` is the folder of the trained run.
+    """
+
+    work: AdapterWork
     note: RunNote
     records: Records
     backend: Backend = field(default_factory=Backend)
@@ -49,18 +54,18 @@ class Evaluation:
 
     @property
     def folder(self) -> Path:
-        """The local folder of the evaluation."""
+        """The local folder of the job's run."""
         return self.records.run(self.work.run, self.note.host)
 
     @property
     def name(self) -> str:
-        """The name of its run in this project."""
+        """The name of the job's run in this project."""
         return self.records.run_name(self.work.run, self.note.host)
 
 
 @dataclass
 class Progress:
-    """The progress of an evaluation: its stages, findings and result."""
+    """The progress of an adapter's job: its stages, findings and result."""
 
     stages: list[StageOutcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -69,135 +74,140 @@ class Progress:
     result: EvaluationResult | None = None
 
 
-def run_evaluation(
-    host: Host, survey_host: Callable[[], Survey], wanted: Evaluation, listener: Listener, *, detach: bool = False
+def run_adapter_job(
+    host: Host, survey_host: Callable[[], Survey], adapter_job: AdapterJob, listener: Listener, *, detach: bool = False
 ) -> Progress:
-    """Start, join or resume the job, wait for its end, and download its result; skip what is done already."""
+    """Start, reattach to or resume the job, wait for its end, and download its result; skip what is already done."""
     progress = Progress()
     survey = survey_host()
-    if adopt_if_orphaned(host, wanted.work.project, survey.run(wanted.work.run)):
+    if adopt_if_orphaned(host, adapter_job.work.project, survey.run(adapter_job.work.run)):
         survey = survey_host()
-    progress.run = survey.run(wanted.work.run)
+    progress.run = survey.run(adapter_job.work.run)
     if progress.run is not None and progress.run.state is JobState.SUCCEEDED:
-        write_note(wanted.records, wanted.note)
-        _end(progress, listener, "evaluate", StageState.SKIPPED, _answers_of(progress.run))
+        write_note(adapter_job.records, adapter_job.note)
+        _end_stage(progress, listener, adapter_job.work.stage, StageState.SKIPPED, _answers_of(progress.run))
     else:
-        _answer(host, survey_host, wanted, listener, progress, detach=detach)
+        _run_stage(host, survey_host, adapter_job, listener, progress, detach=detach)
     if progress.run is not None:
-        note_seen(wanted.folder, progress.run)
-    if progress.exit_code is ExitCode.OK and progress.run is not None and progress.run.state is JobState.SUCCEEDED:
-        _download(host, wanted, progress.run, listener, progress)
+        note_seen(adapter_job.folder, progress.run)
+    done = progress.exit_code is ExitCode.OK and progress.run is not None and progress.run.state is JobState.SUCCEEDED
+    if done and progress.run is not None and adapter_job.work.stage == RESULTS:
+        _download(host, adapter_job, progress.run, listener, progress)
     return progress
 
 
-def _answer(
+def _run_stage(
     host: Host,
     survey_host: Callable[[], Survey],
-    wanted: Evaluation,
+    adapter_job: AdapterJob,
     listener: Listener,
     progress: Progress,
     *,
     detach: bool,
 ) -> None:
-    """Run the stage `evaluate`."""
-    work, started_at = wanted.work, time.monotonic()
-    listener.stage_started("evaluate")
-    write_start(wanted.records, wanted.note)
-    number = _start(host, wanted, listener, progress.run)
+    """Run the stage `evaluate` or `merge`."""
+    work, started_at = adapter_job.work, time.monotonic()
+    listener.stage_started(work.stage)
+    write_start(adapter_job.records, adapter_job.note)
+    number = _start(host, adapter_job, listener, progress.run)
     if detach:
-        _end(progress, listener, "evaluate", StageState.RUNNING, f"{wanted.name} keeps running on the host")
-        for line in commands_for(wanted.name):
+        _end_stage(progress, listener, work.stage, StageState.RUNNING, f"{adapter_job.name} keeps running on the host")
+        for line in commands_for(adapter_job.name):
             listener.note(line)
         return
     last: list[JobNews] = []
     try:
         follow_to_end(host, work.project, work.run, listener, last.append)
     except KeyboardInterrupt:
-        stopped = interrupted_result(wanted.name)
+        stopped = interrupted_result(adapter_job.name)
         progress.findings += stopped.report.findings
         progress.exit_code = stopped.exit_code
-        _end(progress, listener, "evaluate", StageState.RUNNING, stopped.reason)
+        _end_stage(progress, listener, work.stage, StageState.RUNNING, stopped.reason)
         return
     finally:
         if last:
-            note_job(wanted.folder, last[-1].state, last[-1].progress, last[-1].result)
+            note_news(adapter_job.folder, last[-1])
     progress.run = survey_host().run(work.run)
-    report = judge_run(progress.run, wanted.name)
-    progress.findings += judge_watched(wanted.name, progress.run.watched if progress.run else ())
+    report = judge_run(progress.run, adapter_job.name)
+    progress.findings += judge_watched(adapter_job.name, progress.run.watched if progress.run else ())
     took = time.monotonic() - started_at
     if report.ok and progress.run is not None:
-        _end(progress, listener, "evaluate", StageState.DONE, _answers_of(progress.run), took)
+        _end_stage(progress, listener, work.stage, StageState.DONE, _answers_of(progress.run), took)
         return
-    found = diagnose_output(host, work.project, work.run, number, wanted.folder, tuple(wanted.secrets.values()))
-    hinted = (replace(one, hint=one.hint or wanted.note.again) for one in report.findings)
+    found = diagnose_output(
+        host, work.project, work.run, number, adapter_job.folder, tuple(adapter_job.secrets.values())
+    )
+    hinted = (replace(one, hint=one.hint or adapter_job.note.resume_command) for one in report.findings)
     progress.findings += (*found.findings, *hinted)
     progress.exit_code = exit_code_of(report.findings, ExitCode.TRAINING)
-    _end(progress, listener, "evaluate", StageState.FAILED, report.errors[0].message, took)
+    _end_stage(progress, listener, work.stage, StageState.FAILED, report.errors[0].message, took)
 
 
-def _start(host: Host, wanted: Evaluation, listener: Listener, run: RunSurvey | None) -> int:
-    """Return the number of the job that runs now: a new one, or the one that is running already."""
+def _start(host: Host, adapter_job: AdapterJob, listener: Listener, run: RunSurvey | None) -> int:
+    """Return the number of the running job: a new one, or one that was already running."""
     if run is not None and run.state is JobState.RUNNING:
-        listener.progress(f"attaching to {wanted.name}, which is running")
+        listener.progress(f"attaching to {adapter_job.name}, which is running")
         return run.job
     number = next_number(run)
     if run is not None and run.progress is not None:
-        listener.note(f"resuming {wanted.name}: {run.progress.step} answers are kept")
-    request = wanted.work.start_request(number, dict(wanted.secrets), wanted.backend)
+        listener.note(f"resuming {adapter_job.name}: {run.progress.step} answers are kept")
+    request = adapter_job.work.start_request(number, dict(adapter_job.secrets), adapter_job.backend)
     try:
         return start_job(host, request).number
     except KeyboardInterrupt:
-        for line in (f"{wanted.name} may have started", *commands_for(wanted.name)):
+        for line in (f"{adapter_job.name} may have started", *commands_for(adapter_job.name)):
             listener.note(line)
         raise
 
 
-def _download(host: Host, wanted: Evaluation, run: RunSurvey, listener: Listener, progress: Progress) -> None:
+def _download(host: Host, adapter_job: AdapterJob, run: RunSurvey, listener: Listener, progress: Progress) -> None:
     """Run the stage `logs`: event files, output, answers and the result; then update the report."""
-    folder, started_at = wanted.folder, time.monotonic()
+    folder, started_at = adapter_job.folder, time.monotonic()
     progress.result = read_evaluation(folder)
     if progress.result is not None and judge_pulled(folder, run).ok:
-        _end(progress, listener, "logs", StageState.SKIPPED, f"complete in {_shown(folder)}")
+        _end_stage(progress, listener, "logs", StageState.SKIPPED, f"complete in {_shown(folder)}")
     else:
         listener.stage_started("logs")
-        with locked(folder / "pull.lock", f"evaluate {wanted.name}"):
-            pulled = pull_run(host, wanted.work.project, run, folder, weights=False, listener=listener)
-            added = pulled.added_bytes + _fetch_result(host, wanted)
+        with locked(folder / "pull.lock", f"evaluate {adapter_job.name}"):
+            pulled = pull_run(host, adapter_job.work.project, run, folder, weights=False, listener=listener)
+            added = pulled.added_bytes + _fetch_result(host, adapter_job)
         progress.findings += pulled.findings
         progress.result = read_evaluation(folder)
         if progress.result is None:
-            raise Garbled(f"{host.name} sent a malformed {RESULT}", where=host.name, hint=wanted.note.again)
+            raise Garbled(
+                f"{host.name} sent a malformed {RESULT}", where=host.name, hint=adapter_job.note.resume_command
+            )
         took = time.monotonic() - started_at
         summary = f"{size(added)} downloaded to {_shown(folder)}"
-        _end(progress, listener, "logs", StageState.DONE, summary, took)
-    _add_to_report(wanted)
+        _end_stage(progress, listener, "logs", StageState.DONE, summary, took)
+    _add_to_report(adapter_job)
 
 
-def _fetch_result(host: Host, wanted: Evaluation) -> int:
+def _fetch_result(host: Host, adapter_job: AdapterJob) -> int:
     """Download the answers and, last, the result; return their size."""
-    root = ProjectLayout(wanted.work.project).run(wanted.work.run).root
+    root = ProjectLayout(adapter_job.work.project).run(adapter_job.work.run).root
     total = 0
     for name in (ANSWERS, RESULT):
         data = bytearray()
         args = {"path": f"{root}/{name}", "limit": LARGEST_RESULT}
         host.fetch("file.read", args, data.extend, limit=LARGEST_RESULT, timeout_s=600.0)
-        write_atomic(wanted.folder / name, bytes(data))
+        write_atomic(adapter_job.folder / name, bytes(data))
         total += len(data)
     return total
 
 
-def _add_to_report(wanted: Evaluation) -> None:
-    """Show the result on the page of the run that was evaluated."""
-    trained = wanted.trained
+def _add_to_report(adapter_job: AdapterJob) -> None:
+    """Add the result to the report of the run that was evaluated."""
+    trained = adapter_job.trained
     if trained is None or not is_reported(trained):
         return
-    data = (wanted.folder / RESULT).read_bytes()
+    data = (adapter_job.folder / RESULT).read_bytes()
     if not (trained / RESULT).exists() or (trained / RESULT).read_bytes() != data:
         write_atomic(trained / RESULT, data)
     render_saved_report(trained)
 
 
-def _end(
+def _end_stage(
     progress: Progress, listener: Listener, stage: str, state: StageState, reason: str, seconds: float = 0.0
 ) -> None:
     outcome = StageOutcome(stage, state, seconds, reason)

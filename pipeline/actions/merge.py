@@ -1,0 +1,67 @@
+"""Merge the adapter of a recorded run into its base model, as a job on the run's host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
+from pipeline.actions.run_evaluation import config_of, require_adapter
+from pipeline.hosts.open_run import host_of_note, open_note
+from pipeline.messages.listener import Listener
+from pipeline.records.runs import named_run
+from pipeline.work.backend import backend_of
+from pipeline.work.consent import require_secret_consent
+from pipeline.work.evaluation import Adapter
+from pipeline.work.merging import merge_work
+from pipeline.work.secrets import require_secrets, secret_values
+from pipeline.work.start import note_of_evaluation
+from remote.errors import BadUsage
+from remote.host import read_answer
+from remote.link.prompter import Prompter
+from remote.protocol.jobs import JobSpec
+from remote.protocol.layout import ProjectLayout
+
+FOLDER = "merged"
+
+
+def merge_run(
+    run: str | None, listener: Listener, *, dequantize: bool, prompter: Prompter | None
+) -> tuple[AdapterJob, Progress, str]:
+    """Merge the adapter of a run; also return the folder of the merged checkpoint on the host.
+
+    Without `run`, take the training that was started last. Raises Busy while the run trains, RemoteFault without an
+    adapter.
+    """
+    note, records = named_run(run, Path.cwd(), trained=not run)
+    if note.evaluates:
+        raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
+    loaded = config_of(note, ())
+    host = host_of_note(note, records)
+    require_secret_consent(loaded, prompter, typed=False)
+    require_secrets(host.config, loaded.config)
+    with open_note(note, records, prompter=prompter) as opened:
+        listener.heading(f"merging {note.name} on {note.host}")
+        survey = opened.survey()
+        require_adapter(note, survey)
+        layout = ProjectLayout(note.project).run(note.run)
+        job = read_answer(JobSpec, opened.host, json.loads(opened.host.read_bytes(layout.job(survey.job).spec)))
+        folder = f"{opened.host.workdir}/{layout.root}/{FOLDER}"
+        work = merge_work(
+            job,
+            Adapter(f"{opened.host.workdir}/{layout.adapter}", survey.adapter_sha256),
+            folder,
+            dequantize=dequantize,
+            project=note.project,
+            config=note.config,
+        )
+        verb = "merge --dequantize" if dequantize else "merge"
+        adapter_job = AdapterJob(
+            work,
+            note_of_evaluation(note, work.run, note.given, verb),
+            records,
+            backend_of(host.config, loaded.config),
+            secret_values(host.config, loaded.config),
+            opened.folder,
+        )
+        return adapter_job, run_adapter_job(opened.host, opened.survey_host, adapter_job, listener), folder

@@ -1,0 +1,188 @@
+"""Start one training on several hosts, follow it to its end, and stop the other jobs after one has failed."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pipeline.actions.session import refresh_view
+from pipeline.hosts.follow import follow_to_end
+from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
+from pipeline.messages.listener import Listener, Silence
+from pipeline.records.run_inputs import write_inputs
+from pipeline.records.runs import note_job, write_start
+from pipeline.stages.new_run import resume_with_other_inputs
+from pipeline.stages.stage import Context
+from pipeline.work.group import Node
+from pipeline.work.group_checks import common_step, judge_resume
+from pipeline.work.new_run import inputs_of
+from pipeline.work.run_id import folder_of, name_of, run_id, run_of
+from pipeline.work.start import next_number, note_of, start_request
+from remote.errors import HalfstepError, RemoteFault
+from remote.operations.jobs import prepare_resume, start_job, stop_job
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report
+from remote.protocol.jobs import JobNews, JobState
+from remote.protocol.quantities import duration
+
+OTHERS_S = 60.0
+"""After a job has failed, the jobs on the other hosts get this many seconds to end before they are stopped."""
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """The end of a host's job: its last event, or the error while following it. `at` is the index of the host."""
+
+    at: int
+    news: JobNews | None
+    error: BaseException | None = None
+
+    @property
+    def ended_well(self) -> bool:
+        return self.news is not None and self.news.state is JobState.SUCCEEDED
+
+
+def start_on_all(contexts: Sequence[Context]) -> Report:
+    """Start the run's next job on every host, or on none; all resume from the same step.
+
+    Raises any error of a host, after stopping the jobs that were already started.
+    """
+    resume, problem = _resume_paths(contexts)
+    if problem is not None:
+        return Report((problem,))
+    contexts[0].listener.progress("testing whether the hosts reach each other")
+    rendezvous = _rendezvous_of(contexts)
+    if rendezvous.findings:
+        return Report(rendezvous.findings)
+    number = max(next_number(run_of(context.view)) for context in contexts)
+    fresh_code = [_record_start(context) for context in contexts]
+    # Verbs without a run name use the run that was recorded last, which must be that of the first host.
+    _record_start(contexts[0])
+    started: list[Context] = []
+    try:
+        for at, context in enumerate(contexts):
+            started.append(context)
+            node = _node(contexts, rendezvous, at, number)
+            _start_on(context, node, number, resume[at], fresh_code=fresh_code[at])
+    except BaseException:
+        _stop(started)
+        raise
+    return Report()
+
+
+def _resume_paths(contexts: Sequence[Context]) -> tuple[list[str], Finding | None]:
+    """Return the path of the checkpoint on each host (empty: start at step 0), or why none can be resumed from."""
+    roots = [""] * len(contexts)
+    for at, context in enumerate(contexts):
+        run = run_of(context.view)
+        if run is not None and run.checkpoints:
+            point = prepare_resume(context.host, context.view.layout.key, run.run)
+            roots[at] = point.path.removesuffix(point.checkpoint.name)
+            refresh_view(context)
+    runs = [run_of(context.view) for context in contexts]
+    step = common_step(runs)
+    if step is None:
+        return roots, None
+    problem = judge_resume(runs, [context.view for context in contexts])
+    if problem is not None:
+        return roots, problem
+    names = [next(one.name for one in run.checkpoints if one.step == step) for run in runs if run is not None]
+    contexts[0].listener.note(f"resuming {name_of(contexts[0].view)} from step {step} on all hosts")
+    return [root + name for root, name in zip(roots, names, strict=True)], None
+
+
+def _rendezvous_of(contexts: Sequence[Context]) -> Rendezvous:
+    views = [context.view for context in contexts]
+    return find_rendezvous(
+        [(view.host.name, one.host, view.host.config.address or "") for one, view in zip(contexts, views, strict=True)]
+    )
+
+
+def _node(contexts: Sequence[Context], rendezvous: Rendezvous, at: int, number: int) -> Node:
+    first, own = rendezvous.places[0], rendezvous.places[at]
+    job = f"{run_id(contexts[0].view)}-{number}"
+    return Node(job, f"{first.address}:{first.port}", at == 0, own.address, own.interface)
+
+
+def _record_start(context: Context) -> bool:
+    """Record that the run is started; return True if it needs a new copy of the project's files."""
+    fresh_code = resume_with_other_inputs(context)
+    view = context.view
+    write_start(view.records, note_of(view, run_id(view)))
+    write_inputs(folder_of(view), inputs_of(view))
+    return fresh_code
+
+
+def _start_on(context: Context, node: Node, number: int, resume: str, *, fresh_code: bool) -> None:
+    view = context.view
+    assert view.group is not None
+    run, folder = run_id(view), folder_of(view)
+    joining = replace(view, group=replace(view.group, node=node))
+    started = start_job(context.host, start_request(joining, run, number, resume, fresh_code=fresh_code))
+    if not started.fresh:
+        words = f"{view.host.name} has the job of another host: they share the folder {view.workdir}"
+        hint = f"set another `workdir:` in the file of {view.host.name}"
+        raise RemoteFault(words, kind="hosts-differ", where="host.workdir", hint=hint, exit_code=ExitCode.ENVIRONMENT)
+    note_job(folder, started.state, None, started.result)
+
+
+def stop_running(contexts: Sequence[Context]) -> None:
+    """Stop the jobs that still run although the job of another host has failed; they cannot continue without it."""
+    running = [one for one in contexts if (run := run_of(one.view)) is not None and run.state is JobState.RUNNING]
+    for context in running:
+        name = context.view.host.name
+        context.listener.note(f"stopping the job on {name}, because the job on another host has ended")
+    _stop(running)
+    for context in running:
+        refresh_view(context)
+
+
+def _stop(contexts: Sequence[Context]) -> None:
+    """Stop the job of each host that has one; skip hosts that do not answer."""
+    for context in contexts:
+        try:
+            stop_job(context.host, context.view.layout.key, run_id(context.view))
+        except HalfstepError as error:
+            context.listener.note(f"{context.view.host.name}: {error.message}")
+
+
+def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd, ...]:
+    """Follow the jobs of all hosts, and return how each ended, the earliest first.
+
+    The first host's progress is shown. After a failure, the jobs on the other hosts are stopped if they do not end by
+    themselves. On KeyboardInterrupt, which is raised again, the jobs keep running.
+    """
+    ends: queue.SimpleQueue[JobEnd] = queue.SimpleQueue()
+    for at, context in enumerate(contexts):
+        shown = listener if at == 0 else Silence()
+        threading.Thread(target=_follow, args=(at, context, shown, ends), daemon=True).start()
+    seen: list[JobEnd] = []
+    deadline = float("inf")
+    while len(seen) < len(contexts):
+        try:
+            end = ends.get(timeout=1.0)
+        except queue.Empty:
+            if time.monotonic() > deadline:
+                deadline = float("inf")
+                _stop([one for at, one in enumerate(contexts) if at not in {end.at for end in seen}])
+            continue
+        seen.append(end)
+        # An unreachable host is not a failed job.
+        if end.error is None and not end.ended_well and deadline == float("inf") and len(seen) < len(contexts):
+            deadline = time.monotonic() + OTHERS_S
+            name = contexts[end.at].view.host.name
+            listener.note(f"the job on {name} has failed; the others have {duration(OTHERS_S)} to end")
+    return tuple(seen)
+
+
+def _follow(at: int, context: Context, listener: Listener, ends: queue.SimpleQueue[JobEnd]) -> None:
+    view = context.view
+    try:
+        news = follow_to_end(context.host, view.layout.key, run_id(view), listener)
+    except BaseException as error:  # noqa: BLE001 - reported by the thread that waits
+        ends.put(JobEnd(at, None, error))
+        return
+    ends.put(JobEnd(at, news))

@@ -1,0 +1,44 @@
+"""The rendezvous of a group of hosts: the addresses by which each host reaches every other one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from remote.host import Host
+from remote.operations.network import listening, new_token, reach
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
+from remote.protocol.rendezvous import Listening
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """A free port of each host, in the order of the hosts, and a finding for each pair that cannot connect."""
+
+    places: tuple[Listening, ...]
+    findings: tuple[Finding, ...]
+
+
+def find_rendezvous(hosts: Sequence[tuple[str, Host, str]]) -> Rendezvous:
+    """Let each host, given by name, connection and configured address, connect to a port of every other one."""
+    places: list[Listening] = []
+    findings: list[Finding] = []
+    for listener in hosts:
+        token = new_token()
+        with listening(listener[1], listener[2], token) as place:
+            places.append(place)
+            findings += _unreachable(listener[0], place, [other for other in hosts if other is not listener], token)
+    return Rendezvous(tuple(places), tuple(findings))
+
+
+def _unreachable(name: str, place: Listening, others: Sequence[tuple[str, Host, str]], token: str) -> Iterator[Finding]:
+    for other, host, _ in others:
+        problem = reach(host, place, token)
+        if problem:
+            words = f"{other} cannot connect to {name} at {place.address}, port {place.port}: {problem}"
+            hint = (
+                f"set `address:` in the file of {name} to an address that {other} reaches; "
+                "their firewalls must allow every TCP port between them"
+            )
+            yield Finding.error("rendezvous", words, name, hint, ExitCode.ENVIRONMENT)

@@ -1,0 +1,27 @@
+"""Judge the state in which a job left Slurm's queue without a result. Pure."""
+
+from __future__ import annotations
+
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
+
+MORE_MEMORY = "pipeline run --set slurm.mem=64G"
+LONGER = "pipeline run --set slurm.time=DAYS-HOURS"
+ENDS = {
+    "OUT_OF_MEMORY": ("slurm-out-of-memory", "used more memory than it requested (slurm.mem)", MORE_MEMORY),
+    "TIMEOUT": ("slurm-timeout", "reached its time limit before it had saved a checkpoint", LONGER),
+    "DEADLINE": ("slurm-timeout", "reached its deadline before it had saved a checkpoint", LONGER),
+    "NODE_FAIL": ("slurm-node-failed", "was on a node that failed", "pipeline run"),
+    "BOOT_FAIL": ("slurm-node-failed", "was on a node that did not start", "pipeline run"),
+    "PREEMPTED": ("slurm-preempted", "was ended for another job before it had saved a checkpoint", "pipeline run"),
+    "CANCELLED": ("slurm-cancelled", "was cancelled (scancel)", "pipeline run"),
+    "REVOKED": ("slurm-cancelled", "was revoked by the cluster", "pipeline run"),
+}
+"""State of Slurm to finding, what happened, and hint; job-lost for any other state."""
+
+
+def judge_queue_end(name: str, state: str) -> Finding:
+    """Return the finding of a run whose job left the queue in that state."""
+    check, what, hint = ENDS.get(state, ("job-lost", "left no result", "pipeline run"))
+    words = f"{name} {what}; Slurm's state: {state}"
+    return Finding.error(check, words, hint=hint, exit_code=ExitCode.JOB_LOST)

@@ -1,0 +1,35 @@
+"""Checks of `train.report_to`: the packages of the trackers on the host, and the key of W&B. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from pipeline.config.model import RunConfig
+from remote.protocol.findings import Finding
+from remote.protocol.machine import Interpreter
+
+PACKAGES = {"wandb": ("wandb",), "mlflow": ("mlflow", "mlflow-skinny"), "trackio": ("trackio",)}
+"""The packages that provide each tracker; the first is the one to install. TensorBoard is needed anyway."""
+WITHOUT_KEY = ("offline", "disabled", "dryrun")
+
+
+def judge_trackers(
+    config: RunConfig, python: Interpreter, env: Mapping[str, str], secrets: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield a warning for each tracker that will receive no data; the training runs without it.
+
+    `env` and `secrets` are the job's. If the interpreter does not work, its packages are unknown and nothing is
+    yielded.
+    """
+    if config.command is not None or python.error:
+        return
+    for name in dict.fromkeys(config.train.report_to):
+        packages = PACKAGES.get(name, ())
+        if packages and not any(package in python.packages for package in packages):
+            words = f"{python.path} has no {packages[0]}; the training will not be tracked by {name}"
+            hint = shlex.join([python.path or "python3", "-m", "pip", "install", packages[0]])
+            yield Finding.warning("tracker", words, "train.report_to", hint)
+        elif name == "wandb" and "WANDB_API_KEY" not in secrets and env.get("WANDB_MODE") not in WITHOUT_KEY:
+            words = "W&B gets no key from this machine; the training will not be tracked unless the host is logged in"
+            yield Finding.warning("tracker", words, "train.report_to", "secrets: [WANDB_API_KEY]")

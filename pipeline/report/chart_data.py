@@ -1,0 +1,56 @@
+"""The points of a chart as JSON, from which the page's script draws an interactive chart."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from pipeline.report.chart import Line, Scale, colour_of
+from pipeline.report.curves import Curve, smooth, thin
+from remote.protocol.text import safe_text
+
+MAX_POINTS = 2000
+DIGITS = 5
+# A script element ends at the first `</script`, even inside a JSON string.
+IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def chart_data(lines: Sequence[Line], scale: Scale, suffix: str) -> str:
+    """Return the JSON of a chart, safe inside a script element.
+
+    `steps` are the steps of all lines. Each line has a value, and a mean if it is softened, for each of these steps;
+    null where it has none. `broken` are the steps whose value is infinite or NaN.
+    """
+    shown = [(line, thin(line.curve, MAX_POINTS)) for line in lines]
+    broken = sorted({step for line in lines for step in line.curve.broken_steps})[:MAX_POINTS]
+    steps = sorted({*broken, *(step for _, curve in shown for step, _ in curve.points)})
+    body = {
+        "scale": scale.value,
+        "suffix": suffix,
+        "steps": steps,
+        "broken": broken,
+        "lines": [
+            {
+                "name": safe_text(line.name),
+                "colour": colour_of(line, index),
+                "values": _values(curve, steps),
+                **({"means": _values(smooth(line.curve), steps)} if line.soften else {}),
+            }
+            for index, (line, curve) in enumerate(shown)
+        ],
+    }
+    return json.dumps(body, separators=(",", ":"), allow_nan=False).translate(IN_HTML)
+
+
+def _values(curve: Curve, steps: Sequence[int]) -> list[float | None]:
+    known = dict(curve.points)
+    return [_rounded(known[step]) if step in known else None for step in steps]
+
+
+def _rounded(value: float) -> float | None:
+    """Return a value rounded to DIGITS digits, as an integer if possible, which is shorter in JSON."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() and abs(short) < 2**53 else short

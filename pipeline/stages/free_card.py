@@ -1,0 +1,40 @@
+"""Before a proof among several runs: wait until no job of the project uses the card."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pipeline.hosts.connection import survey_host
+from pipeline.stages.stage import Context, Phase
+from pipeline.work.run_id import run_id
+from remote.errors import Busy
+from remote.protocol.jobs import JobState
+from remote.protocol.survey import Survey
+
+POLL_S = 5.0
+
+
+def await_free_card(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait for the end of the other runs of the project, whose jobs may need all memory of the card.
+
+    With `--detach`, raises Busy instead of waiting.
+    """
+    view, options = context.view, context.options
+    if options.phase is Phase.ALL or view.host.config.scheduler is not None:
+        return
+    survey = view.survey
+    device = "card" if survey.gpus else "machine"
+    while run := _others(survey, run_id(view)):
+        training = view.records.run_name(run, view.host.name)
+        if options.detach:
+            words = f"{training} uses the {device}, and the proof needs it"
+            raise Busy(words, where=view.host.name, hint=f"pipeline wait {training}")
+        context.listener.progress(f"waiting for {training} to end: the proof needs the {device}")
+        sleep(POLL_S)
+        survey = survey_host(context.host, view.host, view.layout.key)
+
+
+def _others(survey: Survey, own: str) -> str:
+    """Return the id of another run whose job is alive; empty if there is none."""
+    return next((run.run for run in survey.runs if run.state is JobState.RUNNING and run.run != own), "")

@@ -1,0 +1,33 @@
+"""`pipeline merge`: a checkpoint of the base model with a run's adapter in its weights, on the run's host."""
+
+from __future__ import annotations
+
+from pipeline.actions.merge import merge_run
+from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.show.screen import Screen
+from remote.protocol.jobs import JobState
+
+
+def merge(run: str | None = None, dequantize: bool = False, as_json: bool = False) -> int:
+    """Merge the adapter of a run into its base model, as a job on the host."""
+    screen = Screen(as_json=as_json)
+    prompter = None if as_json else screen
+    with screen:
+        adapter_job, progress, folder = merge_run(run, screen, dequantize=dequantize, prompter=prompter)
+    note, done = adapter_job.note, progress.run is not None and progress.run.state is JobState.SUCCEEDED
+    if done:
+        screen.note(f"merged checkpoint in {folder} on {note.host}")
+    outcome = Outcome(
+        "merge",
+        progress.exit_code,
+        host=note.host,
+        config=note.config,
+        run=adapter_job.name,
+        stages=tuple(progress.stages),
+        findings=tuple(progress.findings),
+        job=job_outcome(progress.run) if progress.run is not None else None,
+        given=note.given,
+        more={"merged": folder} if done else {},
+    )
+    screen.closing(outcome)
+    return outcome.exit_code

@@ -1,0 +1,89 @@
+"""The combinations of `--config a,b` and `--set KEY=1,2`: one run for each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+
+from pipeline.config.find import is_path
+from pipeline.config.overrides import HOST_PREFIX
+from remote.errors import BadUsage
+
+MOST = 16
+"""A command that starts more runs needs `--yes`."""
+LARGEST = 1000
+"""The maximum number of runs in one command."""
+WHOLE = ("command", "notify")
+"""Keys whose values are command lines: a comma in them does not separate values."""
+OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination. `varied` are the overrides of those keys that were given several values."""
+
+    config: str
+    overrides: tuple[str, ...]
+    varied: tuple[str, ...] = ()
+
+
+def combinations(config: str, overrides: Sequence[str], here: Path, *, many: bool = False) -> tuple[Point, ...]:
+    """Return every combination of configs and values, the last value varying fastest.
+
+    Raises BadUsage for an empty name or value, for more than MOST combinations unless `many`, and for more
+    than LARGEST.
+    """
+    whole = is_path(config) and (here / Path(config).expanduser()).is_file()
+    configs = (config,) if whole else _distinct(_parts(config, "--config"))
+    choices = [_choices(override) for override in overrides]
+    count = len(configs) * prod(map(len, choices))
+    if count > LARGEST or (count > MOST and not many):
+        limit = f"more than {MOST} need --yes" if count <= LARGEST else f"{LARGEST} are the most in one command"
+        raise BadUsage(f"this is {count} runs; {limit}", where="--set")
+    return tuple(_points(configs, choices))
+
+
+def _points(configs: Sequence[str], choices: Sequence[Sequence[str]]) -> Iterator[Point]:
+    varies = [len(values) > 1 for values in choices]
+    for config, chosen in product(configs, product(*choices)):
+        yield Point(config, chosen, tuple(one for one, several in zip(chosen, varies, strict=True) if several))
+
+
+def _choices(override: str) -> tuple[str, ...]:
+    key, equals, value = override.partition("=")
+    if not equals or key.strip() in WHOLE or key.startswith(HOST_PREFIX):
+        return (override,)
+    return tuple(f"{key}={one}" for one in _distinct(_parts(value, "--set", f" of {key}")))
+
+
+def _distinct(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(parts))
+
+
+def _parts(text: str, where: str, of: str = "") -> tuple[str, ...]:
+    parts = split_values(text)
+    if len(parts) > 1 and not all(parts):
+        raise BadUsage(f"an empty value{of} in {text!r}", where=where)
+    return parts
+
+
+def split_values(text: str) -> tuple[str, ...]:
+    """Split at commas outside of YAML's brackets, braces and quotes: `1,[2,3]` has the values `1` and `[2,3]`."""
+    parts, depth, quote, before = [""], 0, "", ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in QUOTES and before in ("", ",", ":", *OPENING):
+            quote = letter
+        elif letter in OPENING + CLOSING:
+            depth += 1 if letter in OPENING else -1
+        elif letter == "," and depth <= 0:
+            parts.append("")
+            before = letter
+            continue
+        parts[-1] += letter
+        before = before if letter.isspace() else letter
+    return tuple(part.strip() for part in parts)

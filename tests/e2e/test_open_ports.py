@@ -1,0 +1,59 @@
+"""The TCP ports that a training of several processes on one host opens."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.held_project import Held, write_held_project
+from tests.e2e.user import QUICK, User
+from tests.lab.ports import listening_of
+from tests.lab.processes import processes_of
+from tests.lab.wait import until
+
+pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
+PATIENCE_S = 600
+GROUP = 'torch.distributed.init_process_group("gloo")\n'
+
+
+def ports_of(workdir: Path) -> set[tuple[str, int]]:
+    """What the processes of the jobs of that workdir listen on, torchrun included."""
+    return listening_of(set(processes_of(workdir)))
+
+
+def test_a_script_of_several_processes_opens_ports_on_the_loopback_interface_only(user: User) -> None:
+    held: Held = write_held_project(user)
+    private = user.home / "halfstep"
+    user.environment["XDG_RUNTIME_DIR"] = str(user.home)
+    script = user.project / "train.py"
+    script.write_text(script.read_text().replace("import torch\n", f"import torch\n\n{GROUP}", 1))
+    running = user.starts("run", "--host", "one", "--config", "plain", "--set", "processes=2")
+    until(lambda: len(held.trainings) == 2, "both processes", seconds=PATIENCE_S)
+    found = ports_of(held.workdir)
+    meeting = list(private.iterdir())
+    held.go()
+    _, err = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0, err
+    assert len(found) >= 3, "the store of the group, and gloo's ports"
+    assert {address for address, _ in found} == {"127.0.0.1"}
+    assert (len(meeting), stat.S_IMODE(private.stat().st_mode)) == (1, 0o700), "other users cannot reach the rendezvous"
+    assert not list(private.iterdir()), "the file of the rendezvous is removed"
+
+
+def test_the_built_in_trainer_with_several_processes_opens_ports_on_the_loopback_interface_only(user: User) -> None:
+    words = ("--config", "tiny", *QUICK, "--set", "processes=2", "--set", "train.max_steps=200")
+    running = user.starts("run", "--host", "local", *words)
+    workdir, found = user.home / "halfstep", set[tuple[str, int]]()
+
+    def has_checkpoint() -> bool:
+        found.update(ports_of(workdir))
+        return any(workdir.glob("projects/*/runs/*/checkpoints/checkpoint-2/halfstep-manifest.json"))
+
+    until(has_checkpoint, "a checkpoint", seconds=PATIENCE_S)
+    assert user.types("stop").code == 0
+    running.communicate(timeout=PATIENCE_S)
+    assert len(found) >= 3
+    assert {address for address, _ in found} == {"127.0.0.1"}, os.linesep.join(map(str, found))

@@ -1,0 +1,71 @@
+"""SE-12: files that a cloned project put in place of records redirect no write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.records.files import locked, write_atomic
+from pipeline.records.layout import Records
+from remote.errors import BadUsage
+
+
+@pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
+@pytest.mark.parametrize("sign", [True, False])
+def test_SE_12_a_lock_that_is_a_link_is_refused_and_its_target_unchanged(
+    tmp_path: Path, place: str, sign: bool
+) -> None:
+    victim, lock = tmp_path / ".bashrc", tmp_path / "project/.halfstep" / place
+    victim.write_text("alias ll='ls -l'")
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(victim)
+    with pytest.raises(BadUsage, match="is a symbolic link") as caught, locked(lock, "run", sign=sign):
+        pass
+    assert victim.read_text() == "alias ll='ls -l'" and caught.value.hint == f"rm {lock}"
+
+
+def test_SE_12_a_lock_that_is_a_link_to_nothing_creates_no_file(tmp_path: Path) -> None:
+    (tmp_path / "l.lock").symlink_to(tmp_path / "authorized_keys")
+    with pytest.raises(BadUsage, match="is a symbolic link"), locked(tmp_path / "l.lock", "run"):
+        pass
+    assert not (tmp_path / "authorized_keys").exists()
+
+
+def test_SE_12_a_link_that_replaces_the_lock_after_the_check_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "l.lock").symlink_to(victim)
+    monkeypatch.setattr("pipeline.records.files.refuse_link", lambda path: None)
+    with pytest.raises(BadUsage), locked(tmp_path / "l.lock", "run"):
+        pass
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_SE_12_a_lock_that_is_a_fifo_or_a_folder_is_refused_without_blocking(tmp_path: Path, make: object) -> None:
+    make(tmp_path / "l.lock")  # type: ignore[operator]
+    with pytest.raises(BadUsage, match="is not a regular file"), locked(tmp_path / "l.lock", "run"):
+        pass
+
+
+def test_a_lock_file_is_signed_again_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "l.lock"
+    for _ in range(2):
+        with locked(path, "run"):
+            assert path.read_text() == f'{{"pid": {os.getpid()}, "doing": "run"}}'
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("record", ["checkpoints", "cures", "resumed", "evidence", "lock"])
+def test_SE_12_the_records_of_a_host_are_not_written_through_a_link(tmp_path: Path, record: str) -> None:
+    records, victim = Records(tmp_path / "project"), tmp_path / "victim"
+    victim.mkdir()
+    (records.folder / "state").mkdir(parents=True)
+    (records.folder / "state/local").symlink_to(victim)
+    with pytest.raises(BadUsage, match="is a symbolic link"):
+        write_atomic(getattr(records, record)("local", "train"), b"{}")
+    assert list(victim.iterdir()) == []

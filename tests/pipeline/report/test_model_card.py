@@ -1,0 +1,39 @@
+"""The Markdown of a model card: values of a host show as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.report.model import RunReport, Verdict
+from pipeline.report.model_card import CardFacts, render_card
+
+FACTS = CardFacts("me/speech", "speech", "someone/model", "main", (), {"r": 8}, True)
+REPORT = RunReport("r-1", "c", "titan", Verdict.TRAINED, "/p", "TITAN RTX", "bf16: x", "1.0")
+
+
+def card_of(card: str) -> str:
+    lines = render_card(replace(FACTS, report=replace(REPORT, card=card))).splitlines()
+    return next(line for line in lines if line.startswith("| card"))
+
+
+@pytest.mark.parametrize(
+    ("card", "shown"),
+    [
+        ("NVIDIA A100-SXM4-80GB (MIG 1g.10gb)", "NVIDIA A100-SXM4-80GB (MIG 1g.10gb)"),
+        ("![x](http://evil/p.png)", r"!\[x\](http:\//evil/p.png)"),
+        ("<img src=x onerror=alert(1)>", r"\<img src=x onerror=alert(1)\>"),
+        ("see https://evil or www.evil", r"see https:\//evil or www\.evil"),
+        ("a@evil `code` | cell", r"a\@evil \`code\` \| cell"),
+        ("two\nlines\u2028three", "two lines three"),
+    ],
+)
+def test_SE_a_value_of_the_host_makes_no_link_image_html_or_row(card: str, shown: str) -> None:
+    assert card_of(card) == f"| card | {shown} |"
+
+
+def test_SE_the_name_of_a_base_model_stays_in_its_code_span() -> None:
+    text = render_card(replace(FACTS, base="a`` [x](http://evil)\n# b", title="<b>t"))
+    assert "A LoRA adapter of ``` a`` [x](http://evil) # b ``` at revision `main`" in text
+    assert "\n# \\<b\\>t\n" in text

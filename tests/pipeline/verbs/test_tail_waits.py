@@ -1,0 +1,27 @@
+"""`tail` says what it waits for before TensorBoard has written anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.verbs.tail import waiting_words
+from remote.protocol.jobs import JobState, Progress, RunSurvey
+
+FLUSH = "TensorBoard writes its first values after ten of them, a flush, or two minutes"
+
+
+@pytest.mark.parametrize(
+    ("progress", "waits", "at"),
+    [
+        (Progress(4, 60), "", "step 4 of 60"),
+        (None, "", "no optimizer step yet"),
+        (None, "waits for other to end", "waits for other to end"),
+    ],
+)
+def test_the_step_of_the_job_is_shown(progress: Progress | None, waits: str, at: str) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.RUNNING, progress=progress, waits=waits)
+    assert waiting_words("r", run) == f"waiting for the first scalar of r ({at}); {FLUSH}"
+
+
+def test_a_job_that_has_ended_writes_no_more() -> None:
+    assert FLUSH not in waiting_words("r", RunSurvey("r", "c", "f", 1, JobState.FAILED))
