@@ -65,7 +65,7 @@ def distil(teacher, student, mode: Precision, steps: int, device: str) -> None:
 
 
 def distillation_loss(given, wanted, hidden, wanted_hidden):
-    """Answers softened by a temperature, and hidden states, after Hinton et al. 2015 and Romero et al. 2015."""
+    """Return the loss of softened outputs (Hinton et al. 2015) and hidden states (Romero et al. 2015)."""
     soft = F.kl_div(
         F.log_softmax(given / TEMPERATURE, dim=-1), F.softmax(wanted / TEMPERATURE, dim=-1), reduction="batchmean"
     )

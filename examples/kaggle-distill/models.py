@@ -1,4 +1,4 @@
-"""A teacher, and a student whose router weights the outputs of its experts."""
+"""A teacher, and a student with experts and a router that weights their outputs."""
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ class Teacher(nn.Module):
 
 
 class Student(nn.Module):
-    """Frozen experts with a trained router and head, which cast their inputs to their own dtype."""
+    """Frozen experts, and a trained router and head, each of which casts its input to its own dtype."""
 
     def __init__(self, experts: int = 6) -> None:
         super().__init__()

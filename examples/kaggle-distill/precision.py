@@ -1,4 +1,4 @@
-"""The four precision modes, and the one that suits the card."""
+"""The four precision modes, and the choice of a mode for the card."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 
 @dataclass(frozen=True)
 class Precision:
-    """`weights`: what both models are loaded in; `autocast`: what layers compute in, None to follow their weights."""
+    """A precision mode. `weights`: the dtype of both models; `autocast`: the dtype of autocast, None without it."""
 
     name: str
     weights: torch.dtype
@@ -23,14 +23,14 @@ MODES = {
 
 
 def choose(name: str) -> Precision:
-    """The mode of that name; `auto` is bf16 where the card has it."""
+    """Return the mode of that name; `auto` selects bf16 if the card supports it."""
     if name == "auto":
         name = "bf16" if torch.cuda.is_bf16_supported() else "fp16-mixed"
     return MODES[name]
 
 
 def announce(mode: Precision, model: torch.nn.Module, scaler: torch.amp.GradScaler) -> None:
-    """One line with the settings in effect, which may differ from the requested ones."""
+    """Print the settings that are in effect, which may differ from the requested ones."""
     trained = sorted({str(each.dtype) for each in model.parameters() if each.requires_grad})
     frozen = sorted({str(each.dtype) for each in model.parameters() if not each.requires_grad})
     words = [f"frozen {', '.join(frozen)}", f"trained {', '.join(trained)}", f"autocast {mode.autocast or 'off'}"]

@@ -1,4 +1,4 @@
-"""The base model, created once if it does not exist: a Llama of 80,000 weights and a tokenizer of single bytes."""
+"""Creates the base model if it does not exist: a Llama with 80,000 weights and a tokenizer of single bytes."""
 
 import contextlib
 import tempfile
@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def make_base(folder: Path) -> None:
-    """`folder` holds a float16 checkpoint in the hub's format, whichever of several processes creates it."""
+    """Create a float16 checkpoint in the hub's format in `folder`, if another process has not done so already."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as made:
         save_base(Path(made) / folder.name)
         with contextlib.suppress(OSError):
@@ -21,7 +21,7 @@ def make_base(folder: Path) -> None:
 
 
 def save_base(folder: Path) -> None:
-    """The same weights every time."""
+    """Save the model, with the same weights every time."""
     torch.manual_seed(3)
     config = LlamaConfig(
         vocab_size=258,

@@ -22,7 +22,7 @@ COLOURS = {"grass": "green", "snow": "white", "blood": "red", "the sky": "blue",
 
 
 def make_dataset(tokenizer) -> list[dict]:
-    """Every question in two wordings, four times over; the answer alone is learnt."""
+    """Return each question in two wordings, four times; only the answers are labels."""
     samples = []
     for asked in ("What colour is {}?", "Name the colour of {}."):
         for thing, colour in COLOURS.items():

@@ -23,7 +23,7 @@ WORDS = {
     "water": "W AO1 T ER", "we": "W IY1", "with": "W IH DH", "young": "Y AH1 NG", "zoo": "Z UW1",
 }  # fmt: skip
 
-# What a learner may say instead of a phone; "" omits the phone.
+# Phones that a learner may say instead; "" omits the phone.
 SLIPS = {
     "TH": ("S", "T"), "DH": ("D", "Z"), "V": ("B", "F"), "W": ("V",), "R": ("L",), "L": ("R",), "Z": ("S",),
     "ZH": ("SH", "JH"), "SH": ("S",), "CH": ("SH",), "JH": ("CH",), "NG": ("N",), "IH": ("IY",), "IY": ("IH",),
@@ -32,10 +32,10 @@ SLIPS = {
 
 
 def phones_of(word: str) -> list[str]:
-    """The word's phones without stress marks."""
+    """Return the word's phones without stress marks."""
     return [phone.rstrip("1") for phone in WORDS[word].split()]
 
 
 def stressed_at(word: str) -> int:
-    """Which phone carries the stress; -1 in words that carry none."""
+    """Return the index of the stressed phone; -1 if the word has none."""
     return next((i for i, phone in enumerate(WORDS[word].split()) if phone.endswith("1")), -1)

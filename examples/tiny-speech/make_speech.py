@@ -2,8 +2,9 @@
 
     python examples/tiny-speech/make_speech.py        # needs espeak-ng, numpy, soundfile
 
-Nobody spoke these clips. Phones are known because they were given to the synthesiser; scores follow from them by the
-formulas below. They stand in the shape of human ones, on the same 0-10 scale as speechocean762.
+The clips are synthetic. Their phones are known because the synthesiser got them as input; the scores are computed from
+the phones by the formulas below. They have the same names and the same 0-10 scale as the human scores of
+speechocean762.
 """
 
 import io
@@ -33,7 +34,10 @@ VOICES = ("en-us", "en-us+m3", "en-us+f2", "en-us+m5", "en-us+f4")
 
 @dataclass(frozen=True)
 class Delivery:
-    """How it is said. `words_per_minute` and `gap` (10 ms each) set fluency, `pitch_range` (percent) sets prosody."""
+    """How an utterance is spoken.
+
+    `words_per_minute` and `gap` (10 ms each) set fluency, `pitch_range` (percent) sets prosody.
+    """
 
     voice: str
     words_per_minute: int = 165
@@ -43,7 +47,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Utterance:
-    """The plan of one clip: its words, and the phones to say for each."""
+    """The content of one clip: its words, and the phones to speak for each."""
 
     name: str
     words: tuple[str, ...]
@@ -63,7 +67,7 @@ def main() -> None:
 
 
 def utterances() -> list[Utterance]:
-    """Every text, pronounced once correctly and at least once with errors; every fourth is in the test split."""
+    """Yield each text once without errors and at least once with errors; every fourth clip is in the test split."""
     chance = random.Random(SEED)
     made = []
     for number, text in enumerate((*SINGLE, *SENTENCES)):
@@ -88,7 +92,7 @@ def utterances() -> list[Utterance]:
 
 
 def slip(wanted: tuple[tuple[str, ...], ...], count: int, chance: random.Random) -> tuple[tuple[str, ...], ...]:
-    """`wanted` with `count` phones mispronounced or omitted; an omitted phone is ""."""
+    """Return `wanted` with `count` phones replaced or omitted; an omitted phone is ""."""
     said = [list(word) for word in wanted]
     places = [(w, p) for w, word in enumerate(wanted) for p, phone in enumerate(word) if phone in SLIPS]
     for w, p in chance.sample(places, min(count, len(places))):
@@ -97,7 +101,7 @@ def slip(wanted: tuple[tuple[str, ...], ...], count: int, chance: random.Random)
 
 
 def speak(utterance: Utterance) -> np.ndarray:
-    """The clip as mono samples in [-1, 1] at 16 kHz."""
+    """Return the clip as mono samples in [-1, 1] at 16 kHz."""
     pairs = zip(utterance.words, utterance.said, strict=True)
     text = f"[[{' '.join(mnemonics(word, said) for word, said in pairs)}]]"
     delivery = utterance.delivery
@@ -110,26 +114,26 @@ def speak(utterance: Utterance) -> np.ndarray:
 
 
 def without_silence(samples: np.ndarray) -> np.ndarray:
-    """`samples` from 0.1 s before the first sound to 0.1 s after the last."""
+    """Return `samples` from 0.1 s before the first sound to 0.1 s after the last."""
     loud = np.flatnonzero(np.abs(samples) > 0.01)
     return samples[max(0, loud[0] - RATE // 10) : loud[-1] + RATE // 10]
 
 
 def mnemonics(word: str, said: tuple[str, ...]) -> str:
-    """The phones for espeak-ng, the stressed one marked."""
+    """Return the phones in espeak-ng's notation, with the stress mark."""
     stress = stressed_at(word)
     return "".join(("'" if i == stress else "") + PHONES[phone] for i, phone in enumerate(said) if phone)
 
 
 def resample(samples: np.ndarray, rate: int) -> np.ndarray:
-    """`samples` at 16 kHz, by cutting the spectrum above 8 kHz away."""
+    """Return `samples` at 16 kHz, without the spectrum above 8 kHz."""
     count = round(len(samples) * RATE / rate)
     spectrum = np.fft.rfft(samples)[: count // 2 + 1]
     return np.clip(np.fft.irfft(spectrum, count) * (count / len(samples)), -1.0, 1.0)
 
 
 def describe(utterance: Utterance, file: str) -> dict[str, object]:
-    """The clip's row of metadata.jsonl."""
+    """Return the clip's row of metadata.jsonl."""
     expected = [phone for word in utterance.words for phone in phones_of(word)]
     said = [phone for word in utterance.said for phone in word]
     errors = [
@@ -151,7 +155,7 @@ def describe(utterance: Utterance, file: str) -> dict[str, object]:
 
 
 def score(delivery: Delivery, errors: int, phones: int) -> dict[str, int]:
-    """Scores on 0-10: accuracy by the share of phones said right, fluency by pace and gaps, prosody by pitch range."""
+    """Return scores from 0 to 10: accuracy by share of correct phones, fluency by pace and gaps, prosody by pitch."""
     accuracy = round(10 * max(0.0, 1 - 2.5 * errors / phones))
     fluency = 10 - round((165 - delivery.words_per_minute) / 15) - delivery.gap // 4
     prosodic = 10 - round((100 - delivery.pitch_range) / 17)

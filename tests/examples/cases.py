@@ -1,4 +1,4 @@
-"""What each example fails with unchanged, and what happens if one of its fixers is off."""
+"""The error of each unmodified example, and the failure if one of its fixers is off."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ UNSCALE = "ValueError: Attempting to unscale FP16 gradients."
 
 @dataclass(frozen=True)
 class Case:
-    """`error`: the literal words; `check`: the catalog's name for it.
+    """One example. `error`: text of its error; `check`: the name of that error in the catalog.
 
-    `off`: by fixer, the check by which `run` names the failure that comes without it. Fixers left out change nothing
-    that a machine without a card could show.
+    `off`: by fixer, the check that `run` reports if this fixer is off. Fixers whose effect shows only on a card are
+    left out.
     """
 
     name: str

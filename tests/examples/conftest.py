@@ -15,9 +15,9 @@ DEFAULT_PORT = b"29500"
 
 @pytest.fixture
 def example(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Example]]:
-    """Copies the example of that name; keywords are added to the environment of everything run in it.
+    """Copies the example of that name; keyword arguments are environment variables of every command run in the copy.
 
-    Examples that take everybody's port take turns, whichever process of the test run they are in.
+    Examples that use port 29500 wait for each other, even in different processes of a test run.
     """
     with (tmp_path_factory.getbasetemp().parent / "port.lock").open("w") as turn:
 

@@ -72,7 +72,7 @@ class Example:
         return self.train_with()
 
     def train_with(self, *words: str) -> CommandResult:
-        """The same with more arguments behind."""
+        """Run the config's own command with further arguments appended."""
         config = self.config().config
         assert config.command is not None
         python = config.command[0] in ("python", "python3")
@@ -94,7 +94,7 @@ class Example:
         return self.pipeline("run", "--host", "local", "--config", self.name, *words)
 
     def files(self) -> dict[str, bytes]:
-        """Every file of the project that is the user's."""
+        """Every file of the project, without those that halfstep created."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -144,7 +144,7 @@ def losses_in(text: str) -> list[float]:
 
 
 def falls(losses: list[float], *, to: float = 0.9) -> bool:
-    """The mean of the last quarter is at most `to` of the mean of the first quarter."""
+    """Return True if the mean of the last quarter is at most `to` times the mean of the first quarter."""
     quarter = max(1, len(losses) // 4)
     first, last = losses[:quarter], losses[-quarter:]
     return bool(losses) and sum(last) / len(last) <= to * sum(first) / len(first)

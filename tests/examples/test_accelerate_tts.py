@@ -1,4 +1,4 @@
-"""accelerate-tts: a cast after Adam was created, bfloat16 and a taken port in its config, an occupied card."""
+"""accelerate-tts: a cast after Adam was created, a config with bfloat16 and a port in use, and an occupied card."""
 
 from __future__ import annotations
 from tests.lab.wait import PATIENCE_S
@@ -115,7 +115,9 @@ def test_only_processes_of_an_earlier_run_on_the_card_are_ended(example, tmp_pat
         assert stranger.poll() is None
         messages = [one["message"] for one in ended.json["findings"] if one["check"] == "stale-processes"]
     assert any(f"pid {zombie.pid}" in message and run.name in message for message in messages), messages
-    assert any(f"pid {stranger.pid}" in message and "not a process of halfstep" in message for message in messages), messages
+    assert any(f"pid {stranger.pid}" in message and "not a process of halfstep" in message for message in messages), (
+        messages
+    )
 
 
 def on_cards(example, folder: Path, *cards: Card) -> Example:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import torch
-import torch.distributed.nn  # imported after the process group exists, it would keep the group as a default argument
+import torch.distributed.nn  # imported now, because later it would keep the process group in a default argument
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from acoustic_model import AcousticModel, tts_loss
@@ -27,7 +27,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def make_accelerator(precision: str) -> Accelerator:
-    """Accelerate's float16 needs a card; without one, the loop's autocast and this scaler do the same."""
+    """Return the accelerator.
+
+    Accelerate has float16 only on a card. On a CPU, the loop uses torch's autocast and the scaler that is set here.
+    """
     on_cards = torch.cuda.is_available()
     accelerator = Accelerator(cpu=not on_cards, mixed_precision=precision if on_cards else "no")
     if accelerator.scaler is None and precision == "fp16":
@@ -40,7 +43,7 @@ def main() -> None:
     precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     accelerator = make_accelerator(precision)
     train(accelerator, arguments, precision)
-    accelerator.free_memory()  # the model holds the group, whose threads abort a Python process that ends before them
+    accelerator.free_memory()  # the model keeps the process group alive, whose threads abort Python at exit
     accelerator.end_training()
 
 
@@ -80,8 +83,8 @@ def learn(accelerator, model, optimizer, batch, dtype: torch.dtype) -> float:
     """Take one optimizer step and return the loss before it."""
     batch = {key: value.to(accelerator.device) for key, value in batch.items()}
     with torch.autocast(accelerator.device.type, dtype=dtype, enabled=dtype != torch.float32):
-        lengths, told = model(batch["phones"], batch["durations"], batch["mel"].shape[1])
-    loss = tts_loss(lengths, told, batch)
+        lengths, predicted = model(batch["phones"], batch["durations"], batch["mel"].shape[1])
+    loss = tts_loss(lengths, predicted, batch)
     accelerator.backward(loss)
     optimizer.step()
     optimizer.zero_grad()

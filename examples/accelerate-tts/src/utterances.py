@@ -6,7 +6,7 @@ PHONES, BINS, LONGEST = 24, 20, 5
 
 
 def make_utterances(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
-    """`count` utterances: phones (n,), durations (n,) in frames, and mel (frames, bins)."""
+    """Return `count` utterances: phones (n,), durations (n,) in frames, and mel spectrogram (frames, bins)."""
     dice = torch.Generator().manual_seed(seed)
     spectra = torch.randn(PHONES, BINS, generator=dice)
     lengths = torch.randint(2, LONGEST + 1, (PHONES,), generator=dice)
@@ -22,6 +22,6 @@ def make_utterances(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
 
 
 def collate(utterances: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Padded with phone 0, which lasts no frame."""
+    """Return the utterances as a batch, padded with phone 0, whose duration is 0 frames."""
     padded = torch.nn.utils.rnn.pad_sequence
     return {key: padded([each[key] for each in utterances], batch_first=True) for key in utterances[0]}

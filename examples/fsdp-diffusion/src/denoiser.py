@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 
 class Block(nn.Module):
-    """Attention over the patches, then a layer on each; FSDP shards the model by these."""
+    """Attention over the patches, then a feed-forward layer for each patch. FSDP shards the model block by block."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

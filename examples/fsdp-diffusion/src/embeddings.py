@@ -7,7 +7,7 @@ from torch import nn
 
 
 def sinusoids(values: torch.Tensor, width: int) -> torch.Tensor:
-    """Sines and cosines of (n,) positions at `width / 2` frequencies: (n, width), float32."""
+    """Return sines and cosines of (n,) positions at `width / 2` frequencies: (n, width), float32."""
     frequencies = torch.exp(-math.log(10_000) * torch.arange(width // 2, device=values.device) / (width // 2))
     angles = values.float()[:, None] * frequencies[None]
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
@@ -25,7 +25,7 @@ class PositionalEmbedding(nn.Module):
 
 
 class TimeEmbedding(nn.Module):
-    """The step of the noise, (batch,) in 0..1, as one vector for all patches of a picture."""
+    """Embeds the noise level, (batch,) in 0..1, as one vector for all patches of a picture."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ PATCHES, PIXELS = (SIDE // PATCH) ** 2, PATCH * PATCH
 
 
 def make_pictures(count: int, seed: int) -> torch.Tensor:
-    """`count` pictures as patches, (count, patches, pixels), in -1..1."""
+    """Return `count` pictures as patches, (count, patches, pixels), in -1..1."""
     dice = torch.Generator().manual_seed(seed)
     line = torch.arange(SIDE).float()
     centres = 3 + (SIDE - 6) * torch.rand(count, 2, 2, generator=dice)
@@ -21,6 +21,6 @@ def make_pictures(count: int, seed: int) -> torch.Tensor:
 
 
 def add_noise(clean: torch.Tensor, time: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """The picture at `time` (0: clean, 1: only noise), on the cosine course of Nichol and Dhariwal (2021)."""
+    """Return the picture with noise at `time` (0: none, 1: only noise); schedule of Nichol and Dhariwal (2021)."""
     angle = (time * math.pi / 2)[:, None, None]
     return angle.cos() * clean + angle.sin() * noise

@@ -41,7 +41,7 @@ def main() -> None:
     device = torch.device("cuda", rank) if on_cards else torch.device("cpu")
     torch.manual_seed(0)
     train(arguments, rank, device)
-    gc.collect()  # the sharded model holds the group, whose threads abort a Python process that ends before them
+    gc.collect()  # the sharded model keeps the process group alive, whose threads abort Python at exit
     dist.destroy_process_group()
 
 
@@ -83,7 +83,7 @@ def train(arguments: argparse.Namespace, rank: int, device: torch.device) -> Non
 
 
 def denoising_loss(model: FSDP, clean: torch.Tensor) -> torch.Tensor:
-    """The Huber loss between the predicted noise and the noise that was added to the pictures."""
+    """Return the Huber loss between the predicted noise and the noise that was added to the pictures."""
     time = torch.rand(len(clean), device=clean.device)
     noise = torch.randn_like(clean)
     noisy = add_noise(clean, time, noise).to(torch.bfloat16)
@@ -92,7 +92,7 @@ def denoising_loss(model: FSDP, clean: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def validate(model: FSDP, device: torch.device) -> float:
-    """The mean loss of all ranks over pictures that are not trained on, always with the same noise."""
+    """Return the mean loss of all ranks over held-out pictures, always with the same noise."""
     model.eval()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3 + dist.get_rank())

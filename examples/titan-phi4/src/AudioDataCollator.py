@@ -1,4 +1,4 @@
-"""Clips and their transcripts to one batch, for the processor that comes with the model."""
+"""Makes a batch of clips and their transcripts, with the processor that comes with the model."""
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -7,7 +7,7 @@ PROMPT = "<|user|>say what you hear<|end|><|assistant|>"
 
 
 class AudioDataCollator:
-    """Labels are the answer alone: prompt and padding are -100."""
+    """Collator whose labels are the tokens of the answer; prompt and padding are -100."""
 
     def __init__(self, processor) -> None:
         self.processor = processor

@@ -1,4 +1,4 @@
-"""Run settings by name, the dtype of a run, and the base checkpoint loaded in it."""
+"""Named run settings, the dtype of a run, and the loading of the base checkpoint in that dtype."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ ENCODER_DTYPE = torch.bfloat16
 
 @dataclass(frozen=True)
 class RunSettings:
-    """One named run; the rank is that of the adapters in the checkpoint."""
+    """The settings of one named run. `rank` must be the rank of the adapters in the checkpoint."""
 
     rank: int
     alpha: int
@@ -28,12 +28,12 @@ RUNS = {
 
 
 def compute_dtype(bf16: bool) -> torch.dtype:
-    """bfloat16 if it was requested and the card supports it."""
+    """Return bfloat16 if it was requested and the card supports it, otherwise float16."""
     return torch.bfloat16 if bf16 and torch.cuda.is_bf16_supported() else torch.float16
 
 
 def load_model(checkpoint: Path, run: RunSettings, dtype: torch.dtype, device: str) -> TinyPhi4MM:
-    """The checkpoint with its speech adapter trainable and everything else frozen."""
+    """Return the checkpoint's model, with a trainable speech adapter and everything else frozen."""
     model = TinyPhi4MM.from_checkpoint(checkpoint, rank=run.rank, alpha=run.alpha)
     model.set_lora_adapter("speech")
     model = model.to(device, dtype=dtype)
@@ -42,7 +42,7 @@ def load_model(checkpoint: Path, run: RunSettings, dtype: torch.dtype, device: s
 
 
 def allow_tf32(wanted: bool) -> None:
-    """Raise the errors of transformers for settings that the card does not support."""
+    """Raise the error that transformers raises if the card does not support TF32."""
     if not wanted:
         return
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):

@@ -7,7 +7,7 @@ WORDS = ("pace", "sheep", "ship", "bat", "bad", "light", "right", "very")
 
 
 def make_samples(count: int, seed: int) -> list[dict]:
-    """Clips of one to three words, 4 frames a word, at 16 kHz."""
+    """Return clips of one to three words, with 4 frames for each word, at 16 kHz."""
     source = torch.Generator().manual_seed(seed)
     patterns = torch.randn(len(WORDS), MELS, generator=source)
     samples = []

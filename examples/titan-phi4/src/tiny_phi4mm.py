@@ -1,4 +1,7 @@
-"""A Phi-4-multimodal small enough for a CPU; its speech and vision adapters are part of the checkpoint, as there."""
+"""A Phi-4-multimodal that is small enough for a CPU.
+
+As in the real one, speech and vision adapters are in the checkpoint.
+"""
 
 import json
 from pathlib import Path
@@ -12,7 +15,7 @@ MELS = 40
 
 
 class LoraLinear(nn.Module):
-    """A frozen projection with the adapters in the checkpoint, which no adapter library manages."""
+    """A frozen projection and its adapters, which are in the checkpoint and not managed by PEFT."""
 
     def __init__(self, width_in: int, width_out: int, rank: int, alpha: int) -> None:
         super().__init__()
@@ -30,7 +33,7 @@ class LoraLinear(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward network, each behind a normalisation."""
+    """Attention and a feed-forward network, each after a normalisation."""
 
     def __init__(self, width: int, heads: int, rank: int, alpha: int) -> None:
         super().__init__()
@@ -50,7 +53,7 @@ class Layer(nn.Module):
 
 
 class TinyPhi4MM(nn.Module):
-    """Audio frames and text in one causal sequence; the loss is over label positions alone."""
+    """Audio frames and text in one causal sequence; the loss counts only positions with a label."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, rank: int, alpha: int) -> None:
         super().__init__()
@@ -62,13 +65,16 @@ class TinyPhi4MM(nn.Module):
 
     @classmethod
     def from_checkpoint(cls, folder: Path, *, rank: int, alpha: int) -> "TinyPhi4MM":
-        """The checkpoint's weights, generated from its seed, which saves 4 MB in the repository."""
+        """Return the model.
+
+        Its weights are generated from the checkpoint's seed, which saves 4 MB in the repository.
+        """
         config = json.loads((folder / "config.json").read_text())
         torch.manual_seed(config.pop("seed"))
         return cls(**config, rank=rank, alpha=alpha)
 
     def set_lora_adapter(self, name: str) -> None:
-        """Train and use that adapter, and freeze everything else."""
+        """Use and train that adapter, and freeze everything else."""
         for module in self.modules():
             if isinstance(module, LoraLinear):
                 module.active = name
@@ -87,7 +93,10 @@ class TinyPhi4MM(nn.Module):
 
 
 class Phi4MMProcessor:
-    """Text and audio to tensors, called as the model's own remote code is: `audios=[(array, rate)]`."""
+    """Converts text and audio to tensors.
+
+    Its arguments are those of the model's remote code: `audios=[(array, rate)]`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def train(model, loader, run, dtype, device) -> None:
-    """Every epoch over the data; one optimizer step per `accumulation` batches."""
+    """Train for all epochs, with one optimizer step per `accumulation` batches."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=run.learning_rate)
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
@@ -81,7 +81,7 @@ def train(model, loader, run, dtype, device) -> None:
 
 
 def save_adapter(model, folder: Path) -> None:
-    """The speech adapter alone."""
+    """Save only the speech adapter."""
     folder.mkdir(parents=True, exist_ok=True)
     adapter = {name: value for name, value in model.state_dict().items() if ".speech." in name}
     torch.save(adapter, folder / "speech_lora.pt")
