@@ -1,10 +1,11 @@
 # A host as an image: halfstep with its trainer, and an sshd that accepts only keys, run by a user who is not root.
 #
 #   docker build -t halfstep .                                            on a CUDA runtime
-#   docker build -t halfstep --build-arg BASE_IMAGE=debian:bookworm .     CPU only
+#   docker compose build box                                              on Debian
 #   docker run IMAGE pipeline run --host local --config tiny
 #   docker run -p 2222:2222 -e AUTHORIZED_KEY="$(cat ~/.ssh/id_ed25519.pub)" --gpus all --shm-size 8g IMAGE
-ARG BASE_IMAGE=nvidia/cuda:12.8.1-runtime-ubuntu24.04
+# A base image by its digest is the same image tomorrow; the tag before it is for people.
+ARG BASE_IMAGE=nvidia/cuda:12.8.1-runtime-ubuntu24.04@sha256:ebef3c171eeef0298e4eb2e4be843105edf3b8b0ac45e0b43acee358e8046867
 FROM ${BASE_IMAGE}
 
 RUN apt-get update \
@@ -16,8 +17,16 @@ RUN useradd --create-home --shell /bin/bash --uid 10001 --password '*' halfstep 
  && mkdir -p /home/halfstep/keys /home/halfstep/project /home/halfstep/halfstep /home/halfstep/.cache/huggingface \
  && chown -R halfstep:halfstep /home/halfstep
 
-# If `wheels/` exists, pip installs from it too; otherwise, only from the package index.
-COPY pyproject.toml README.md LICENSE constraints.txt wheel[s] /build/
+# pip installs only files with a digest in REQUIREMENTS (`make image-requirements`). If `wheels/` exists, it looks there too.
+ARG PIP_OPTIONS=""
+ARG REQUIREMENTS=image-requirements.txt
+COPY image-requirements.txt wheel[s] /wheels/
+RUN python3 -m venv /opt/halfstep \
+ && /opt/halfstep/bin/pip install --no-cache-dir --find-links /wheels ${PIP_OPTIONS} \
+      --require-hashes --requirement "/wheels/${REQUIREMENTS}" \
+ && rm -rf /wheels
+
+COPY pyproject.toml README.md LICENSE /build/
 COPY halfstep_cli /build/halfstep_cli
 COPY pipeline /build/pipeline
 COPY fixers /build/fixers
@@ -25,10 +34,7 @@ COPY remote /build/remote
 COPY configs /build/configs
 COPY docs /build/docs
 COPY examples/tiny-speech /build/examples/tiny-speech
-ARG PIP_OPTIONS=""
-RUN python3 -m venv /opt/halfstep \
- && /opt/halfstep/bin/pip install --no-cache-dir --find-links /build ${PIP_OPTIONS} \
-      --constraint /build/constraints.txt '/build[train]' \
+RUN /opt/halfstep/bin/pip install --no-cache-dir --no-index --no-deps --no-build-isolation /build \
  && ln -s /opt/halfstep/bin/pipeline /usr/local/bin/pipeline \
  && rm -rf /build
 

@@ -2,15 +2,24 @@
 # make test         set up the environment (with an OpenSSH server, if permitted) and run the tests
 # make test-all     also run what tests/exhaustive.txt lists: a kill at every system call, every example and import order
 # make test-image   build the image with a real Docker engine and use it over SSH
-# make lint types docs bench soak mutation clean
+# make image-requirements   lock the packages of the image with their digests (needs uv)
+# make docs         regenerate the generated pages of docs/, and build the site of the documentation in build/site
+# make pictures     record the terminal session and the report of README from a real run; needs Chromium
+# make rehearsal    take a Phi-4-multimodal of full size with random weights through a run on the CPU (16 GB of disk and memory)
+# make gpu-day      on a machine with a CUDA card: run the tests that need one, and measure
+# make lint types bench soak mutation clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# worksteal: the slow tests lie together, and the worker that is done first takes them from the other.
-PYTEST_FLAGS ?= -n 2 --dist worksteal
+# Two workers per core: half of the time a test waits for an answer. worksteal: the slow tests lie together, and the
+# worker that is done first takes them from the others.
+PYTEST_FLAGS ?= -n 4 --dist worksteal
 
-.PHONY: demo test test-all test-rest test-image lint types docs bench soak mutation clean setup
+# The tests start thousands of processes; without byte code on disk, each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-all test-rest test-image image-requirements lint types docs pictures bench rehearsal gpu-day soak mutation clean setup
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "halfstep needs Python 3.11 or newer on this machine; found " + sys.version.split()[0] + " (set PYTHON=...)")'
@@ -33,6 +42,13 @@ $(VENV)/.engines: $(VENV)/.python
 	$(VENV)/engines/bin/python -m pip install --quiet --disable-pip-version-check 'skypilot==0.14.1' 'dstack==0.22.5'
 	@touch $@
 
+# The trackers of `train.report_to`, which need many packages, beside those of the tests.
+$(VENV)/.trackers: $(VENV)/.test
+	$(PYTHON) -m venv $(VENV)/trackers
+	$(VENV)/trackers/bin/python -m pip install --quiet --disable-pip-version-check 'mlflow>=3,<4' 'wandb>=0.20,<1' 'trackio>=0.20,<1'
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(VENV)/trackers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth"
+	@touch $@
+
 setup: $(VENV)/.test
 
 demo: $(VENV)/.train
@@ -42,7 +58,7 @@ test: $(VENV)/.test
 	@tests/setup-system
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive"
 
-test-rest: $(VENV)/.test $(VENV)/.engines
+test-rest: $(VENV)/.test $(VENV)/.engines $(VENV)/.trackers
 	@tests/setup-system all
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive
 
@@ -51,6 +67,12 @@ test-all: test test-rest
 test-image: $(VENV)/.test
 	@tests/setup-system docker
 	tests/image/try-image
+
+# hatchling builds halfstep inside the image, without an index.
+image-requirements:
+	echo hatchling | uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --extra train \
+	  --constraint constraints.txt --no-annotate --custom-compile-command 'make image-requirements' \
+	  --output-file image-requirements.txt pyproject.toml -
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -61,9 +83,19 @@ types: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/python -m pipeline.pages docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pictures: $(VENV)/.test
+	$(BIN)/python -m tests.docs.pictures
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
+
+rehearsal: $(VENV)/.test
+	$(BIN)/python -m benchmarks.rehearsal
+
+gpu-day: $(VENV)/.test
+	$(BIN)/python -m benchmarks.gpu_day
 
 soak: $(VENV)/.test
 	$(BIN)/python -m tests.soak --kills 500

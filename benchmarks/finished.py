@@ -1,7 +1,7 @@
 """`run` on a finished run, compared with an rsync that has nothing to send: `python -m benchmarks.finished`.
 
-All six stages are checked by the whole program, a new process with a new connection each time; rsync likewise, on
-the same project, to the same server, in turn. Round trip 0 and 50 ms (real packets; needs root). `--help` is timed too.
+`pipeline run` and rsync take turns on the same project and server; each is a new process with a new connection. `run`
+checks all six stages. The round trip is 0 and 50 ms (real packets; needs root). `--help` is timed too.
 """
 
 from __future__ import annotations

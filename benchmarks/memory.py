@@ -20,12 +20,13 @@ from remote.payload.training.base_model import (
     cast_trainable,
     checkpoint_layers,
     freeze_base,
-    lora_config,
     trainable_parameters,
 )
+from remote.payload.training.families.registry import find_model
+from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.label_loss import find_labels
+from remote.payload.training.lora import lora_config
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
-from remote.payload.training.registry import find_model
 from remote.policy.precision import judge_precision
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import FRESH, LoraSpec
@@ -145,8 +146,8 @@ def real_peak(row: Row, base: BaseModel, plan: PrecisionPlan, lora: LoraSpec) ->
     model = base.family.model_class._from_config(
         base.config, dtype=getattr(torch, plan.frozen_dtype), attn_implementation=plan.attention
     )
-    freeze_base(model, base)
-    model = get_peft_model(model, lora_config(base, lora))
+    freeze_base(model)
+    model = fuse_lora(get_peft_model(model, lora_config(base, lora)))
     cast_trainable(model, plan)
     checkpoint_layers(model, row.checkpointed)
     model.train()

@@ -2,9 +2,10 @@
 
     python benchmarks/proof.py [STEPS]
 
-The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Alone it is given the
-number of steps and ends by itself; under the proof it is given a thousand and is ended. Rounds are interleaved and the
-best of each is taken. The proof's time includes starting its runner, copying the tree, judging, removing the scratch.
+The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Without the proof it
+is started with the number of steps and ends by itself; under the proof it is started with a thousand steps, and the
+proof ends it. Rounds alternate, and the best time of each counts. The proof's time includes starting its runner,
+copying the tree, judging, and removing the scratch folder.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def time_unproved(place: Path, steps: int) -> float:
 
 
 def run_proved(place: Path, steps: int) -> float:
-    """Seconds of the proof, from asking to its report."""
+    """Seconds of the proof, from the request to its report."""
     plan = judge_precision(capability=None, requested="fp32")
     argv = (sys.executable, "train.py", "1000")
     request = ProofRequest(
@@ -99,7 +100,7 @@ def run_proved(place: Path, steps: int) -> float:
     finally:
         host.close()
     if report.applied != steps or not report.ok:
-        raise SystemExit(f"the proof did not see what it should: {report.findings}")
+        raise SystemExit(f"the proof has unexpected findings: {report.findings}")
     return seconds
 
 

@@ -1,8 +1,8 @@
-"""The delay of a scalar between the host's event file and the laptop:
+"""The delay between writing a scalar to an event file on the host and its arrival on the laptop.
 
 The writer is torch's SummaryWriter, as the transformers Trainer uses it (one flush per logged step); a scalar's wall
 time is taken when it is written, and both ends are on one machine and one clock. `far` is a real OpenSSH server behind
-a line of real packets, 25 ms each way. What is measured is the time until `tail_scalars` yields, the mirror written.
+a line of real packets, 25 ms each way. The measured time ends when `tail_scalars` yields, after the mirror was written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ writer.close()
 
 
 def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
-    """Seconds from write to yield of every scalar."""
+    """Return for each scalar the seconds from its write to its arrival."""
     (run / "jobs" / "1").mkdir(parents=True)
     (run / "tensorboard").mkdir()
     argv = [sys.executable, "-c", WRITER, str(run), str(count)]

@@ -1,101 +1,215 @@
-"""`python -m benchmarks.training`: speed and peak memory of a training step, against plain Transformers with PEFT.
+"""`python -m benchmarks.training [WORD...]`: speed and peak memory of training steps, two variants in turn.
 
-Both train the same Phi-4-multimodal with random weights on the same batches, with one thread, in turn; CPU time is
-measured. "plain" is the model's own forward with its loss over all logits, and PEFT's LoRA on the same layers.
+Both variants train the same Phi-4-multimodal with random weights on the same samples, with one thread; CPU time counts.
+"plain" is the model's own forward with its loss over all logits, and PEFT's LoRA on the same layers. With words, only
+comparisons whose name contains one of them are made.
 """
 
 from __future__ import annotations
 
+import functools
+import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from peft import get_peft_model
-from transformers import Phi4MultimodalForCausalLM
+from peft.tuners.lora import Linear
+from transformers import Phi4MultimodalConfig, Phi4MultimodalForCausalLM
 
 from benchmarks.memory import PHI4, Row, base_of, batch_of
+from remote.payload.training import shared_prefix
 from remote.payload.training.base_model import (
     BaseModel,
     cast_trainable,
     checkpoint_layers,
     freeze_base,
-    lora_config,
     trainable_parameters,
 )
-from remote.payload.training.memory import LiveBytes
+from remote.payload.training.batches import group_by_length
+from remote.payload.training.collator import SAMPLES, Collator
+from remote.payload.training.families.registry import find_model
+from remote.payload.training.features import Clip
+from remote.payload.training.fused_lora import fuse_lora
+from remote.payload.training.lora import embed_audio, lora_config
+from remote.payload.training.memory import Estimator, LiveBytes, Shape
+from remote.payload.training.recordings import Recording
+from remote.payload.training.samples import Sample
 from remote.policy.precision import judge_precision
-from remote.protocol.training import LoraSpec
+from remote.protocol.training import FRESH, LoraSpec
 
 # The share of the logits in all operations is that of the full model: 16 %.
-SHAPES = {
-    "4 x 330 / 40": Row(PHI4, 384, 6, 4, 330, 40, 0, words=5300),
+ROWS = {
     "2 x 900 / 120": Row(PHI4, 384, 6, 2, 900, 120, 0, words=5300),
+    "4 x 350 / 40 (apa)": Row(PHI4, 384, 6, 4, 350, 40, 0, words=5300),
+    "4 x 240 / 60 (mdd)": Row(PHI4, 384, 6, 4, 240, 60, 0, words=5300),
 }
+SHARED = {"4 x (700 + 200)": (4, 700, 80, 120), "8 x (276 + 110)": (8, 276, 52, 58)}
+SMALL = Row(PHI4, 256, 4, 0, 0, 0, 0, words=5300)
 PAIRS = 5
 LORA = LoraSpec(r=16, alpha=32, dropout=0.0)
 
-Step = Callable[[dict[str, Any]], float]
+Batch = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model, and the micro-batches of one optimizer step, made anew for each step."""
+
+    model: Any
+    optimizer: Any
+    micro_batches: Callable[[], list[Batch]]
+
+    def step(self, micro_batches: Sequence[Batch]) -> float:
+        """Make an optimizer step and return its loss: the mean over the labels of all micro-batches."""
+        labels = sum(int((batch["labels"] != -100).sum()) for batch in micro_batches)
+        total = 0.0
+        for batch in micro_batches:
+            loss = self.model(**batch, num_items_in_batch=labels).loss
+            loss.backward()
+            total += float(loss.detach())
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+    def peak(self) -> int:
+        """Return the peak memory of a step, weights included."""
+        micro_batches, live = self.micro_batches(), LiveBytes()
+        for tensor in (*self.model.parameters(), *self.model.buffers()):
+            live.add(tensor)
+        with live:
+            self.step(micro_batches)
+        return live.peak
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    print("| batch | halfstep against plain | samples/s | peak | loss differs by |")
+    print("| batch | compared | samples/s | peak | loss differs by |")
     print("|---|---|---|---|---|")
-    for name in sys.argv[1:] or SHAPES:
-        row = SHAPES[name]
-        layers = row.layers
-        for words, ours, plain in (
-            ("neither checkpoints (as planned, plain's default)", 0, 0),
-            ("both checkpoint every layer", layers, layers),
-        ):
-            compare(name, words, row, ours, plain)
+    for name, sides in comparisons().items():
+        if not sys.argv[1:] or any(word in name for word in sys.argv[1:]):
+            compare(name, *sides())
+    if not sys.argv[1:] or "full" in sys.argv[1:]:
+        compare_full_model()
 
 
-def compare(name: str, words: str, row: Row, ours: int, plain: int) -> None:
+def comparisons() -> dict[str, Callable[[], tuple[Variant, Variant]]]:
+    """Return the two variants of each comparison by its name; the first is expected to be faster."""
+    found: dict[str, Callable[[], tuple[Variant, Variant]]] = {}
+    for name, row in ROWS.items():
+        for words, count in (("neither checkpoints", 0), ("both checkpoint every layer", row.layers)):
+            found[f"{name} | halfstep / plain, {words}"] = functools.partial(against_plain, row, count)
+    for name, sizes in SHARED.items():
+        found[f"{name} | halfstep, shared prefix / separate rows"] = functools.partial(shared_and_separate, *sizes)
+    found["64 samples | halfstep, by length / random order"] = mixed_lengths
+    return found
+
+
+def compare(name: str, ours: Variant, other: Variant) -> None:
     """Print the median ratios of `PAIRS` pairs of steps, after one pair to warm up."""
-    steps = {"ours": halfstep(row, ours), "plain": plain_peft(row, plain)}
-    seconds: dict[str, list[float]] = {"ours": [], "plain": []}
-    gap = 0.0
+    ratios, gap = [], 0.0
     for pair in range(PAIRS + 1):
-        batch, losses = batch_of(row), {}
-        for which in sorted(steps, reverse=bool(pair % 2)):
+        seconds, losses = {}, {}
+        for variant in (ours, other) if pair % 2 else (other, ours):
+            torch.manual_seed(pair)
+            micro_batches = variant.micro_batches()
             began = time.process_time()
-            losses[which] = steps[which](dict(batch))
-            if pair:
-                seconds[which].append(time.process_time() - began)
-        if not pair:
-            gap = abs(losses["ours"] - losses["plain"]) / losses["plain"]
-    speed = statistics.median(b / a for a, b in zip(seconds["ours"], seconds["plain"], strict=True))
-    peaks = {which: peak_of(step, batch_of(row)) for which, step in steps.items()}
-    print(f"| {name} | {words} | {speed:.2f} | {peaks['ours'] / peaks['plain']:.2f} | {gap:.0e} |", flush=True)
+            losses[id(variant)] = variant.step(micro_batches)
+            seconds[id(variant)] = time.process_time() - began
+        if pair:
+            ratios.append(seconds[id(other)] / seconds[id(ours)])
+        else:
+            gap = abs(losses[id(ours)] / losses[id(other)] - 1)
+    peak = ours.peak() / other.peak()
+    print(f"| {name} | {statistics.median(ratios):.2f} | {peak:.2f} | {gap:.0e} |", flush=True)
 
 
-def halfstep(row: Row, checkpointed: int) -> Step:
-    """Return an optimizer step of the built-in trainer."""
-    base, plan = base_of(row), judge_precision(capability=None, requested="fp32")
-    torch.manual_seed(0)
-    # The weights are those of the plain model: both are created in the same order, with the vision tower.
-    model = base.family.model_class._from_config(base.config, dtype=torch.float32, attn_implementation=plan.attention)
-    freeze_base(model, base)
-    model = adapted(model, base)
-    cast_trainable(model, plan)
-    checkpoint_layers(model, checkpointed)
-    return stepper(model, lambda batch: batch)
+def against_plain(row: Row, checkpointed: int) -> tuple[Variant, Variant]:
+    """Return steps of the built-in trainer, and of Transformers and PEFT as documented."""
 
+    def plain_batch() -> list[Batch]:
+        return [{name: value for name, value in batch_of(row).items() if name != "label_positions"}]
 
-def plain_peft(row: Row, checkpointed: int) -> Step:
-    """Return an optimizer step of Transformers and PEFT as documented."""
-    base = base_of(row)
-    torch.manual_seed(0)
-    model = Phi4MultimodalForCausalLM._from_config(base.config, dtype=torch.float32, attn_implementation="sdpa")
-    model.config.use_cache = False
-    model = adapted(model, base)
+    plain = new_model(row)
+    plain.config.use_cache = False
+    plain = adapted(plain, base_of(row))
     if checkpointed:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    return stepper(model, lambda batch: {name: value for name, value in batch.items() if name != "label_positions"})
+        plain.gradient_checkpointing_enable({"use_reentrant": False})
+    return halfstep(row, checkpointed, lambda: [batch_of(row)]), variant_of(plain, plain_batch)
+
+
+def shared_and_separate(count: int, prompt: int, audio: int, answer: int) -> tuple[Variant, Variant]:
+    """Return steps with prompts of equal text before the audio: computed once, and for each sample."""
+    row = ROWS["2 x 900 / 120"]
+    samples = [made_sample(number, prompt, audio, answer) for number in range(count)]
+    return (
+        halfstep(row, 0, lambda: collated([samples], shared_prefix.MOST_WORK)),
+        halfstep(row, 0, lambda: collated([samples], 0.0)),
+    )
+
+
+def mixed_lengths() -> tuple[Variant, Variant]:
+    """Return steps of 64 samples in micro-batches of 8, in the order of the trainer and in random order.
+
+    The samples alternate between the two prompts of `paper_r64`; durations are lognormal around 4 s.
+    """
+    draw = random.Random(0)
+    samples = []
+    for number in range(64):
+        seconds = min(20.0, draw.lognormvariate(1.25, 0.5))
+        prompt, answer = ((276, 25), (125, 10 + int(11 * seconds)))[number % 2]
+        samples.append(made_sample(number, prompt, int(12.5 * seconds), answer))
+    # As in `paper_r64`, an optimizer step takes 64 samples.
+    grouped = group_by_length(range(64), [len(sample) for sample in samples], 64, 42, 0)
+    shuffled = draw.sample(range(64), 64)
+
+    def in_order(order: Sequence[int]) -> list[Batch]:
+        return collated([[samples[i] for i in order[at : at + 8]] for at in range(0, 64, 8)], 0.0)
+
+    return halfstep(SMALL, 0, lambda: in_order(grouped)), halfstep(SMALL, 0, lambda: in_order(shuffled))
+
+
+def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
+    """Return a sample whose text comes before the audio; prompts of one length have equal text."""
+    text = random.Random(prompt)
+    before = tuple(text.randrange(3, 5300) for _ in range(prompt))
+    own = random.Random(f"answer {number}")
+    return Sample(
+        id=str(number),
+        task="",
+        recording=Recording(str(number), bytes),
+        target="",
+        prompt=(*before, *[1] * audio, 3, 4),
+        answer=tuple(own.randrange(3, 5300) for _ in range(answer)),
+        end=(5,),
+        audio=(prompt, prompt + audio),
+    )
+
+
+def collated(micro_batches: Sequence[Sequence[Sample]], most_work: float) -> list[Batch]:
+    """Return the micro-batches as tensors; `most_work` 0: without shared prefixes."""
+    collator, usual = Collator(find_model(PHI4), None, 0), shared_prefix.MOST_WORK
+    shared_prefix.MOST_WORK = most_work
+    made = [collator([(sample, clip_of(sample)) for sample in samples]) for samples in micro_batches]
+    shared_prefix.MOST_WORK = usual
+    return [{name: value for name, value in batch.items() if name != SAMPLES} for batch in made]
+
+
+def clip_of(sample: Sample) -> Clip:
+    first, last = sample.audio
+    noise = torch.Generator().manual_seed(int(sample.id))
+    return Clip(torch.randn(8 * (last - first), 80, generator=noise), 8 * (last - first), last - first)
+
+
+def new_model(row: Row) -> Any:
+    torch.manual_seed(0)
+    return Phi4MultimodalForCausalLM._from_config(
+        base_of(row).config, dtype=torch.float32, attn_implementation="sdpa"
+    )  # fmt: skip
 
 
 def adapted(model: Any, base: BaseModel) -> Any:
@@ -103,32 +217,43 @@ def adapted(model: Any, base: BaseModel) -> Any:
     return get_peft_model(model, lora_config(base, LORA))
 
 
-def stepper(model: Any, inputs_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Step:
-    """Return a function that makes one optimizer step and returns the loss."""
+def halfstep(row: Row, checkpointed: int, micro_batches: Callable[[], list[Batch]]) -> Variant:
+    """Return a variant of the built-in trainer; its weights are those of the plain model."""
+    model = new_model(row)
+    freeze_base(model)
+    with_adapter = fuse_lora(adapted(model, base_of(row)))
+    embed_audio(model, find_model(PHI4))
+    cast_trainable(with_adapter, judge_precision(capability=None, requested="fp32"))
+    checkpoint_layers(with_adapter, checkpointed)
+    return variant_of(with_adapter, micro_batches)
+
+
+def variant_of(model: Any, micro_batches: Callable[[], list[Batch]]) -> Variant:
     model.train()
     # Phi-4's audio encoder draws a random streaming mask in training mode, which would make the losses differ.
     model.get_submodule("base_model.model.model.embed_tokens_extend").eval()
     optimizer = torch.optim.AdamW([parameter for _, parameter in trainable_parameters(model)])
-
-    def step(batch: dict[str, Any]) -> float:
-        loss = model(**inputs_of(batch)).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return float(loss.detach())
-
-    step.model = model  # type: ignore[attr-defined]
-    return step
+    return Variant(model, optimizer, micro_batches)
 
 
-def peak_of(step: Any, batch: dict[str, Any]) -> int:
-    """Return the peak memory of one step, weights included."""
-    live = LiveBytes()
-    for tensor in (*step.model.parameters(), *step.model.buffers()):
-        live.add(tensor)
-    with live:
-        step(batch)
-    return live.peak
+def compare_full_model() -> None:
+    """Print the peaks of the full Phi-4-multimodal with rank 64 on a Turing card, counted on fake tensors.
+
+    Both lack the vision tower and have float16 weights; plain PEFT would have float32 weights without the plan.
+    """
+    config = Phi4MultimodalConfig(num_attention_heads=24, tie_word_embeddings=True)
+    base = BaseModel("", None, False, config, find_model(PHI4), None, None)
+    turing, shape = judge_precision(capability=(7, 5)), Shape(8, 900, 8 * 120)
+    ours = Estimator(base, turing, FRESH, LoraSpec(), on_card=True).peak_bytes(shape, 32)
+    plain = Estimator(base, turing, FRESH, LoraSpec(), on_card=True)
+    for module in plain.model.modules():
+        if isinstance(module, (Linear, Phi4MultimodalForCausalLM)):
+            vars(module).pop("forward", None)
+    needed = plain.peak_bytes(shape, 32)
+    print(
+        f"\nfull Phi-4-multimodal, 8 x 900 / 120, every layer checkpointed: {ours / 2**30:.1f} GiB against "
+        f"{needed / 2**30:.1f} GiB ({ours / needed:.2f})"
+    )
 
 
 if __name__ == "__main__":

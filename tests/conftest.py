@@ -19,7 +19,7 @@ from tests.lab.chaos import ChaosProxy
 from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd, have_sshd
 
-# The same examples every time: a test must not need luck, and `HALFSTEP_RANDOM=1` looks for new ones.
+# Hypothesis uses the same examples every time, so that tests are reproducible; `HALFSTEP_RANDOM=1` tries new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("HALFSTEP_RANDOM") else "same")
@@ -38,7 +38,7 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests neither use the real home folder nor connect to the real ssh agent."""
+    """Keep tests away from the real home folder and the real ssh agent."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
@@ -49,7 +49,7 @@ def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monk
 
 @pytest.fixture
 def start_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
-    """Starts servers by keyword (see Sshd); the name, default `titan`, is the folder under tmp_path."""
+    """Starts servers with keyword arguments (see Sshd); `name`, by default `titan`, is the folder under tmp_path."""
     if not have_sshd():
         pytest.skip("no OpenSSH server on this machine")
     with contextlib.ExitStack() as stack:
@@ -70,7 +70,9 @@ def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
 
 @pytest.fixture
 def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
-    """Starts lines by keyword (see Distance); a server at the far end takes its `far` and `prefix`."""
+    """Starts lines with keyword arguments (see Distance); a server at the far end is started with its `far` and
+    `prefix`.
+    """
     if reason := why_no_distance():
         pytest.skip(reason)
     with contextlib.ExitStack() as stack:
@@ -101,7 +103,7 @@ def chaos() -> Iterator[Callable[..., ChaosProxy]]:
 
 @pytest.fixture
 def account() -> Iterator[Callable[..., str]]:
-    """Makes accounts of this machine by keyword (see Accounts.make)."""
+    """Creates accounts on this machine with keyword arguments (see Accounts.make)."""
     if reason := why_no_accounts():
         pytest.skip(reason)
     accounts = Accounts()
@@ -113,7 +115,7 @@ def account() -> Iterator[Callable[..., str]]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that tests/exhaustive.txt lists."""
     missing = mark_exhaustive(items)
-    # A test that was selected by its row is collected without the other rows.
+    # If one row of a test was selected, the other rows are not collected.
     if missing and not any("::" in argument for argument in config.args):
         raise pytest.UsageError(f"tests/exhaustive.txt: {'; '.join(missing)}")
 
@@ -137,7 +139,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """The same for a whole file that is skipped."""
+    """With CI=true, fail a whole file that is skipped for a reason that is not permitted."""
     return refuse_skip((yield))
 
 

@@ -1,6 +1,7 @@
 """Which tests `make test` leaves to `make test-rest`: the lines of exhaustive.txt.
 
-A line is `FILE`, `FILE::TEST`, or `FILE::TEST keeps ID, ID`: of a parametrized test, all rows but these are exhaustive.
+A line is `FILE`, `FILE::TEST`, or `FILE::TEST keeps ID, ID`: all rows of that parametrized test except these are
+exhaustive.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_suffix(".txt")
+DEADLINE_S = 1800.0
+"""The deadline of a listed test that sets none itself: a sweep of two minutes takes ten on a loaded machine."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def is_exhaustive(sweeps: Iterable[Sweep], file: str, test: str, row: str) -> bo
 
 
 def missing_rows(sweeps: Iterable[Sweep], rows: Mapping[tuple[str, str], Collection[str]]) -> tuple[str, ...]:
-    """The kept rows that do not exist, of the tests in `rows`."""
+    """For the tests in `rows`, the kept rows that do not exist."""
     return tuple(
         f"{sweep.file}::{sweep.test} has no row {row!r}"
         for sweep in sweeps
@@ -72,11 +75,14 @@ def missing_rows(sweeps: Iterable[Sweep], rows: Mapping[tuple[str, str], Collect
 def mark_exhaustive(items: Iterable[pytest.Item]) -> tuple[str, ...]:
     """Mark the items that a line covers; return the kept rows that their tests do not have."""
     sweeps = read_sweeps()
+    files = {sweep.file for sweep in sweeps}
     rows: dict[tuple[str, str], set[str]] = {}
     for item in items:
         if item.path.is_relative_to(ROOT):
             file, test, row = name_of(item)
             rows.setdefault((file, test), set()).add(row)
-            if is_exhaustive(sweeps, file, test, row):
+            if file in files and is_exhaustive(sweeps, file, test, row):
                 item.add_marker(pytest.mark.exhaustive)
+                if item.get_closest_marker("timeout") is None:
+                    item.add_marker(pytest.mark.timeout(DEADLINE_S))
     return missing_rows(sweeps, rows)

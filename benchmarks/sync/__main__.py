@@ -3,7 +3,7 @@
 2,000 Python files (20 MB, made from a seed) and one file of 200 MB go to a real OpenSSH server, on loopback and behind
 a line of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync alone`
 its first stage in a warm one. Every figure includes a new connection; the median of the rounds counts. `goal` is the
-largest share of rsync's time in the same run that a row may take. Needs root for the line.
+largest allowed ratio to rsync's time in the same run. The delayed line needs root.
 """
 
 from __future__ import annotations

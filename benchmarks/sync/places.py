@@ -14,7 +14,7 @@ from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd
 
 Row = tuple[str, str]
-"""A case, and who copied."""
+"""The key of a result: a case, and the program that copied."""
 
 
 @dataclass

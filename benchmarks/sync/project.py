@@ -13,7 +13,7 @@ SAMPLES = (10, 60)
 
 @dataclass(frozen=True)
 class Material:
-    """Projects: all the files, twice; two samples of them (`few`, `more`); and one large file.
+    """The projects: two copies of all the files; two samples of them (`few`, `more`); and one large file.
 
     `twin` is for the whole program, so that neither it nor the sync alone profits from what the other remembers.
     """

@@ -50,7 +50,7 @@ def measure_blob(place: Place, root: Path, rounds: int) -> None:
 
 
 def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
-    """The whole program (on `twin`), the sync alone, and rsync with each of `flags`, in random order."""
+    """Time the whole program (on `twin`), the sync alone, and rsync with each of `flags`, in random order."""
     acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, place, root))]
     if twin is not None:
         acts.append(("pipeline run", partial(program, place, twin)))

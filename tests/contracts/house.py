@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,10 @@ class Module:
     name: str
     path: Path
     source: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source, str(self.path))
 
     @property
     def where(self) -> str:
@@ -42,8 +45,7 @@ def modules() -> tuple[Module, ...]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            source = path.read_text()
-            found.append(Module(dotted.removesuffix(".__init__"), path, source, ast.parse(source, str(path))))
+            found.append(Module(dotted.removesuffix(".__init__"), path, path.read_text()))
     return tuple(found)
 
 
@@ -84,7 +86,7 @@ def module_named(name: str) -> str | None:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """Which of our modules imports which."""
+    """Map each of the project's modules to the project's modules that it imports."""
     edges: dict[str, set[str]] = {}
     for module in modules():
         targets = (module_named(found.name) for found in imports_of(module))

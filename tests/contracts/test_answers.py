@@ -1,4 +1,4 @@
-"""What a host answers is decoded by type: no code takes it apart by hand, where a missing field would be a defect."""
+"""A host's answers are decoded into typed values: no code indexes the raw JSON, where a missing field would crash."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def is_call_of_a_host(node: ast.AST) -> bool:
 
 
 def names_of_answers(function: ast.AST) -> Iterator[str]:
-    """The variables of a function that hold an answer as it was received."""
+    """The variables of a function that hold an answer before it is decoded."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and is_call_of_a_host(node.value) and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id
 
 
-def taken_apart(module: Module) -> Iterator[int]:
-    """The lines on which a part of an answer is read without a type."""
+def raw_reads(module: Module) -> Iterator[int]:
+    """The lines that read a part of an answer before it is decoded."""
     for function in ast.walk(module.tree):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -40,8 +40,8 @@ def taken_apart(module: Module) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_no_answer_of_a_host_is_taken_apart_without_a_type() -> None:
+def test_no_code_reads_a_host_s_answer_before_it_is_decoded() -> None:
     laptop = [module for module in modules() if not module.name.startswith(BOUNDARY)]
     calls = [node for module in laptop for node in ast.walk(module.tree) if is_call_of_a_host(node)]
     assert len(calls) > 15
-    assert [f"{module.where}:{line}" for module in laptop for line in taken_apart(module)] == []
+    assert [f"{module.where}:{line}" for module in laptop for line in raw_reads(module)] == []

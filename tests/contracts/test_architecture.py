@@ -54,7 +54,7 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
-def rooms_of(package: str) -> list[str]:
+def folders_of(package: str) -> list[str]:
     """The folders and modules of a package from the top down, as docs/architecture.md lists them."""
     drawn = (ROOT / "docs" / "architecture.md").read_text()
     margin = "    " + "  " * package.count("/")
@@ -64,10 +64,10 @@ def rooms_of(package: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
-def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms(package: str) -> None:
+def test_every_folder_and_module_at_the_top_of_a_package_is_on_the_architecture_page(package: str) -> None:
     folders = {path.name for path in (ROOT / package).iterdir() if path.is_dir()} - {"__pycache__"}
     loose = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
-    assert sorted(rooms_of(package)) == sorted(folders | loose)
+    assert sorted(folders_of(package)) == sorted(folders | loose)
 
 
 @pytest.mark.parametrize(
@@ -84,22 +84,22 @@ def test_no_other_module_is_at_the_top_of_a_package(package: str, loose: set[str
 
 
 @pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
-def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
-    """Except the command line, which imports no room, and whose table of verbs the pages read."""
+def test_a_folder_imports_only_from_folders_below_it(package: str) -> None:
+    """The command line is excepted: it imports none of these folders, and `pages/` reads its table of verbs."""
     dotted = package.replace("/", ".")
-    floor = {f"{dotted}.{room}": number for number, room in enumerate(rooms_of(package)) if room != "cli"}
+    floor = {f"{dotted}.{room}": number for number, room in enumerate(folders_of(package)) if room != "cli"}
     upwards = [
         f"{importer} imports {target}"
         for importer, targets in graph().items()
         for target in targets
-        if (above := floor.get(room_of(importer, package))) is not None
-        and (below := floor.get(room_of(target, package))) is not None
+        if (above := floor.get(folder_in(importer, package))) is not None
+        and (below := floor.get(folder_in(target, package))) is not None
         and below < above
     ]
     assert upwards == []
 
 
-def room_of(module: str, package: str) -> str:
+def folder_in(module: str, package: str) -> str:
     return ".".join(module.split(".")[: package.count("/") + 2])
 
 
@@ -147,7 +147,7 @@ def test_a_heavy_library_is_imported_by_one_package(library: str, rooms: tuple[s
     assert {user for user in users if not user.startswith(rooms)} == set()
 
 
-def test_only_the_payloads_rooms_beside_torch_import_it_at_module_level() -> None:
+def test_only_payload_code_that_runs_beside_torch_imports_it_at_module_level() -> None:
     wrong = [
         f"{m.where}:{i.line} {i.name}"
         for m, i in every_import()
@@ -188,7 +188,7 @@ def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:
     assert done.stdout.startswith(b"\x02HS" + b"0" * 16 + b"\x03\n")
 
 
-def test_the_payload_is_the_same_bytes_every_time() -> None:
+def test_the_payload_zip_is_reproducible() -> None:
     first = payload_bundle().sha256
     payload_bundle.cache_clear()
     assert payload_bundle().sha256 == first
@@ -287,7 +287,7 @@ def calls_of_our_interpreter(module: Module) -> Iterator[ast.Call]:
 
 
 def may_find_modules_of_a_project(call: ast.Call) -> bool:
-    """It names no working folder, and the interpreter is not kept from searching the one that we were started in."""
+    """Return True if the call sets no working folder and lets Python search the current one for modules."""
     literal = {word.value for word in ast.walk(call.args[0]) if isinstance(word, ast.Constant)}
     return not {"-I", "-P"} & literal and "cwd" not in {keyword.arg for keyword in call.keywords}
 

@@ -1,7 +1,7 @@
-"""Every case of the list of faults (FI) and of bad input (BI) has a test that carries its id.
+"""Every case in the lists of faults (FI) and of bad input (BI) has a test whose name contains the id of the case.
 
-A test's name, as pytest tells it, carries an id: `test_FI_07_a_bit_that_turned`, `test_FI_56_FI_57_a_file` for two,
-`test_a_bad_config[BI-05 unknown key]` for one row of a table.
+These are the forms of an id in a test's name as pytest prints it: `test_FI_07_a_bit_that_turned`,
+`test_FI_56_FI_57_a_file` for two, `test_a_bad_config[BI-05 unknown key]` for one row of a table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ids_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 
 @cache
 def carried() -> dict[str, tuple[str, ...]]:
-    """Every id that a test carries, with the places of those tests."""
+    """Every id in the name of a test, with the files of those tests."""
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         if TESTS / "fixers" / "cases" in path.parents:

@@ -13,7 +13,7 @@ from tests.exhaustive import Sweep, is_exhaustive, missing_rows, parse_sweeps, r
 
 SWEEPS = read_sweeps()
 THROUGH_THE_AGENT = {"remote.payload.survey": "tests/remote/jobs/test_survey.py"}
-"""Packages that no test imports, and the test that calls them as the laptop does."""
+"""Packages that no test imports because they run on the host, each with a test that calls them as the laptop does."""
 FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "cases" not in path.parts)
 
 
@@ -23,8 +23,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def imported_by(path: Path) -> Iterator[str]:
-    """The project's modules that a test file imports anywhere in the file, with those of the test modules it
-    imports."""
+    """The project's modules that a test file imports, directly or through other test modules."""
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,4 +1,4 @@
-"""Run a Python program under strace and kill it, or fail it, at one system call that changes a folder."""
+"""Trace a program with strace and kill it, or fail it, at one system call that changes a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-CHANGES = "openat,mkdir,write,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
+CHANGES = (
+    "openat,mkdir,write,writev,pwrite64,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,rmdir,ftruncate"
+)
 
 
 def run_traced(code: str, words: tuple[str, ...], log: Path, *inject: str) -> subprocess.CompletedProcess[str]:
@@ -23,6 +25,16 @@ def run_traced(code: str, words: tuple[str, ...], log: Path, *inject: str) -> su
     argv += [sys.executable, "-B", "-c", code, *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
+
+
+def trace_running(pid: int, log: Path, *inject: str) -> subprocess.Popen[str]:
+    """Return strace, attached to a process: it sees all later calls of the process."""
+    argv = ["strace", "-y", "-o", str(log), "-e", f"trace={CHANGES}", *inject, "-p", str(pid)]
+    strace = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert strace.stderr is not None
+    first = strace.stderr.readline()
+    assert f"Process {pid} attached" in first, first + strace.stderr.read()
+    return strace
 
 
 def kill_points(log: Path, folder: Path) -> Iterator[tuple[str, int]]:

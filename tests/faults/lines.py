@@ -18,7 +18,7 @@ from tests.lab.chaos import ChaosProxy
 from tests.lab.wait import until
 
 Chaos = Callable[..., ChaosProxy]
-# The same rules as everywhere, counted in tenths of seconds: see `test_the_limits_of_every_day`.
+# The default limits, divided by about ten; `test_the_default_time_limits` checks the defaults.
 SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 QUICK = Retries(tries=5, first_wait_s=0.05)
 SEEN_S = 30.0
@@ -45,7 +45,7 @@ def laptop(program: str, address: Address, *words: str, stdin: int | None = None
 
 
 def when(true: Callable[[], bool], act: Callable[[], None]) -> None:
-    """`act` is called, from a thread, once that is true."""
+    """Call `act` from a thread once `true()` is true."""
 
     def wait() -> None:
         until(true)

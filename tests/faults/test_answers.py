@@ -50,7 +50,7 @@ class Meddled:
 
 
 class Starter:
-    """Starts local agents behind Meddled connections; `banners` are delivered first on the next ones."""
+    """Starts local agents behind Meddled connections, each of which first delivers one of `banners`, if one is left."""
 
     def __init__(self, *banners: bytes) -> None:
         self._starter = LocalStarter()

@@ -21,7 +21,7 @@ from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
 
-def test_the_limits_of_every_day() -> None:
+def test_the_default_time_limits() -> None:
     timeouts = Timeouts()
     assert timeouts.connect_s <= 15.0
     assert timeouts.silence_s + 1.0 <= 45.0

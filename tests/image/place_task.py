@@ -1,4 +1,7 @@
-"""Place the uploads of a SkyPilot task in a folder, and its shell commands beside them as setup.sh and run.sh."""
+"""Place the uploads of an exported task in a folder, as the engine would, and its shell commands as step-N.sh.
+
+Arguments: the engine, its file, the folder.
+"""
 
 import sys
 from pathlib import Path
@@ -8,8 +11,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.pipeline.export.engine_file import read_engine_file  # noqa: E402
 
-file, home = map(Path, sys.argv[1:])
-task = read_engine_file("sky", file)
+engine, file, home = sys.argv[1], *map(Path, sys.argv[2:])
+task = read_engine_file(engine, file)
 task.place_uploads(home)
-for name, script in zip(("setup.sh", "run.sh"), task.scripts, strict=True):
-    (home / name).write_text(script)
+for number, script in enumerate(task.scripts):
+    (home / f"step-{number}.sh").write_text(script)
