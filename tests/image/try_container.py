@@ -47,7 +47,8 @@ with tempfile.TemporaryDirectory() as folder:
     (project / "configs/hosts").mkdir(parents=True)
     docker("tag", image, TAG)
     server = Sshd(Path(folder) / "rig").start()
-    name = Container(TAG, shm_size="1g").name("~/halfstep")
+    # container.sh appends the id of the user on the host.
+    name = f"{Container(TAG, shm_size='1g').name('~/halfstep')}-{server.home.stat().st_uid}"
     try:
         write_host(project, server, f"container: {{image: {TAG}, shm_size: 1g}}")
         subprocess.run([sys.executable, ROOT / "tests/image/try_stop.py", "rig", name], cwd=project, check=True)
