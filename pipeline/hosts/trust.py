@@ -9,15 +9,18 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline.config.find import is_shipped_host
+from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from remote.errors import HostFileUntrusted
 from remote.link.address import LOCAL, Address
 from remote.link.prompter import Prompter
+from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
+from remote.link.ssh.options import home
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
+from remote.protocol.text import one_line
 
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
@@ -31,13 +34,12 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
-    kept, line = trusted_hosts(environment), f"{digest_of(host)} {host.path.resolve()}"
-    if is_confirmed(kept, line):
+    if is_confirmed(trusted_hosts(environment), _line(host)):
         return
     reasons = list(_reasons(host, environment))
     if not reasons:
         return
-    words = f"{host.path} {' and '.join(reasons)}"
+    words = one_line(f"{host.path} {' and '.join(reasons)}")
     if prompter is None or not prompter.confirm(f"{words}.\nDo you trust this file?"):
         check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
         raise HostFileUntrusted(
@@ -45,7 +47,17 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
             where=str(host.path),
             hint=f"read the file, then answer once at a terminal: {check}",
         )
-    keep_consent(kept, line)
+    keep_trust(host, environment)
+
+
+def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -> None:
+    """Store that the user trusts the host file, as it is now."""
+    keep_consent(trusted_hosts(os.environ if environment is None else environment), _line(host))
+
+
+def _line(host: LoadedHost) -> str:
+    assert host.path is not None
+    return f"{digest_of(host)} {host.path.resolve()}"
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
@@ -61,9 +73,9 @@ def digest_of(host: LoadedHost) -> str:
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
-    if host.source.shadows and (reached := _redirected(host, environment)):
+    if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
         yield reached
-    elif not host.source.shadows and (surprise := _not_as_named(host)):
+    elif not meaning and (surprise := _not_as_named(host)):
         yield surprise
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
@@ -77,19 +89,38 @@ def _not_as_named(host: LoadedHost) -> str:
     return "trains on the local machine" if address.is_local else ""
 
 
-def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Describe how the machine that the file reaches differs from the alias's; empty if they are the same."""
+def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
+    """Return what the host's name would reach without its file, as a phrase; empty if it is only the file's name.
+
+    That is an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. No name server
+    is queried, so that a host file costs no time.
+    """
+    name = host.argument or host.name
+    if host.source.shadows:
+        return f"the alias {name} of your ~/.ssh/config"
+    if is_path(name) or name == LOCAL:
+        return ""
+    if "." in name or ":" in name:
+        return f"the network address {name}"
+    places = (folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent))
+    known = next((str(path) for path in places if is_known_host(path, name)), "")
+    found = known or ("/etc/hosts" if is_in_hosts_file(name) else "")
+    return f"{name} in {found}" if found else ""
+
+
+def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -> str:
+    """Describe how the machine that the file reaches differs from that of the name alone; empty if they are the same."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
-    instead = f"not {alias.target.where}, the alias {host.name} of your ~/.ssh/config"
+    instead = f"not {alias.target.where}, {meaning}"
     if address_of(host).is_local:
         return f"names the local machine, {instead}"
     route = resolve_route(address_of(host), environment)
     if [_identity(hop) for hop in route.hops] == [_identity(hop) for hop in alias.hops]:
         return ""
     if route.target.where == alias.target.where:
-        return f"reaches {route.target.where} by another route or with another host key than the alias {host.name}"
+        return f"reaches {route.target.where} by another route or with another host key than {meaning}"
     return f"leads to {route.target.where}, {instead}"
 
 

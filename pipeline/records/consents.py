@@ -7,11 +7,17 @@ import hashlib
 import hmac
 import os
 import secrets
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.records.files import disk_full_as_error
-from remote.link.ssh.host_keys import own_known_hosts
+from pipeline.records.files import FULL, disk_full_as_error
+from remote.errors import BadUsage
+from remote.link.ssh.host_keys import open_to_append, own_known_hosts
+from remote.project.digests import read_regular
+
+LARGEST = 16 * 2**20
+ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 
 
 def consents(name: str, environment: Mapping[str, str]) -> Path:
@@ -19,20 +25,36 @@ def consents(name: str, environment: Mapping[str, str]) -> Path:
     return own_known_hosts(environment).with_name(name)
 
 
-def is_confirmed(path: Path, line: str) -> bool:
-    """Return True if the file contains the line."""
+def is_confirmed(path: Path, *fields: str) -> bool:
+    """Return True if the file contains the fields as a line. Raises BadUsage if it cannot be read."""
     try:
-        return line in path.read_text("utf-8", "surrogateescape").splitlines()
+        return _line(fields) in read_regular(path, LARGEST).split(b"\n")
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _unusable(path, error) from None
 
 
-def keep_consent(path: Path, line: str) -> None:
-    """Append the line to the file, which only its owner can read."""
-    with disk_full_as_error(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
-            file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
+def keep_consent(path: Path, *fields: str) -> None:
+    """Append the fields as a line to the file, which only its owner can read. Raises BadUsage, DiskFull."""
+    try:
+        with open_to_append(path) as file:
+            file.write(_line(fields) + b"\n")
+    except OSError as error:
+        if error.errno in FULL:
+            with disk_full_as_error(path):
+                raise
+        raise _unusable(path, error) from None
+
+
+def _line(fields: tuple[str, ...]) -> bytes:
+    """Return one line with fields that are separated by tabs: a path may contain line breaks and tabs of its own."""
+    return "\t".join(field.translate(ESCAPES) for field in fields).encode("utf-8", "surrogateescape")
+
+
+def _unusable(path: Path, error: OSError) -> BadUsage:
+    words = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
+    return BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")
 
 
 def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:
@@ -50,4 +72,4 @@ def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:
             path.hardlink_to(fresh)  # atomic: of two processes, the first creates the key
         finally:
             fresh.unlink()
-    return hmac.new(path.read_bytes(), body, hashlib.sha256).hexdigest()
+    return hmac.new(read_regular(path, LARGEST), body, hashlib.sha256).hexdigest()

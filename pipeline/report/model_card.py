@@ -10,6 +10,9 @@ from typing import Any
 
 from pipeline.report.model import RunReport
 from remote.protocol.evaluation import ADAPTER, EvaluationResult
+from remote.protocol.text import safe_text
+
+MAX_LINE = 20_000
 
 AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM"}
 """The transformers class that loads the base model of a PEFT task type; any other task has AutoModel."""
@@ -58,8 +61,11 @@ def _base_class(facts: CardFacts) -> str:
 
 
 def render_card(facts: CardFacts) -> str:
-    """Return the card as Markdown with the hub's YAML header."""
-    return "".join(f"{line}\n" for line in _lines(facts))
+    """Return the card as Markdown with the hub's YAML header.
+
+    Invisible characters are escaped in a way that YAML and Python strings read as the same characters.
+    """
+    return "".join(f"{safe_text(line, max_line=MAX_LINE)}\n" for line in _lines(facts))
 
 
 def _lines(facts: CardFacts) -> Iterator[str]:

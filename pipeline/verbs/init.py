@@ -12,6 +12,8 @@ from fixers.frame.disk_tree import DiskTree
 from pipeline.config.destination import is_destination
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, find_project
+from pipeline.config.hosts import load_host
+from pipeline.hosts.trust import keep_trust
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records, safe_name
@@ -203,6 +205,8 @@ def _write(
     for path, text in files.items():
         write_atomic(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
+    if (host_file := _host_file(here, host)) in files:
+        keep_trust(load_host(str(host_file), here))  # its settings are the user's own answers
     screen.note(f"next: pipeline verify --host {host} --config {name}")
     outcome = Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]})
     screen.closing(outcome)

@@ -15,6 +15,7 @@ from remote.errors import DataUntrusted, SecretsUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
+from remote.protocol.text import one_line
 
 UNCONFIRMED = "and you have not confirmed that; nothing was sent"
 
@@ -36,8 +37,10 @@ def require_project_consent(
     if typed or root.is_relative_to(own):
         return
     kept = consents("trusted_data", os.environ if environment is None else environment)
-    words = f"project {loaded.config.project} of {loaded.path} takes files from {_in_words(root)}, outside of {own}"
-    if not _has_consent(kept, f"{own}\t{root}", prompter, f"{words}.\nMay they be sent to the host?"):
+    words = one_line(
+        f"project {loaded.config.project} of {loaded.path} takes files from {_in_words(root)}, outside of {own}"
+    )
+    if not _has_consent(kept, (str(own), str(root)), prompter, f"{words}.\nMay they be sent to the host?"):
         raise DataUntrusted(f"{words}, {UNCONFIRMED}", where="project", hint=_to_type(command, f"project={root}"))
 
 
@@ -74,8 +77,11 @@ def require_data_consent(
         return
     kept = consents("trusted_data", os.environ if environment is None else environment)
     for place in outside_of(folder, loaded.root):
-        words = f"data.path {named} of {loaded.path} takes data from {_in_words(place)}, outside of the project"
-        if not _has_consent(kept, f"{loaded.root}\t{place}", prompter, f"{words}.\nMay it be sent to the host?"):
+        words = one_line(
+            f"data.path {named} of {loaded.path} takes data from {_in_words(place)}, outside of the project"
+        )
+        fields = (str(loaded.root), str(place))
+        if not _has_consent(kept, fields, prompter, f"{words}.\nMay it be sent to the host?"):
             setting = f"data.path={Path(named).expanduser()}"
             raise DataUntrusted(f"{words}, {UNCONFIRMED}", where="data.path", hint=_to_type(command, setting))
 
@@ -97,20 +103,20 @@ def require_secret_consent(
     if typed or not names or is_shipped_config(loaded.path):
         return
     kept = consents("trusted_secrets", os.environ if environment is None else environment)
-    words = f"{loaded.path} requests {', '.join(names)} from the local environment"
-    line = f"{' '.join(names)}\t{loaded.path.resolve()}"
-    if not _has_consent(kept, line, prompter, f"{words}.\nMay the values be sent to the host?"):
+    words = one_line(f"{loaded.path} requests {', '.join(names)} from the local environment")
+    fields = (" ".join(names), str(loaded.path.resolve()))
+    if not _has_consent(kept, fields, prompter, f"{words}.\nMay the values be sent to the host?"):
         setting = f"secrets=[{','.join(names)}]"
         raise SecretsUntrusted(f"{words}, {UNCONFIRMED}", where="secrets", hint=_to_type(command, setting))
 
 
-def _has_consent(kept: Path, line: str, prompter: Prompter | None, question: str) -> bool:
-    """Return True if the line was confirmed before, or is now: a new confirmation is stored."""
-    if is_confirmed(kept, line):
+def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None, question: str) -> bool:
+    """Return True if the fields were confirmed before, or are now: a new confirmation is stored."""
+    if is_confirmed(kept, *fields):
         return True
     if prompter is None or not prompter.confirm(question):
         return False
-    keep_consent(kept, line)
+    keep_consent(kept, *fields)
     return True
 
 

@@ -152,7 +152,7 @@ def _bootstrap_failed(status: str, name: str) -> HostUnfit:
         return HostUnfit(
             f"workdir {safe_text(rest)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
         )
-    if kind in ("FOREIGN", "SHARED"):
+    if kind in ("FOREIGN", "SHARED", "ABOVE"):
         return _unsafe_folder(kind, safe_text(rest), name)
     if kind in ("DISK", "WORKDIR"):
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
@@ -170,5 +170,7 @@ def _unsafe_folder(kind: str, rest: str, name: str) -> HostUnfit:
         message, hint = f"{folder} on {name} belongs to another user (uid {detail})", OTHER_WORKDIR
     else:
         message = f"{folder} on {name} is writable by other users (mode {detail})"
-        hint = f"chmod go-w {shlex.quote(folder)}   (on {name}), or {OTHER_WORKDIR}"
+        # Above the workdir, the sticky bit is enough, and leaves the folder writable for those who share it.
+        mode = "+t" if kind == "ABOVE" else "go-w"
+        hint = f"chmod {mode} {shlex.quote(folder)}   (on {name}), or {OTHER_WORKDIR}"
     return HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)

@@ -29,10 +29,13 @@ class BootstrapRequest:
 
 # Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
 # argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
-# Folders from which code is imported must belong to the user or root and be writable by nobody else. A group counts
-# as the user if it has the user's name and no other members, as on Debian and Fedora. Byte code is used if it is the
-# user's own file, begins with the SHA-256 of the rest, and was compiled by this Python.
-# 63 is 0o077, 448 is 0o700, 18 is 0o022.
+# Folders from which code is imported must belong to the user or root and be writable by nobody else, and so must every
+# folder and link on the way to them, since whoever can rename one can replace the rest; /tmp has the sticky bit and
+# passes. They are judged again once the payload is stored, in case another user created the workdir meanwhile. A group
+# counts as the user if it has the user's name or is root's, and no other members, as on Debian and Fedora. In a user
+# namespace, an owner that is not mapped shows as 65534, which is root for the folders of the system. Byte code is used
+# if it is the user's own file, begins with the SHA-256 of the rest, and was compiled by this Python.
+# 63 is 0o077, 448 is 0o700, 18 is 0o022, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64
@@ -59,16 +62,42 @@ def shared(s):
     try:
         import grp, pwd
         group, name = grp.getgrgid(s.st_gid), pwd.getpwuid(me).pw_name
-        return group.gr_name != name or bool(set(group.gr_mem) - {name})
+        return s.st_gid != 0 and group.gr_name != name or bool(set(group.gr_mem) - {name, "root"})
     except (ImportError, KeyError): return True
-for place in (workdir, folder, os.path.join(workdir, "projects")):
-    try: s = os.stat(place) if place == workdir else os.lstat(place)
-    except OSError: continue
-    if s.st_uid not in (me, 0): say("FOREIGN %d %s" % (s.st_uid, place), 22)
-    if s.st_mode >> 12 == 4 and shared(s): say("SHARED %o %s" % (s.st_mode & 4095, place), 22)
-    if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
-        try: os.chmod(place, 448)
-        except OSError: pass
+def unmapped(uid):
+    try:
+        with open("/proc/sys/kernel/overflowuid") as f: nobody = int(f.read())
+        with open("/proc/self/uid_map") as f: rows = [list(map(int, row.split())) for row in f]
+    except (OSError, ValueError): return False
+    return uid == nobody and not any(r[0] <= uid < r[0] + r[2] for r in rows)
+def parents():
+    todo, at, links = workdir.split("/")[::-1], "", 0
+    yield "/"
+    while todo and links < 40:
+        part = todo.pop()
+        if part in ("", "."): continue
+        if part == "..": at = os.path.dirname(at).rstrip("/"); continue
+        yield at + "/" + part
+        try: to = os.readlink(at + "/" + part)
+        except OSError: at += "/" + part; continue
+        links += 1; todo += to.split("/")[::-1]
+        if to.startswith("/"): at = ""
+def judge(place, s, sticky):
+    if s.st_uid not in (me, 0) and not unmapped(s.st_uid): say("FOREIGN %d %s" % (s.st_uid, place), 22)
+    if s.st_mode >> 12 != 4 or sticky and s.st_mode & 512 or not shared(s): return
+    say("%s %o %s" % ("ABOVE" if sticky else "SHARED", s.st_mode & 4095, place), 22)
+def judge_places():
+    for place in list(parents())[:-1]:
+        try: judge(place, os.lstat(place), True)
+        except OSError: continue
+    for place in (workdir, folder, os.path.join(workdir, "projects")):
+        try: s = os.stat(place) if place == workdir else os.lstat(place)
+        except OSError: continue
+        judge(place, s, False)
+        if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
+            try: os.chmod(place, 448)
+            except OSError: pass
+judge_places()
 def good(p):
     try:
         with open(p, "rb") as f: return hashlib.sha256(f.read()).hexdigest() == sha
@@ -97,7 +126,7 @@ if not good(path):
         with os.fdopen(fd, "wb", closefd=keep == "1" or bool(temporary)) as f:
             f.write(data); f.flush()
             if keep == "1": os.fsync(fd)
-        if keep == "1": os.replace(part, path)
+        if keep == "1": os.replace(part, path); judge_places()
     except OSError as error:
         kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
         say("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)

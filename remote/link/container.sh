@@ -177,6 +177,39 @@ refuse_foreign() {
   done
 }
 
+# Whoever can rename a folder above the workdir can put another one in its place. /tmp has the sticky bit and passes.
+refuse_shared_parents() {
+  me=$(id -u) own=$(id -un) todo=$work/ at= links=0
+  while [ -n "$todo" ]; do
+    part=${todo%%/*} todo=${todo#*/}
+    case $part in "" | .) continue ;; ..) at=${at%/*} && continue ;; esac
+    path=$at/$part
+    [ -e "$path" ] || [ -L "$path" ] || return 0
+    case $(stat -c %u "$path") in "$me" | 0) ;; *) fail foreign "$path belongs to another user" ;; esac
+    if [ -L "$path" ]; then
+      links=$((links + 1)) target=$(readlink "$path")
+      [ "$links" -lt 40 ] || return 0
+      case $target in /*) at= ;; esac
+      todo=$target/$todo
+      continue
+    fi
+    at=$path
+    case $(stat -c %a "$path") in
+      [1357]???) ;;
+      *[2367]) fail shared "$path is writable by other users" ;;
+      *[2367]?) group_is_mine "$path" || fail shared "$path is writable by other users" ;;
+    esac
+  done
+}
+
+# A group with the user's name or root's, and without other members.
+group_is_mine() {
+  group=$(stat -c %G "$1")
+  [ "$group" = "$own" ] || [ "$group" = root ] || return 1
+  members=$(getent group "$group") || return 1
+  case ${members##*:} in "" | "$own" | root) ;; *) return 1 ;; esac
+}
+
 start_instance() {
   find_mounts
   mask=$(umask)
@@ -224,4 +257,5 @@ enter_instance() {
 
 find_engine
 work=$(expanded "$work")
+refuse_shared_parents
 if [ "${engine##*/}" = apptainer ]; then enter_instance "$@"; else enter_container "$@"; fi

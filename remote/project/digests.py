@@ -105,6 +105,17 @@ def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
     return FileIO(_open(path, follow)[0], "rb")
 
 
+def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes:
+    """Return the content of a file of at most `limit` bytes. Raises OSError as `open_regular`, or for a larger file."""
+    with open_regular(path, follow=follow) as file:
+        data = b""
+        while len(data) <= limit and (more := file.read(limit + 1 - len(data))):
+            data += more
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes", str(path))
+    return data
+
+
 def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
     descriptor = os.open(path, flags)

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from typing import Union
 
 MAX_LINE = 2000
-KEPT = "\n\t"
-# C0 and C1 controls and DEL; bidirectional controls, marks and isolates; line and paragraph separators.
+# C0 and C1 controls and DEL; line and paragraph separators; the characters that Unicode calls default ignorable, which
+# a terminal shows as nothing: zero-width, joining and bidirectional characters, fillers, variation selectors and tags.
+_RANGES = """
+    00-08 0b-1f 7f-9f 2028-2029 ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f
+    feff ffa0 fff0-fffb 1bca0-1bca3 1d173-1d17a
+"""
 HIDDEN = frozenset(
-    [chr(code) for code in range(0x20) if chr(code) not in KEPT]
-    + [chr(code) for code in range(0x7F, 0xA0)]
-    + [chr(code) for code in (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF)]
-    + [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+    chr(code)
+    for first, _, last in (one.partition("-") for one in _RANGES.split())
+    for code in range(int(first, 16), int(last or first, 16) + 1)
 )
-ESCAPES = {ord(char): f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}" for char in HIDDEN}
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _pair(code: int) -> str:
+    """Return a character as JSON: two surrogates above U+FFFF."""
+    units = chr(code).encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+# Tags are 4,096 characters, too many for a table that every agent builds as it starts.
+_TAGS = re.compile("[\U000e0000-\U000e0fff]")
+ESCAPES = {ord(char): _escape(ord(char)) for char in HIDDEN}
 # The surrogates by which Python represents bytes that are not UTF-8.
 ESCAPES.update({code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)})
-JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in HIDDEN}
+JSON_ESCAPES = {ord(char): _pair(ord(char)) for char in HIDDEN}
 JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
 
 
 def safe_json(text: str) -> str:
     """Escape all control characters and lone surrogates in JSON, without changing its values."""
-    return text.translate(JSON_ESCAPES)
+    return _TAGS.sub(lambda tag: _pair(ord(tag.group())), text.translate(JSON_ESCAPES))
 
 
 def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
@@ -35,7 +53,7 @@ def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
         text = text.decode("utf-8", "backslashreplace")
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(ESCAPES)
     if not text.isascii():
-        text = text.encode("utf-8", "backslashreplace").decode()
+        text = _TAGS.sub(lambda tag: _escape(ord(tag.group())), text).encode("utf-8", "backslashreplace").decode()
     if len(text) <= max_line:
         return text
     return "\n".join(_cut(line, max_line) for line in text.split("\n"))
@@ -46,6 +64,11 @@ def _cut(line: str, limit: int) -> str:
         return line
     mark = "[cut]"
     return line[: limit - len(mark)] + mark
+
+
+def one_line(text: str) -> str:
+    """Return the text escaped, with its line feeds and tabs too: a name in a question cannot add lines to it."""
+    return safe_text(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
 
 
 def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:

@@ -135,6 +135,8 @@ def test_init_writes_the_files_of_a_box_that_cannot_be_reached(user: User) -> No
     assert "root@box.invalid:4022 could not be queried" in result.out
     config = load_host("box.invalid", user.project).config
     assert (config.host, config.port, config.user, config.workdir) == ("box.invalid", 4022, "root", "~/halfstep")
+    # `init` wrote the user's own answers, so the file that sets another port for an address needs no confirmation.
+    assert user.types("hosts", "check", "box.invalid").code == 10
 
 
 def test_a_gateway_that_offers_only_terminals_is_named_and_the_hint_says_what_to_use(

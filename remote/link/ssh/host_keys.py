@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import errno
 import fcntl
 import os
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from remote.errors import HostKeyRefused
 from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
 from remote.link.ssh.options import home
 from remote.link.ssh.route import ResolvedHop
+from remote.project.digests import read_regular
+
+MAX_KNOWN_HOSTS = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,9 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
     warnings: list[str] = []
     for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
         try:
-            data = path.read_bytes()
+            if path == Path(os.devnull):
+                continue  # `UserKnownHostsFile /dev/null` means none
+            data = read_regular(path, MAX_KNOWN_HOSTS, follow=True)
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -52,14 +60,36 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
             raise HostKeyRefused(
                 f"cannot read {path} ({error.strerror}), so no host key can be verified",
                 where=str(path),
-                hint=f"chmod u+r {shlex.quote(str(path))}",
+                hint=f"ls -lL {shlex.quote(str(path))}",
             ) from None
-        if mode & stat.S_IWOTH and stat.S_ISREG(mode):
+        if mode & stat.S_IWOTH:
             warnings.append(f"{path} is writable by every user of this machine: chmod 644 {path}")
         found, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
         entries += found
         warnings += problems
     return KnownHosts(tuple(entries), tuple(warnings))
+
+
+def is_known_host(path: Path, name: str) -> bool:
+    """Return True if the known_hosts file has an entry for the name, with any port."""
+    try:
+        text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")
+    except OSError:
+        return False
+    entries, _ = parse_known_hosts(text, str(path))
+    with_port = f"[{name.lower()}]:"
+    return bool(entries_for(entries, name)) or any(
+        one.startswith(with_port) for entry in entries for one in entry.names.lower().split(",")
+    )
+
+
+def is_in_hosts_file(name: str, path: Path = Path("/etc/hosts")) -> bool:
+    """Return True if the name is in the machine's own table of addresses."""
+    try:
+        lines = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace").lower().splitlines()
+    except OSError:
+        return False
+    return any(name.lower() in line.partition("#")[0].split()[1:] for line in lines)
 
 
 def verify_host_key(
@@ -123,15 +153,37 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
 
 
 def add_known_host(own: Path, name: str, key: HostKey) -> None:
-    """Append the key to halfstep's own known_hosts, once and under a lock; the file is readable by its owner only."""
-    own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(own, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(fd, "r+b") as file:
+    """Append the key to halfstep's own known_hosts, once and under a lock; the file is readable by its owner only.
+
+    Raises HostKeyRefused if the file cannot be written.
+    """
+    line = f"{name} {key.key_type} {base64.b64encode(key.blob).decode()}".encode()
+    try:
+        with open_to_append(own) as file:
+            content = file.read(MAX_KNOWN_HOSTS)
+            if line in content.splitlines():
+                return
+            file.write((b"" if content.endswith(b"\n") or not content else b"\n") + line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise HostKeyRefused(
+            f"{own} cannot be written ({error.strerror}), so the host key of {name} cannot be stored",
+            where=str(own),
+            hint=f"ls -l {shlex.quote(str(own))}",
+        ) from None
+
+
+@contextlib.contextmanager
+def open_to_append(path: Path) -> Iterator[BinaryIO]:
+    """Open and lock a file of the user's configuration folder, created with mode 0600.
+
+    Raises OSError for a link, and for anything but a regular file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "rb+") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         fcntl.flock(file, fcntl.LOCK_EX)
-        line = f"{name} {key.key_type} {base64.b64encode(key.blob).decode()}\n".encode()
-        content = file.read()
-        if line in content:
-            return
-        file.write((b"" if content.endswith(b"\n") or not content else b"\n") + line)
-        file.flush()
-        os.fsync(file.fileno())
+        yield file

@@ -18,7 +18,9 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, within
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
+from remote.project.digests import read_regular
 
+LARGEST_KEY = 2**20
 PASSWORD_TRIES = 3
 PROMPT_TIMEOUT_S = 300.0
 
@@ -139,12 +141,15 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     def _from_file(self, path: Path, public: paramiko.PKey | None) -> Iterator[Candidate]:
         try:
-            mode = path.stat().st_mode
+            status = path.stat()
         except OSError:
             if self._hop.identities_only:
                 self.tried.append(f"{path} (not found)")
             return
-        if not os.access(path, os.R_OK):
+        mode = status.st_mode
+        if not stat.S_ISREG(mode) or status.st_size > LARGEST_KEY:
+            self.tried.append(f"{path} (not a private key: not a regular file of at most {LARGEST_KEY} bytes)")
+        elif not os.access(path, os.R_OK):
             self.tried.append(f"{path} (not readable)")
         elif mode & (stat.S_IRWXG | stat.S_IRWXO):
             self.tried.append(f"{path} (not used: others can read it, mode {stat.S_IMODE(mode):04o})")
@@ -225,6 +230,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
 def _read_public_key(path: Path) -> paramiko.PKey | None:
     with contextlib.suppress(OSError, ValueError, paramiko.SSHException, paramiko.UnknownKeyType, IndexError):
-        blob = paramiko.PublicBlob.from_file(f"{path}.pub")
+        text = read_regular(f"{path}.pub", LARGEST_KEY, follow=True).decode("utf-8", "replace")
+        blob = paramiko.PublicBlob.from_string(text.strip())
         return paramiko.PKey.from_type_string(blob.key_type, blob.key_blob)
     return None

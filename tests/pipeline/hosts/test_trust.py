@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +38,31 @@ class Person:
 def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ssh").write_text(ALIAS)
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home/.ssh").mkdir(parents=True)
+    (tmp_path / "home/.ssh/known_hosts").write_text(known_hosts())
+
+
+def known_hosts() -> str:
+    """Entries for `visited`, for `hashed` as HashKnownHosts stores it, and for a port of `forwarded`."""
+    blob = b"\0\0\0\x0bssh-ed25519" + b"\0\0\0\x20" + bytes(32)
+    salt = base64.b64encode(b"salt" * 5).decode()
+    digest = base64.b64encode(hmac.digest(b"salt" * 5, b"hashed", "sha1")).decode()
+    names = ("other,visited", f"|1|{salt}|{digest}", "[forwarded]:2222")
+    return "".join(f"{name} ssh-ed25519 {base64.b64encode(blob).decode()}\n" for name in names)
+
+
+@pytest.mark.parametrize("damage", ["", "unreadable", "endless"])
+def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp_path: Path, damage: str) -> None:
+    known = tmp_path / "home/.ssh/known_hosts"
+    if damage:
+        known.unlink()
+        known.mkdir() if damage == "unreadable" else known.symlink_to("/dev/zero")
+    write(tmp_path, "host: rig.example\n", "hosts/rig")
+    file = write(tmp_path, "host: 10.6.6.6\n", "hosts/gpu.lab.example")
+    require_trust(load_host("rig", tmp_path), None)
+    # A file that was named as a file is what the user chose.
+    require_trust(load_host(str(file), tmp_path), None)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +79,14 @@ def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
         ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
         ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
+        ("gpu.lab.example", "host: 10.6.6.6\n", "gpu.lab.example:22, the network address gpu.lab.example"),
+        ("gpu.lab.example", "host: gpu.lab.example\nport: 2222\n", "gpu.lab.example:2222, not "),
+        ("gpu.lab.example", "host: local\n", "names the local machine, not"),
+        ("10.0.0.7", "host: 10.6.6.6\nhost_key: SHA256:" + "a" * 43 + "\n", "10.6.6.6:22, not "),
+        ("localhost", "host: 10.6.6.6\n", "localhost in /etc/hosts"),
+        ("visited", "host: 10.6.6.6\n", ".ssh/known_hosts"),
+        ("hashed", "host: 10.6.6.6\nuser: root\n", "leads to root@10.6.6.6:22"),
+        ("forwarded", "host: 10.6.6.6\n", ".ssh/known_hosts"),
     ],
 )
 def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
@@ -73,6 +108,8 @@ def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("gpu.lab.example", "host: gpu.lab.example\ncard: 7.5\n"),
+        ("visited", "host: visited\ncard: 7.5\n"),
         ("titan", "host: titan\ncard: titan-rtx\nworkdir: /data/me\n"),
         ("titan", "host: 10.0.0.1\nuser: me\n"),
         ("rig", "host: rig.example\nport: 2222\n"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.model_card import CardFacts, render_card
@@ -27,10 +29,20 @@ def card_of(card: str) -> str:
         ("see https://evil or www.evil", r"see https:\//evil or www\.evil"),
         ("a@evil `code` | cell", r"a\@evil \`code\` \| cell"),
         ("two\nlines\u2028three", "two lines three"),
+        ("T\u200b4\u202e\U000e0041", "T\\u200b4\\u202e\\U000e0041"),
     ],
 )
 def test_SE_a_value_of_the_host_makes_no_link_image_html_or_row(card: str, shown: str) -> None:
     assert card_of(card) == f"| card | {shown} |"
+
+
+def test_SE_invisible_characters_are_escaped_and_yaml_and_python_read_the_same_name() -> None:
+    base = "org/\u200bname\u202e\x9b\U000e0041"
+    text = render_card(replace(FACTS, base=base))
+    assert all(char.isprintable() for char in text.replace("\n", ""))
+    assert yaml.safe_load(text.split("---")[1])["base_model"] == base
+    load = next(line for line in text.splitlines() if line.startswith("model ="))
+    assert base in [node.value for node in ast.walk(ast.parse(load)) if isinstance(node, ast.Constant)]
 
 
 def test_SE_the_name_of_a_base_model_stays_in_its_code_span() -> None:

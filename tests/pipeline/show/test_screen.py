@@ -74,7 +74,9 @@ def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "run  host\n"
 
 
-@pytest.mark.parametrize("word", ["\x7f", "\x9b2J", "\u202egpj", "\u2066", "\ud800", "\udcff", "\x1b]52;c;x\x07"])
+@pytest.mark.parametrize(
+    "word", ["\x7f", "\x9b2J", "\u202egpj", "\u2066", "\u200b\U000e0041", "\ud800", "\udcff", "\x1b]52;c;x\x07"]
+)
 def test_SE_16_the_json_object_has_no_control_characters_and_the_same_content(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

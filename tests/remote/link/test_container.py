@@ -71,7 +71,7 @@ case $verb in
 esac
 """
 )
-PROGRAMS = "sh cat sed cut id mkdir sleep tr grep sha256sum basename dirname touch mv rm stat"
+PROGRAMS = "sh cat sed cut id mkdir sleep tr grep sha256sum basename dirname touch mv rm stat readlink getent"
 UP_TO_NAME = "-d --name {name} --label halfstep.image={image} --label halfstep.workdir={work} "
 ALWAYS = "--network host --uts host --security-opt label=disable --stop-signal TERM --stop-timeout 120 "
 
@@ -128,8 +128,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def titan(container: Container) -> Address:
-    return Address("titan", "local", container=container)
+def titan(container: Container, workdir: str = "~/halfstep") -> Address:
+    return Address("titan", "local", container=container, workdir=workdir)
 
 
 def name_of(container: Container) -> str:
@@ -204,6 +204,7 @@ def become_another_user(folder: Path) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.root
 def test_SE_the_container_of_another_user_of_the_same_engine_is_not_entered(
     home: Path, tmp_path: Path, engine: Path
 ) -> None:

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,12 +26,12 @@ Account = Callable[..., str]
 
 
 @pytest.fixture
-def shared(account: Account) -> Path:
-    """A folder that every user can write to, like /scratch on many clusters."""
-    folder = Path(pwd.getpwnam(account()).pw_dir) / "scratch"
-    folder.mkdir()
-    folder.chmod(0o777)
-    return folder
+def shared() -> Iterator[Path]:
+    """A folder that every user can write to, with the sticky bit, like /scratch on many clusters."""
+    folder = Path(tempfile.mkdtemp(prefix="hs-scratch-"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def ran_as(user: str, *argv: str) -> subprocess.CompletedProcess[bytes]:

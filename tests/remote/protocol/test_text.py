@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.protocol.text import MAX_LINE, first_line, safe_text
+from remote.protocol.text import MAX_LINE, first_line, one_line, safe_json, safe_text
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,10 @@ from remote.protocol.text import MAX_LINE, first_line, safe_text
         ("user\u202etxt.exe", "user\\u202etxt.exe"),
         ("\u2066a\u2069", "\\u2066a\\u2069"),
         ("a\u2028b", "a\\u2028b"),
+        ("to\u200bken", "to\\u200bken"),
+        ("a\u2060\ufe0f\u00ad\u3164\uffa0", "a\\u2060\\ufe0f\\xad\\u3164\\uffa0"),
+        ("a\U000e0061\U000e0fff\U0001d173", "a\\U000e0061\\U000e0fff\\U0001d173"),
+        ("\u0643\u062a\u0627\u0628 \u0939\u093f", "\u0643\u062a\u0627\u0628 \u0939\u093f"),
         ("\udcff", "\\xff"),
         ("\ud800", "\\ud800"),
         (b"\xff\xfe ok", "\\xff\\xfe ok"),
@@ -51,6 +58,28 @@ def test_BI_55_no_control_sequence_is_left_and_a_second_pass_changes_nothing(tex
     assert all(char in "\n\t" or char.isprintable() or ord(char) >= 0xA0 for char in shown)
     assert safe_text(shown) == shown
     shown.encode("utf-8")
+
+
+@pytest.mark.parametrize("escape", [safe_text, safe_json])
+def test_no_character_that_a_terminal_shows_as_nothing_is_left(escape: Callable[[str], str]) -> None:
+    """A format character (Cf) is shown only if Unicode calls it a prepended concatenation mark."""
+    shown_marks = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+    shown_marks |= set(range(0x13430, 0x13440))  # these join hieroglyphs, which are visible
+    every = "".join(map(chr, range(0x20, 0xD800))) + "".join(map(chr, range(0xE000, 0x110000)))
+    pieces = (every[at : at + 150] for at in range(0, len(every), 150))  # longer lines are cut
+    left = {ord(char) for piece in pieces for char in escape(piece)}
+    assert not [hex(code) for code in left - shown_marks if unicodedata.category(chr(code)) in ("Cf", "Cc", "Zl", "Zp")]
+    assert {0xE9, 0x4E2D, 0x1F9A5} <= left
+
+
+def test_the_escaped_json_is_the_same_text() -> None:
+    text = "".join(map(chr, (0x7F, 0x9B, 0xAD, 0x200B, 0x202E, 0x1D173, 0xE0041, 0x1F9A5)))
+    assert json.loads(safe_json(json.dumps(text, ensure_ascii=False))) == text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028", "\t", "\x0b"])
+def test_a_name_adds_no_line_to_a_question(end: str) -> None:
+    assert one_line(f"a{end}b").isprintable() and len(one_line(f"a{end}b")) > 3
 
 
 def test_BI_55_the_terminal_gets_no_escape_through_a_pty() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from remote.link.ssh.host_keys import add_known_host
+from remote.errors import HostKeyRefused
+from remote.link.ssh.host_keys import MAX_KNOWN_HOSTS, add_known_host, read_known_hosts
 from remote.link.ssh.known_hosts import HostKey, Trust, judge_host_key, parse_known_hosts
+from remote.link.ssh.login import LoginStrategy
+from remote.link.ssh.route import ResolvedHop
 
 
 def key(seed: int, kind: str = "ssh-ed25519") -> HostKey:
@@ -121,3 +125,49 @@ def test_a_known_host_is_added_on_a_new_line_after_a_line_without_an_end(tmp_pat
     entries, complaints = parse_known_hosts(own.read_text(), "own")
     assert [entry.names for entry in entries] == ["a", "b"]
     assert complaints == ()
+
+
+@pytest.mark.parametrize("planted", ["link", "link to nothing", "folder", "fifo"])
+def test_a_known_host_is_added_to_a_regular_file_only(tmp_path: Path, planted: str) -> None:
+    own, victim = tmp_path / "known_hosts", tmp_path / "victim"
+    if planted.startswith("link"):
+        own.symlink_to(victim)
+        if planted == "link":
+            victim.write_text("mine")
+    elif planted == "folder":
+        own.mkdir()
+    else:
+        os.mkfifo(own)
+    with pytest.raises(HostKeyRefused, match="cannot be written"):
+        add_known_host(own, "titan", ONE)
+    assert victim.exists() == (planted == "link") and (planted != "link" or victim.read_text() == "mine")
+
+
+@pytest.mark.parametrize("planted", ["/dev/zero", "fifo", "large"])
+def test_a_known_hosts_file_without_an_end_is_refused_and_not_read(tmp_path: Path, planted: str) -> None:
+    path = tmp_path / "known"
+    if planted == "fifo":
+        os.mkfifo(path)
+    elif planted == "large":
+        with path.open("wb") as file:
+            file.truncate(MAX_KNOWN_HOSTS + 1)
+    else:
+        path.symlink_to(planted)
+    hop = ResolvedHop("titan", "10.0.0.1", known_hosts=(str(path),))
+    with pytest.raises(HostKeyRefused, match="no host key can be verified"):
+        read_known_hosts(hop, tmp_path / "own")
+    path.unlink()
+    path.write_text(line("titan", ONE))
+    assert read_known_hosts(hop, tmp_path / "own").key_types("titan")
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "key"])
+def test_a_key_file_without_an_end_is_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "key":
+        path.write_text("no key")
+        path.chmod(0o600)
+        path.with_suffix(".pub").symlink_to("/dev/zero")
+    strategy = LoginStrategy(ResolvedHop("titan", "10.0.0.1", identity_files=(str(path),), user="me"), None)
+    assert list(strategy._candidates(None)) == []
+    assert str(path) in strategy.tried[0] and "not a private key" in strategy.tried[0]

@@ -1,0 +1,156 @@
+"""The folders above the workdir: another user who could rename one of them could replace what runs as you."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from remote.errors import ContainerUnavailable, HostUnfit
+from remote.link.agent import AgentHost
+from remote.link.container import Container
+from remote.link.local import local_host
+from remote.link.reach import open_host
+from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
+from remote.protocol.exits import ExitCode
+from tests.remote.link.test_container import calls, home, titan, write_engine
+from tests.remote.link.test_shared_hosts import ran_as, shared
+
+__all__ = ["home", "shared"]
+pytestmark = pytest.mark.root
+Account = Callable[..., str]
+NOBODYS_GROUP = 64_000
+
+
+def refused(workdir: Path, keep: bool) -> HostUnfit:
+    host = local_host(str(workdir), keep=keep)
+    with pytest.raises(HostUnfit) as caught:
+        host.probe(["true"])
+    host.close()
+    assert caught.value.exit_code is ExitCode.DISK
+    return caught.value
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o773, 0o775])
+def test_a_folder_above_that_others_may_write_to_is_refused_until_it_has_the_sticky_bit(
+    tmp_path: Path, mode: int, keep: bool
+) -> None:
+    above = tmp_path / "group disk"
+    (above / "me").mkdir(parents=True)
+    os.chown(above, 0, NOBODYS_GROUP)
+    above.chmod(mode)
+    error = refused(above / "me/halfstep", keep)
+    assert f"{above} on local is writable by other users (mode {mode:o})" in error.message
+    assert not (above / "me/halfstep").exists()
+    subprocess.run(["sh", "-c", error.hint.partition("   (")[0]], check=True)
+    assert local_host(str(above / "me/halfstep"), keep=keep).probe(["true"]).ok
+
+
+def test_a_workdir_that_another_user_replaced_by_renaming_a_folder_above_is_not_used(
+    tmp_path: Path, account: Account
+) -> None:
+    """The reason for the check: a workdir of mode 0700 does not protect itself."""
+    other, above = account(), Path("/tmp") / f"{tmp_path.name}-{os.getpid()}"
+    above.mkdir()
+    above.chmod(0o777)
+    try:
+        (above / "me/halfstep").mkdir(parents=True, mode=0o700)
+        script = f"mv {above}/me {above}/.old && mkdir -p {above}/me/halfstep && ln -s {above}/.old {above}/me/back"
+        assert ran_as(other, "sh", "-c", script).returncode == 0
+        for workdir in ("me/halfstep", "me/back/halfstep"):
+            assert str(above) in refused(above / workdir, keep=True).message
+        above.chmod(0o1777)
+        # The folder itself is safe now, but what the other user made in it is not.
+        for workdir in ("me/halfstep", "me/back/halfstep"):
+            assert f"{above}/me on local belongs to another user" in refused(above / workdir, keep=True).message
+    finally:
+        shutil.rmtree(above)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_the_folders_to_which_links_lead_are_checked_too(shared: Path, tmp_path: Path, relative: bool) -> None:
+    opened = tmp_path / "open"
+    (opened / "disk").mkdir(parents=True)
+    opened.chmod(0o777)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/disk").symlink_to("../open/disk" if relative else opened / "disk")
+    (tmp_path / "mine/halfstep").symlink_to("disk/halfstep")
+    for workdir in ("mine/disk/halfstep", "mine/halfstep", "mine/../mine/disk/x/.."):
+        assert f"{opened} on local is writable" in refused(tmp_path / workdir, keep=False).message
+    opened.chmod(0o755)
+    (opened / "disk/halfstep").mkdir()
+    assert local_host(str(tmp_path / "mine/halfstep")).probe(["true"]).ok
+
+
+def test_a_link_of_another_user_on_the_way_is_refused_though_it_leads_to_a_folder_of_ours(
+    shared: Path, tmp_path: Path, account: Account
+) -> None:
+    assert ran_as(account(), "ln", "-s", tmp_path, f"{shared}/me").returncode == 0
+    assert f"{shared}/me on local belongs to another user" in refused(shared / "me/halfstep", keep=True).message
+    assert not (tmp_path / "halfstep").exists()
+
+
+@pytest.mark.parametrize("loop", ["a", "../a/./a"])
+def test_a_loop_of_links_ends_with_an_error(tmp_path: Path, loop: str) -> None:
+    (tmp_path / "a").symlink_to(loop)
+    assert "could not be stored" in refused(tmp_path / "a/halfstep", keep=True).message
+
+
+class InNamespace(LocalStarter):
+    """Processes in a user namespace that maps only the user, as unprivileged Apptainer makes them."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        as_user = ("setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--init-groups", "--")
+        return LocalProcessStream((*as_user, "unshare", "-U", "-c", *argv))
+
+
+def test_folders_of_the_system_are_accepted_in_a_user_namespace_where_root_is_not_mapped(account: Account) -> None:
+    user = account()
+    host = AgentHost("titan", InNamespace(user), workdir=f"{pwd.getpwnam(user).pw_dir}/halfstep")
+    assert host.probe(["stat", "-c", "%u", "/"]).stdout == b"65534\n"
+    host.close()
+
+
+@pytest.mark.parametrize("kind", ["docker", "apptainer"])
+@pytest.mark.parametrize(("mode", "group"), [(0o777, 0), (0o773, 0), (0o775, NOBODYS_GROUP)])
+def test_no_container_is_created_below_a_folder_that_others_may_write_to(
+    home: Path, tmp_path: Path, kind: str, mode: int, group: int
+) -> None:
+    engine = write_engine(tmp_path, kind)
+    os.chown(home, 0, group)
+    home.chmod(mode)
+    (tmp_path / "link").symlink_to("home")
+    for workdir in (f"{home}/me/halfstep", f"{tmp_path}/link/me/halfstep"):
+        host = open_host(titan(Container("torch"), workdir))
+        with pytest.raises(ContainerUnavailable, match=f"{home} is writable by other users"):
+            host.probe(["true"])
+        host.close()
+    assert not (home / "me").exists() and not (tmp_path / "bin/state/calls").exists()
+    home.chmod(mode | 0o1000)
+    host = open_host(titan(Container("torch"), f"{home}/me/halfstep"))
+    assert host.probe(["id"]).ok and calls(engine)
+    host.close()
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_no_container_is_created_below_a_folder_or_link_of_another_user(
+    home: Path, tmp_path: Path, account: Account, link: bool
+) -> None:
+    write_engine(tmp_path, "apptainer")
+    theirs = tmp_path / "theirs"
+    theirs.symlink_to(home) if link else theirs.mkdir()
+    os.chown(theirs, pwd.getpwnam(account()).pw_uid, -1, follow_symlinks=False)
+    host = open_host(titan(Container("torch"), f"{theirs}/halfstep"))
+    with pytest.raises(ContainerUnavailable, match=f"{theirs} belongs to another user"):
+        host.probe(["true"])
+    host.close()
+    assert not (theirs / "halfstep").exists()
