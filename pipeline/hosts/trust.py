@@ -109,7 +109,7 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
 
 
 def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -> str:
-    """Describe how the machine that the file reaches differs from that of the name alone; empty if they are the same."""
+    """Describe how the machine of the file differs from that of the name alone; empty if they are the same."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
