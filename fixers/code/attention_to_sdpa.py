@@ -42,7 +42,7 @@ from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.code.flash_fallbacks import keep_half, may_fall_back
-from fixers.frame.own_traits import Traits
+from fixers.frame.code_traits import Traits
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
@@ -95,7 +95,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     keep_half(draft)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Constant, ast.keyword)):
-            _judge(draft, node, target.own.traits)
+            _judge(draft, node, target.code_facts.traits)
     return draft.rewrite
 
 

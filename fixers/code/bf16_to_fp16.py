@@ -86,18 +86,18 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     asks = loads or holds_any(source.data, WORDS)
     if not asks or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
         return NOTHING
-    if target.own.stays_pure(source.path):
-        return Rewrite(left=(SkippedPlace(source.path, PURE),))
+    if target.code_facts.stays_pure(source.path):
+        return Rewrite(skipped=(SkippedPlace(source.path, PURE),))
     draft = Draft(source.python, name)
-    consumers = consumers_beside(draft.source, target.own.consumers)
+    consumers = consumers_beside(draft.source, target.code_facts.consumers)
     find_values(draft)
-    find_words(draft, consumers, target.own.traits.frozen_loads)
+    find_words(draft, consumers, target.code_facts.traits.frozen_loads)
     edit_command_strings(draft)
     find_flags(draft, consumers)
     find_assignments(draft, consumers)
     find_loads(draft, target)
-    find_vocabulary(draft, consumers, [each.name for each in target.own.off_is_half])
-    _leave_unselected(draft, target.own.unselected)
+    find_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half])
+    _leave_unselected(draft, target.code_facts.unselected)
     return draft.rewrite
 
 

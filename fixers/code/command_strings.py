@@ -83,8 +83,8 @@ def _edit(draft: Draft, node: ast.Constant | ast.JoinedStr) -> bool:
         launch.read(scan_shell(source.text, start, start + len(literal[2].encode())))
     except Unparsable:
         return False
-    for edit in launch.found.edits.values():
+    for edit in launch.edit_list.edits.values():
         draft.edits.append(source.replace(edit.start, edit.expected.decode(), edit.replacement.decode(), edit.why))
-    for finding in launch.found.findings:
+    for finding in launch.edit_list.findings:
         draft.warn(node, finding.message, hint=finding.hint)
     return True

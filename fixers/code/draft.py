@@ -20,7 +20,7 @@ class Draft:
     check: str
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    left: list[SkippedPlace] = field(default_factory=list)
+    skipped: list[SkippedPlace] = field(default_factory=list)
 
     def warn(self, node: Located, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
         """Report a problem at the node's line."""
@@ -36,8 +36,8 @@ class Draft:
 
     def leave(self, node: Located, reason: str) -> None:
         """Record that the node stays as it is, and why."""
-        self.left.append(SkippedPlace(self.source.where(node), reason))
+        self.skipped.append(SkippedPlace(self.source.where(node), reason))
 
     @property
     def rewrite(self) -> Rewrite:
-        return Rewrite(tuple(self.edits), tuple(self.findings), tuple(self.left))
+        return Rewrite(tuple(self.edits), tuple(self.findings), tuple(self.skipped))

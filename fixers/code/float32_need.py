@@ -20,7 +20,7 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 
     transformers 5 loads most models in half precision; earlier versions load them in float32 unless told otherwise.
     """
-    owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.own.half_models))
+    owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.code_facts.half_models))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
     if is_float32(source, owner, call, half_makers):

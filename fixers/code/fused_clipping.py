@@ -20,7 +20,7 @@ WHY = "Lightning clips no gradients of a fused optimizer in float16"
 
 def turn_off_fused(draft: Draft, target: Target) -> None:
     """Replace `fused=True` by `fused=False` in a file whose optimizer Lightning clips in mixed precision."""
-    traits, source = target.own.traits, draft.source
+    traits, source = target.code_facts.traits, draft.source
     mixed = traits.mixed or any(word in source.text for word in WORDS)
     if not (mixed and target.below(BF16_FROM) and (_fabric_clips(source) or (traits.clips and _is_module(source)))):
         return

@@ -63,8 +63,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for node in draft.source.names.nodes:
         if isinstance(node, ast.expr) and _is_device(draft.source, node):
             _judge(draft, node)
-    if target.own.traits.only_one_machine and draft.edits:
-        return Rewrite(left=tuple(SkippedPlace(source.path, ONE_MACHINE) for _ in draft.edits[:1]))
+    if target.code_facts.traits.only_one_machine and draft.edits:
+        return Rewrite(skipped=tuple(SkippedPlace(source.path, ONE_MACHINE) for _ in draft.edits[:1]))
     return draft.rewrite
 
 

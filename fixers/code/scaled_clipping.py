@@ -37,7 +37,7 @@ def report_scaled(draft: Draft, target: Target) -> None:
     Only the first clipping of a file that never unscales is reported.
     """
     source = draft.source
-    _report_unprepared(draft, target.own.traits.unprepared)
+    _report_unprepared(draft, target.code_facts.traits.unprepared)
     calls = source.names.of_type(ast.Call)
     if any(UNSCALES.fullmatch(tail_of(call)) for call in calls):
         return
@@ -72,7 +72,7 @@ def _is_manual(source: PythonSource, target: Target) -> bool:
 
     Lightning unscales gradients in the optimizer's step, after a manual clipping.
     """
-    return b"automatic_optimization" in source.text and target.own.traits.mixed and target.below(BF16_FROM)
+    return b"automatic_optimization" in source.text and target.code_facts.traits.mixed and target.below(BF16_FROM)
 
 
 def _is_accelerator(source: PythonSource, owner: ast.expr, target: Target) -> bool:

@@ -104,7 +104,7 @@ def _may_scale(data: bytes) -> bool:
 def _judge_scaling(draft: Draft, target: Target) -> None:
     for call in draft.source.names.of_type(ast.Call):
         if tail_of(call) in SCALERS and is_torch(draft.source, call):
-            _gate(draft, call, target.own.float16_only)
+            _gate(draft, call, target.code_facts.float16_only)
     report_scaled(draft, target)
     if not _scales_already(draft.source):
         _scale(draft, target)

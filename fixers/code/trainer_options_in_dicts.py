@@ -48,7 +48,7 @@ def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
         for key in display.keys:
             name = str(constant_of(key))
             change = ARGUMENTS.get(name)
-            if key is None or change is None or id(key) in seen or name in target.own.options:
+            if key is None or change is None or id(key) in seen or name in target.code_facts.options:
                 continue
             if target.at_least(change.package, change.since) is not False:
                 seen.add(id(key))

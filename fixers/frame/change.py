@@ -43,15 +43,15 @@ class SkippedPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """The findings and changes of fixers. `left` are places that they would change, but leave for a reason."""
+    """The findings and changes of fixers. `skipped` lists places that they leave unchanged, with reasons."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()
-    left: tuple[SkippedPlace, ...] = ()
+    skipped: tuple[SkippedPlace, ...] = ()
 
     @property
     def empty(self) -> bool:
         return not self.changes
 
     def plus(self, other: Plan) -> Plan:
-        return Plan(self.findings + other.findings, self.changes + other.changes, self.left + other.left)
+        return Plan(self.findings + other.findings, self.changes + other.changes, self.skipped + other.skipped)

@@ -40,7 +40,7 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
         return ""
     if IN_TESTS.match(path):
         return TESTS
-    if any(path.startswith(folder) for folder in target.own.copies) and not _is_edited(path, data):
+    if any(path.startswith(folder) for folder in target.code_facts.copies) and not _is_edited(path, data):
         return COPIED
     folders = set(dirname(path).lower().split("/"))
     if folders & FRAMEWORK_WORDS:
@@ -78,7 +78,7 @@ def _judge_python(path: str, data: bytes, target: Target) -> str:
         return FOREIGN
     if is_for_accelerator(data):
         return ACCELERATORS
-    return INFERENCE if path in target.own.scripts else ""
+    return INFERENCE if path in target.code_facts.scripts else ""
 
 
 def _judge_settings(path: str, data: bytes, target: Target) -> str:
@@ -87,7 +87,7 @@ def _judge_settings(path: str, data: bytes, target: Target) -> str:
         return FOREIGN
     if words & ACCELERATOR_WORDS or (OTHER_DEVICES.search(data) and b"CUDA_VISIBLE_DEVICES" not in data):
         return ACCELERATORS
-    return FOREIGN if target.own.jax and _runs_only_jax(path, data, target.own.jax) else ""
+    return FOREIGN if target.code_facts.jax and _runs_only_jax(path, data, target.code_facts.jax) else ""
 
 
 def _runs_only_jax(path: str, data: bytes, jax: tuple[str, ...]) -> bool:

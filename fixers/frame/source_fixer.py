@@ -20,7 +20,7 @@ class Rewrite:
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
-    left: tuple[SkippedPlace, ...] = ()
+    skipped: tuple[SkippedPlace, ...] = ()
 
 
 NOTHING = Rewrite()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fixers.frame.own_settings import OwnSettings
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.pins import nearest_pins
 from remote.protocol.machine import Gpu
 
@@ -24,7 +24,7 @@ class Target:
     card: Gpu | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    own: OwnSettings = field(default_factory=OwnSettings)
+    code_facts: CodeFacts = field(default_factory=CodeFacts)
     started: tuple[str, ...] = ()
     pins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

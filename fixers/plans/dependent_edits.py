@@ -41,7 +41,7 @@ def _to_edit(consumers: Consumers) -> Iterator[Reader]:
     """Yield the readers that accept a value for bfloat16 and must accept its float16 word too."""
     for value in consumers.selected or ():
         spelling = consumers.resolve(value, COUNTERPARTS.get(value.word, value.word))
-        if spelling.refused is None and not value.wide:
+        if spelling.refused is None and not value.to_float32:
             yield from (each for each in consumers.of(value) if each.strict and not each.accepts(spelling.word))
 
 

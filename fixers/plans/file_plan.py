@@ -30,7 +30,7 @@ class FileOutcome:
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()
-    left: tuple[SkippedPlace, ...] = ()
+    skipped: tuple[SkippedPlace, ...] = ()
 
 
 class Refused(Exception):
@@ -49,7 +49,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome()
     if outside := judge_scope(path, data, target):
         asks = holds_any(data, PRECISION_WORDS)
-        return FileOutcome(left=(SkippedPlace(path, outside),) if asks else ())
+        return FileOutcome(skipped=(SkippedPlace(path, outside),) if asks else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
@@ -84,7 +84,7 @@ def _compose(
             continue
         rewrite, fixed = _rewrite(fixer, source, target)
         findings += rewrite.findings
-        left |= dict.fromkeys(rewrite.left)
+        left |= dict.fromkeys(rewrite.skipped)
         if fixed.data != source.data:
             acted[fixer.name] = fixer.version
             lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from posixpath import basename, dirname, splitext
 
-from fixers.frame.own_settings import OwnSettings, judge_source, merge_own, reads_settings
-from fixers.frame.own_traits import unscaled_options
+from fixers.frame.code_facts import CodeFacts, judge_source, merge_facts, reads_settings
+from fixers.frame.code_traits import unscaled_options
 from fixers.frame.scope import library_copies
 from fixers.frame.site import Tree
 from fixers.plans.own_uses import float16_only, unselected
@@ -22,7 +22,7 @@ IMPORTS, USES, SHARED = "*", "* uses", "* shared"
 """Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files."""
 
 
-def read_own_code(tree: Tree) -> OwnSettings:
+def read_code_facts(tree: Tree) -> CodeFacts:
     """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
     Copies of libraries are not read: their code selects nothing for this project. Unreadable files are skipped;
@@ -32,11 +32,11 @@ def read_own_code(tree: Tree) -> OwnSettings:
     copies = library_copies(every)
     paths = [path for path in every if reads_settings(path) and not path.startswith(copies)]
     cache = PlanCache.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
-    parts: list[OwnSettings] = []
+    parts: list[CodeFacts] = []
     for path in paths:
         with suppress(OSError):
             parts.append(_judged(tree, cache, path))
-    own = replace(merge_own(parts), copies=copies)
+    own = replace(merge_facts(parts), copies=copies)
     own = replace(own, consumers=replace(own.consumers, unscaled=unscaled_options(own.traits)))
     modules = [path for path in paths if path.endswith(".py")]
     if own.scripts:
@@ -59,8 +59,8 @@ def _together(
     cache: PlanCache | None,
     row: str,
     paths: Sequence[str],
-    judge: Callable[[Tree, Sequence[str]], OwnSettings],
-) -> OwnSettings:
+    judge: Callable[[Tree, Sequence[str]], CodeFacts],
+) -> CodeFacts:
     """Return the facts that depend on several files, from the cache if none of these files changed."""
     if cache is None or not isinstance(tree, Digested):
         return judge(tree, paths)
@@ -78,12 +78,12 @@ def _digest(tree: Digested, path: str) -> str | None:
     return None
 
 
-def _uses(policies: Sequence[str], dtypes: Sequence[str], tree: Tree, paths: Sequence[str]) -> OwnSettings:
-    return OwnSettings(float16_only=float16_only(tree, dtypes, paths), unselected=unselected(tree, policies, paths))
+def _uses(policies: Sequence[str], dtypes: Sequence[str], tree: Tree, paths: Sequence[str]) -> CodeFacts:
+    return CodeFacts(float16_only=float16_only(tree, dtypes, paths), unselected=unselected(tree, policies, paths))
 
 
-def _shared(folders: tuple[str, ...], tree: Tree, modules: Sequence[str]) -> OwnSettings:
-    return OwnSettings(shared=_imported_from(tree, folders, modules))
+def _shared(folders: tuple[str, ...], tree: Tree, modules: Sequence[str]) -> CodeFacts:
+    return CodeFacts(shared=_imported_from(tree, folders, modules))
 
 
 def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def _is_imported(path: str, words: set[bytes]) -> bool:
     return splitext(basename(path))[0].encode() in words and (not package or package in words)
 
 
-def _judged(tree: Tree, cache: PlanCache | None, path: str) -> OwnSettings:
+def _judged(tree: Tree, cache: PlanCache | None, path: str) -> CodeFacts:
     """Return the settings of one file, from the cache if the file is unchanged."""
     if cache is None or not isinstance(tree, Digested):
         return judge_source(path, tree.read(path))
@@ -118,9 +118,9 @@ def _judged(tree: Tree, cache: PlanCache | None, path: str) -> OwnSettings:
     return own
 
 
-def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) -> OwnSettings:
+def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) -> CodeFacts:
     """Return the scripts whose names no other file imports."""
-    return OwnSettings(scripts=tuple(sorted(set(scripts) - _imported(tree, paths, scripts))))
+    return CodeFacts(scripts=tuple(sorted(set(scripts) - _imported(tree, paths, scripts))))
 
 
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from fixers.frame.change import FileChange, SkippedPlace
-from fixers.frame.own_settings import OwnSettings
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
@@ -45,7 +45,7 @@ class StoredOutcome:
     fixers: dict[str, int] = field(default_factory=dict)
     why: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
-    left: tuple[SkippedPlace, ...] = ()
+    skipped: tuple[SkippedPlace, ...] = ()
 
 
 @dataclass
@@ -84,18 +84,18 @@ class PlanCache:
         kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
-    def find_own(self, path: str, digest: str) -> OwnSettings | None:
+    def find_own(self, path: str, digest: str) -> CodeFacts | None:
         """Return the stored settings that the file reads by name; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None
         self.seen.add(path)
-        return decode(OwnSettings, kept) if kept else OwnSettings()
+        return decode(CodeFacts, kept) if kept else CodeFacts()
 
-    def store_own(self, path: str, digest: str, own: OwnSettings) -> None:
+    def store_own(self, path: str, digest: str, code_facts: CodeFacts) -> None:
         self.grown = True
         self.seen.add(path)
-        self.rows[path] = (digest, json.loads(dumps(own)) if own != OwnSettings() else None)
+        self.rows[path] = (digest, json.loads(dumps(code_facts)) if code_facts != CodeFacts() else None)
 
     def save(self) -> None:
         """Write the cache; without permission to write, planning continues uncached."""
@@ -116,7 +116,7 @@ def cache_key(fixers: Sequence[SourceFixer], target: Target) -> str:
     settings = sorted(target.settings.items(), key=str)
     packages = sorted(target.packages.items())
     pins = sorted((folder, sorted(listed.items())) for folder, listed in target.pins.items())
-    key = repr((code_digest(), names, card, packages, pins, settings, target.own, target.started))
+    key = repr((code_digest(), names, card, packages, pins, settings, target.code_facts, target.started))
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -145,11 +145,11 @@ def _drop_oldest(folder: Path) -> None:
 def _kept(outcome: FileOutcome) -> StoredOutcome:
     change = outcome.change
     if change is None:
-        return StoredOutcome(findings=outcome.findings, left=outcome.left)
+        return StoredOutcome(findings=outcome.findings, skipped=outcome.skipped)
     head = _common_prefix(change.before, change.after)
     tail = _common_prefix(change.before[head:][::-1], change.after[head:][::-1])
     middle = change.after[head : len(change.after) - tail].decode("latin-1")
-    return StoredOutcome(head, tail, middle, change.fixers, change.why, outcome.findings, outcome.left)
+    return StoredOutcome(head, tail, middle, change.fixers, change.why, outcome.findings, outcome.skipped)
 
 
 def _common_prefix(one: bytes, other: bytes) -> int:
@@ -170,9 +170,9 @@ def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOut
     except ValueError:
         return None
     if kept.middle is None:
-        return FileOutcome(None, kept.findings, kept.left)
+        return FileOutcome(None, kept.findings, kept.skipped)
     before = tree.read(path)
     if hashlib.sha256(before).hexdigest() != digest:
         return None
     after = before[: kept.head] + kept.middle.encode("latin-1") + before[len(before) - kept.tail :]
-    return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings, kept.left)
+    return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings, kept.skipped)

@@ -17,7 +17,7 @@ from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.file_plan import FileOutcome, plan_file
-from fixers.plans.own_code import read_own_code
+from fixers.plans.own_code import read_code_facts
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
@@ -48,17 +48,17 @@ def _plan(site: Site, chosen: set[str]) -> Plan:
     target = full_target(site)
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
-    loops = target.own.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
+    loops = target.code_facts.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
     if loops:
         sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
     rewrites = plan_dependent(
-        target.own.consumers, lambda readers: _plan_sources(site, sources, _with(target, readers))
+        target.code_facts.consumers, lambda readers: _plan_sources(site, sources, _with(target, readers))
     ).plus(Plan(tuple(map(_unscaled, loops))))
     return one_change_each(rewrites.plus(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
 
 
 def _with(target: Target, consumers: Consumers) -> Target:
-    return replace(target, own=replace(target.own, consumers=consumers))
+    return replace(target, code_facts=replace(target.code_facts, consumers=consumers))
 
 
 def _unscaled(path: str) -> Finding:
@@ -68,7 +68,7 @@ def _unscaled(path: str) -> Finding:
 
 def full_target(site: Site) -> Target:
     """Return the target with the settings that the project's own code reads."""
-    return replace(target_of(site), own=read_own_code(site.tree))
+    return replace(target_of(site), code_facts=read_code_facts(site.tree))
 
 
 def one_change_each(plan: Plan) -> Plan:
@@ -129,7 +129,7 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
     left: list[SkippedPlace] = []
     for outcome in _outcomes(site, fixers, target):
         findings += outcome.findings
-        left += outcome.left
+        left += outcome.skipped
         changes += [outcome.change] if outcome.change else []
     return Plan(tuple(findings), tuple(changes), tuple(left))
 

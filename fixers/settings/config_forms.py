@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fixers.frame.own_settings import OwnSettings
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.precision_words import (
@@ -60,30 +60,30 @@ WHY_BLOCK = "float16 needs a loss scale"
 
 @dataclass
 class Settings:
-    """The settings of one file; `found` collects the edits and findings.
+    """The settings of one file; `edit_list` collects the edits and findings.
 
     `own`: what the project's own code reads. Keys that it reads keep their names; the code selects float16 itself.
     """
 
-    found: EditList
-    own: OwnSettings = field(default_factory=OwnSettings)
+    edit_list: EditList
+    code_facts: CodeFacts = field(default_factory=CodeFacts)
     entered: set[int] = field(default_factory=set)
 
     @property
     def data(self) -> bytes:
-        return self.found.data
+        return self.edit_list.data
 
     def warn(self, node: Node, message: str, hint: str = "") -> None:
-        self.found.warn(node.place.start, message, hint)
+        self.edit_list.warn(node.span.start, message, hint)
 
     def replace(self, node: Scalar, text: str, why: str) -> None:
         """Set the scalar to `text`, in the same quotes; warn if its source text differs from its value."""
-        expected = self.data[node.place.start : node.place.end]
+        expected = self.data[node.span.start : node.span.end]
         if node.style not in ("", "'", '"') or expected != f"{node.style}{node.text}{node.style}".encode():
             self.warn(node, f"{node.text.strip()[:40]!r} cannot be edited in place ({why})")
         elif node.text != text:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
-            self.found.put(node.place.start, node.place.end, new, why)
+            self.edit_list.put(node.span.start, node.span.end, new, why)
 
     def read(self, node: Node, ours: bool = False, within: str = "") -> None:
         """Judge every mapping below the node; a node shared by aliases is judged once."""
@@ -130,11 +130,11 @@ class Settings:
 
     def judge_tag(self, name: str, value: Scalar) -> None:
         """Replace the dtype in a tag that names it: `!name:torch.bfloat16`, `!!python/name:torch.bfloat16`."""
-        wide = NEEDS_RANGE.fullmatch(name) is not None
-        at = self.data.rfind(BFLOAT16, 0, value.place.start)
-        if at >= 0 and not self.data[at + len(BFLOAT16) : value.place.start].strip():
-            wanted = b"torch.float32" if wide else b"torch.float16"
-            self.found.put(at, at + len(BFLOAT16), wanted, WHY_RANGE if wide else NO_BFLOAT16)
+        to_float32 = NEEDS_RANGE.fullmatch(name) is not None
+        at = self.data.rfind(BFLOAT16, 0, value.span.start)
+        if at >= 0 and not self.data[at + len(BFLOAT16) : value.span.start].strip():
+            wanted = b"torch.float32" if to_float32 else b"torch.float16"
+            self.edit_list.put(at, at + len(BFLOAT16), wanted, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
         """Replace `precision: bf16` and `precision: {training: bf16}`, but not tables that map dtypes to dtypes."""
@@ -143,19 +143,21 @@ class Settings:
             name = parent
         name = f"trainer.{name}" if ".trainer" in within else name
         if value.text in NO_COUNTERPART and MEANS_PRECISION.fullmatch(name):
-            self.found.refuse(value.place.start, NO_COUNTERPART_WORDS, "precision: 16-mixed")
+            self.edit_list.refuse(value.span.start, NO_COUNTERPART_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
             self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
         counterpart = counterpart_of(name, value.text)
         if counterpart is None:
             return
-        wide = counterpart in FULL.values()
-        selected = BF16Value(option_name(name), value.text, self.found.path, wide=wide, plain=not value.style)
-        spelling = self.own.consumers.resolve(selected, counterpart)
+        to_float32 = counterpart in FULL.values()
+        selected = BF16Value(
+            option_name(name), value.text, self.edit_list.path, to_float32=to_float32, plain=not value.style
+        )
+        spelling = self.code_facts.consumers.resolve(selected, counterpart)
         if spelling.refused is not None:
             self.warn(value, *refusal_of(value.text, spelling.refused, counterpart))
         else:
-            self.replace(value, spelling.word, WHY_RANGE if wide else NO_BFLOAT16)
+            self.replace(value, spelling.word, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
     def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar, within: str) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):
@@ -173,13 +175,13 @@ class Settings:
             if isinstance(spelling.refused, HalfWithout):
                 self.replace(value, as_false(value.text), NO_BFLOAT16)
                 return
-            if key.text not in self.own.keys or (spelling.declared and spelling.refused is None):
+            if key.text not in self.code_facts.keys or (spelling.declared and spelling.refused is None):
                 self.rename_switch(siblings, key, value, spelling)
 
     def resolve_key(self, key: Scalar, within: str) -> Spelling:
         """Return the float16 name of the key that the project's classes declare."""
         name, default = option_name(key.text), option_name(fp16_name(key.text))
-        return self.own.resolve_switch(name, default, f"{within}.{key.text}")
+        return self.code_facts.resolve_switch(name, default, f"{within}.{key.text}")
 
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
         """Give the key its float16 name, or set it to false beside a switch that is set already."""
@@ -204,10 +206,10 @@ class Settings:
 
     def judge_attention(self, name: str, value: Scalar) -> bool:
         named = FLASH_VALUE.fullmatch(value.text) is not None
-        switch = FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.own.traits.flash_is_sdpa
+        switch = FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.code_facts.traits.flash_is_sdpa
         if not (named or switch):
             return False
-        broken = self.own.traits.broken_without_flash(self.found.path, "" if named else name)
+        broken = self.code_facts.traits.broken_without_flash(self.edit_list.path, "" if named else name)
         if broken is not None:
             self.warn(value, broken.message)
             return False
@@ -245,31 +247,31 @@ class Settings:
 
     def _set(self, node: Scalar, text: str) -> None:
         """Set a boolean; quotes, such as those of "auto", are removed."""
-        self.found.put(node.place.start, node.place.end, text.encode(), NO_BFLOAT16)
+        self.edit_list.put(node.span.start, node.span.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
         """Insert an fp16 block after the bf16 block, in the same layout."""
         key, value = next((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and k.text in BLOCKS)
         assert isinstance(key, Scalar) and isinstance(value, Mapping)
         newline = newline_of(self.data).decode("latin-1")
-        indent = self._before_on_line(key.place.start)
+        indent = self._before_on_line(key.span.start)
         own_line = not indent.strip()
         lead = ("," if siblings.flow else "") + (newline + indent if own_line else " ")
         body = self._block_body(key, value, auto)
         text = f"{lead}{key.style}fp16{key.style}:{' ' if value.flow else ''}{body}"
-        at = value.place.end if value.flow else self._line_end(value.place.end)
-        self.found.put(at, at, text.encode("latin-1"), WHY_BLOCK)
+        at = value.span.end if value.flow else self._line_end(value.span.end)
+        self.edit_list.put(at, at, text.encode("latin-1"), WHY_BLOCK)
 
     def _block_body(self, key: Scalar, value: Mapping, auto: bool) -> str:
         enabled = '"auto"' if auto else "true"
         rows = [f"{key.style}{name}{key.style}: {text}" for name, text in (("enabled", enabled), *FP16_BLOCK)]
         newline = newline_of(self.data).decode("latin-1")
-        indent = self._before_on_line(key.place.start)
-        inner = value.entries[0][0].place.start
+        indent = self._before_on_line(key.span.start)
+        inner = value.entries[0][0].span.start
         inner_indent = self._before_on_line(inner)
         if not value.flow:
             return "".join(newline + inner_indent + row for row in rows)
-        if indent.strip() or inner_indent.strip() or b"\n" not in self.data[key.place.start : inner]:
+        if indent.strip() or inner_indent.strip() or b"\n" not in self.data[key.span.start : inner]:
             return "{" + ", ".join(rows) + "}"
         return "{" + newline + ("," + newline).join(inner_indent + row for row in rows) + newline + indent + "}"
 

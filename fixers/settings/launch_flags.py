@@ -37,9 +37,10 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
-from fixers.settings.launch_forms import SHELLS, Launch
+from fixers.settings.launch_forms import Launch
 from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
+from fixers.settings.text_arguments import SHELLS
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
@@ -84,12 +85,12 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
     return _rewrite_script(EditList("command", launch.data, name), launch.script, target)
 
 
-def _rewrite_script(found: EditList, script: Script, target: Target) -> Rewrite:
-    launch = Launch(found, target.own)
+def _rewrite_script(edit_list: EditList, script: Script, target: Target) -> Rewrite:
+    launch = Launch(edit_list, target.code_facts)
     launch.read(script)
     for heredoc in script.heredocs:
         _read_heredoc(launch, heredoc)
-    return found.rewrite
+    return edit_list.rewrite
 
 
 def _rewrite_notebook(source: Source) -> Rewrite:
@@ -101,8 +102,10 @@ def _rewrite_notebook(source: Source) -> Rewrite:
     launch.read(script)
     for start in left:
         if word := PRECISION_WORDS.search(source.data, start, source.data.find(b"\n", start)):
-            launch.found.warn(word.start(), f"a command in a cell contains {word[0].decode()}, and could not be read")
-    return launch.found.rewrite
+            launch.edit_list.warn(
+                word.start(), f"a command in a cell contains {word[0].decode()}, and could not be read"
+            )
+    return launch.edit_list.rewrite
 
 
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
@@ -116,15 +119,15 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
             launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
             return
         if heredoc.program in WRITERS and reads_config(heredoc.target):
-            settings = Settings(launch.found.part(heredoc.start, heredoc.stop))
+            settings = Settings(launch.edit_list.part(heredoc.start, heredoc.stop))
             for document in read_config(heredoc.target, body):
                 settings.read(document)
-            launch.found.take(settings.found, heredoc.start)
+            launch.edit_list.take(settings.edit_list, heredoc.start)
             return
         if heredoc.program in WRITERS and reads_commands(heredoc.target):
-            part = Launch(launch.found.part(heredoc.start, heredoc.stop))
+            part = Launch(launch.edit_list.part(heredoc.start, heredoc.stop))
             part.read(read_commands(heredoc.target, body))
-            launch.found.take(part.found, heredoc.start)
+            launch.edit_list.take(part.edit_list, heredoc.start)
             return
     except Unparsable:
         pass
@@ -132,7 +135,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
     if word:
         what = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
         message = f"a heredoc selects {what}; its purpose is unknown, so it was left as it is"
-        launch.found.warn(heredoc.start + word.start(), message)
+        launch.edit_list.warn(heredoc.start + word.start(), message)
 
 
 def _commands(source: Source) -> Script:

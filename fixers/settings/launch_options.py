@@ -49,9 +49,9 @@ def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
             continue
         start, end = body or (word.start, word.end)
         raw = word.raw[start - word.start : end - word.start]
-        found = OVERRIDE.fullmatch(raw)
-        if found and (found[1] or not found[2].isupper()):
-            yield _override(start, end, raw, word.text, found)
+        match = OVERRIDE.fullmatch(raw)
+        if match and (match[1] or not match[2].isupper()):
+            yield _override(start, end, raw, word.text, match)
         elif FLAG.fullmatch(raw):
             flag = TextRange(start, end, raw, raw)
             value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
@@ -68,11 +68,11 @@ def _takes(flag: str, value: Word) -> bool:
     return value.text is None or text in truths or bool(FLASH_VALUE.fullmatch(text))
 
 
-def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> CommandOption:
-    quote, inner = unquoted(found[3])
+def _override(start: int, end: int, raw: str, text: str | None, match: re.Match[str]) -> CommandOption:
+    quote, inner = unquoted(match[3])
     exact = inner if text is not None and text.endswith(f"={inner}") else None
-    flag = TextRange(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
-    return CommandOption(option(found[2]), flag, TextRange(start + found.start(3) + quote, end - quote, exact, inner))
+    flag = TextRange(start, start + match.end(2), match[1] + match[2], raw[: match.end(2)])
+    return CommandOption(option(match[2]), flag, TextRange(start + match.start(3) + quote, end - quote, exact, inner))
 
 
 def unquoted(value: str) -> tuple[int, str]:
@@ -95,8 +95,8 @@ def assignments_of(command: Command) -> Iterator[tuple[str, TextRange]]:
     for word in command.words:
         body = word.body or word.inside or (word.start, word.end)
         raw = word.raw[body[0] - word.start : body[1] - word.start]
-        for found in re.finditer(r"(?:^|,)([A-Za-z_]\w*)=((?:[^,\"'\s]|\"[^\"]*\"|'[^']*')*)", raw):
-            quote, inner = unquoted(found[2])
-            start = body[0] + found.start(2) + quote
+        for match in re.finditer(r"(?:^|,)([A-Za-z_]\w*)=((?:[^,\"'\s]|\"[^\"]*\"|'[^']*')*)", raw):
+            quote, inner = unquoted(match[2])
+            start = body[0] + match.start(2) + quote
             exact = inner if not set(inner) & set("$`\\") else None
-            yield found[1], TextRange(start, start + len(inner), exact, inner)
+            yield match[1], TextRange(start, start + len(inner), exact, inner)

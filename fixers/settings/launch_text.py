@@ -44,7 +44,7 @@ def read_launch(launch: Launch) -> LaunchText:
     commands = (outer, *(command for script in inner for command in script.commands))
     heredocs = tuple(heredoc for script in inner for heredoc in script.heredocs)
     entries = tuple((_scalar(name), _scalar(value)) for name, value in env)
-    return LaunchText(data, Script(commands, heredocs), nodes.Mapping(entries, nodes.Place(0, len(data), 1, 0)))
+    return LaunchText(data, Script(commands, heredocs), nodes.Mapping(entries, nodes.Span(0, len(data), 1, 0)))
 
 
 def launch_from(data: bytes, given: Launch) -> Launch:
@@ -79,4 +79,4 @@ def _scan(data: bytes, word: Word) -> Iterator[Script]:
 
 
 def _scalar(word: Word) -> nodes.Scalar:
-    return nodes.Scalar(word.raw, nodes.Place(word.start, word.end, 1, 0))
+    return nodes.Scalar(word.raw, nodes.Span(word.start, word.end, 1, 0))

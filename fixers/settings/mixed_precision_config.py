@@ -40,8 +40,8 @@ from __future__ import annotations
 
 import posixpath
 
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.findings import warning
-from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
@@ -91,7 +91,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
         return _unchanged(source, error.line, message, "check its precision by hand")
-    settings = Settings(EditList(source.path, source.data, name), target.own)
+    settings = Settings(EditList(source.path, source.data, name), target.code_facts)
     for document in documents:
         twice = duplicates(document)
         if twice:
@@ -99,16 +99,16 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         _warn_of_fsdp(settings, document)
         if not _describes_a_checkpoint(source.path, document):
-            settings.own = OwnSettings() if _is_of_accelerate(document) else target.own
+            settings.code_facts = CodeFacts() if _is_of_accelerate(document) else target.code_facts
             settings.read(document, is_ours(document))
-    return settings.found.rewrite
+    return settings.edit_list.rewrite
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
     """Select float16 in the environment of a job."""
-    settings = Settings(EditList("env", launch.data, name), target.own)
+    settings = Settings(EditList("env", launch.data, name), target.code_facts)
     settings.read(launch.env)
-    return settings.found.rewrite
+    return settings.edit_list.rewrite
 
 
 def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:

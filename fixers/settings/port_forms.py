@@ -45,7 +45,7 @@ def _judge_mapping(data: bytes, mapping: Mapping) -> Iterable[Edit]:
     port, machines = mapping.get("main_process_port"), mapping.get("num_machines")
     one = not isinstance(machines, Scalar) or machines.text == "1"
     if isinstance(port, Scalar) and port.text == DEFAULT and one:
-        start = port.place.start + len(port.style)
+        start = port.span.start + len(port.style)
         yield Edit(start, DEFAULT.encode(), b"0", WHY)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fixers.settings.launch_options import TextRange
 from fixers.sources.words import Command, Word
@@ -13,6 +13,8 @@ ARGUMENTS = re.compile(
 )
 SET = re.compile(r"[A-Za-z_]\w*\+?=([\"'])")
 ONE_WORD_FLASH = re.compile(r"--\w*flash[_-]?att\w*(?:=|$)")
+SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
+SHELL_TEXT_OPTION = re.compile(r"-[a-z]*c")
 COMPARES = "FlashAttention stays: this script runs the same command without it too"
 
 
@@ -21,19 +23,27 @@ def holds_arguments(text: bytes) -> bool:
     return ARGUMENTS.match(text) is not None
 
 
+def shell_texts_in(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Yield the range of the command text in `bash -c "..."`, without the quotes."""
+    for at, word in enumerate(words[:-1]):
+        inside = words[at + 1].inside
+        if inside and SHELL_TEXT_OPTION.fullmatch(word.text or "") and any(w.text in SHELLS for w in words[:at]):
+            yield inside
+
+
 def text_of(word: Word) -> tuple[int, int] | None:
     """Return the range of the text inside the quotes of `NAME="..."`, as after `export`; None for other words."""
-    found = SET.match(word.raw)
-    if found is None or len(word.raw) == found.end() or word.raw[-1] != found[1]:
+    match = SET.match(word.raw)
+    if match is None or len(word.raw) == match.end() or word.raw[-1] != match[1]:
         return None
-    value = Word(word.start + found.end() - 1, word.end, word.raw[found.end() - 1 :], None)
+    value = Word(word.start + match.end() - 1, word.end, word.raw[match.end() - 1 :], None)
     return value.inside
 
 
-def default_in(piece: TextRange, found: re.Match[str]) -> TextRange:
+def default_in(piece: TextRange, match: re.Match[str]) -> TextRange:
     """Return the default in `${NAME:-default}`."""
-    start = piece.start + found.start(2)
-    return TextRange(start, start + len(found[2]), found[2], found[2])
+    start = piece.start + match.start(2)
+    return TextRange(start, start + len(match[2]), match[2], match[2])
 
 
 def is_compared(command: Command, others: Sequence[Command]) -> bool:

@@ -34,7 +34,7 @@ def reads_options(path: str) -> bool:
 
 def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
     """Use current names, if the project parses options into Trainer arguments."""
-    if not target.own.into_trainer or not any(option in source.data for option in OPTIONS):
+    if not target.code_facts.into_trainer or not any(option in source.data for option in OPTIONS):
         return NOTHING
     renaming = _Renaming(EditList(source.path, source.data, check), target)
     try:
@@ -52,7 +52,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
 
 def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Rewrite:
     """Use current names in the command of a job, if the project parses options into Trainer arguments."""
-    if not target.own.into_trainer:
+    if not target.code_facts.into_trainer:
         return NOTHING
     return _Renaming(EditList("command", launch.data, check), target).rewrite_commands(launch.script.commands)
 
@@ -61,21 +61,21 @@ def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Re
 class _Renaming:
     """The edits of one file."""
 
-    found: EditList
+    edit_list: EditList
     target: Target
 
     def rewrite_commands(self, commands: Iterable[Command]) -> Rewrite:
         for command in commands:
             self.judge(command)
-        return self.found.rewrite
+        return self.edit_list.rewrite
 
     def judge(self, command: Command) -> None:
         for words in (command.words, *(assignment.items for assignment in command.assignments)):
             self.judge_words(words)
         insides = [text_of(word) for word in command.words]
         for inside in [*insides, *(assignment.value.inside for assignment in command.assignments)]:
-            if inside and holds_arguments(self.found.data[slice(*inside)]):
-                for inner in scan_shell(self.found.data, *inside).commands:
+            if inside and holds_arguments(self.edit_list.data[slice(*inside)]):
+                for inner in scan_shell(self.edit_list.data, *inside).commands:
                     self.judge(inner)
 
     def judge_words(self, words: Sequence[Word]) -> None:
@@ -87,11 +87,11 @@ class _Renaming:
                 continue
             message = _message(name, change, given)
             if message:
-                self.found.warn(start, message)
+                self.edit_list.warn(start, message)
             elif isinstance(change, Renamed):
-                written = self.found.data[start + 2 : start + 2 + len(name)]
+                written = self.edit_list.data[start + 2 : start + 2 + len(name)]
                 new = change.to.replace("_", "-") if b"-" in written else change.to
-                self.found.put(start + 2, start + 2 + len(name), new.encode(), WHY)
+                self.edit_list.put(start + 2, start + 2 + len(name), new.encode(), WHY)
             else:
                 self._remove(words, at)
 
@@ -106,15 +106,15 @@ class _Renaming:
                 continue
             message = _message(key.text, change, keys)
             if message or isinstance(change, Removed):
-                self.found.warn(key.place.start, message or f"transformers removed {key.text}; remove it")
+                self.edit_list.warn(key.span.start, message or f"transformers removed {key.text}; remove it")
             else:
                 text = f"{key.style}{change.to}{key.style}"
-                self.found.put(key.place.start, key.place.end, text.encode(), WHY)
+                self.edit_list.put(key.span.start, key.span.end, text.encode(), WHY)
 
     def _change_of(self, name: str) -> Renamed | Removed | None:
         name = name.replace("-", "_")
         change = ARGUMENTS.get(name)
-        if change is None or name in self.target.own.options:
+        if change is None or name in self.target.code_facts.options:
             return None
         return None if self.target.at_least(change.package, change.since) is False else change
 
@@ -127,7 +127,7 @@ class _Renaming:
             start, stop = words[at].start, words[after].start
         else:
             start, stop = (words[at - 1].end if at else words[at].start), words[after - 1].end
-        self.found.put(start, stop, b"", "transformers removed it, and it had no effect")
+        self.edit_list.put(start, stop, b"", "transformers removed it, and it had no effect")
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:

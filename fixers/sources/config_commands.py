@@ -45,7 +45,7 @@ def _words(data: bytes, node: Sequence) -> tuple[Word, ...]:
 
 def _shell_of(data: bytes, node: Scalar) -> Script:
     """Parse a scalar's text as commands; empty if escapes or doubled quotes make its bytes differ from its text."""
-    start, stop = node.place.start, node.place.end
+    start, stop = node.span.start, node.span.end
     if node.style in ("|", ">"):
         start = data.index(b"\n", start) + 1
     elif node.style:

@@ -75,7 +75,7 @@ def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:
 
 def word_of(data: bytes, node: Scalar, offset: int = 0) -> Word:
     """Convert a JSON or YAML scalar to a word with positions in `data`."""
-    start, end = node.place.start + offset, node.place.end + offset
+    start, end = node.span.start + offset, node.span.end + offset
     return Word(start, end, data[start:end].decode("latin-1"), node.text)
 
 

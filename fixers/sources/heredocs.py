@@ -45,12 +45,12 @@ def python_heredocs(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class HeredocMap:
     """Ranges of a file that are read as one text; maps positions in the text to the file."""
 
     ranges: tuple[tuple[int, int], ...]
 
-    def place(self, start: int, end: int) -> tuple[int, int]:
+    def file_range(self, start: int, end: int) -> tuple[int, int]:
         """Return the range in the file. Raises Unparsable if it does not lie within one piece."""
         starts = [0]
         for first, last in self.ranges:

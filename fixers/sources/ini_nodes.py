@@ -6,7 +6,7 @@ import re
 from configparser import Error, RawConfigParser
 from dataclasses import replace
 
-from fixers.sources.nodes import TABLE, Mapping, Node, Place, Scalar
+from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Span
 from fixers.sources.unparsable import Unparsable
 
 BOM = b"\xef\xbb\xbf"
@@ -55,7 +55,7 @@ def _scalar(data: bytes, start: int, end: int, line_start: int, number: int) -> 
     text = data[start:end].decode("utf-8")
     quoted = len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]
     style = text[0] if quoted else ""
-    return Scalar(text[1:-1] if quoted else text, Place(start, end, number, start - line_start + 1), style)
+    return Scalar(text[1:-1] if quoted else text, Span(start, end, number, start - line_start + 1), style)
 
 
 def _sections(rows: list[tuple[Scalar, Scalar, str]]) -> Mapping:
@@ -65,6 +65,6 @@ def _sections(rows: list[tuple[Scalar, Scalar, str]]) -> Mapping:
         sections.setdefault(section, {})[key.text] = (key, value)
     entries: list[tuple[Node, Node]] = []
     for name, pairs in sections.items():
-        first = next(iter(pairs.values()))[0].place
+        first = next(iter(pairs.values()))[0].span
         entries.append((Scalar(name, first), Mapping(tuple(pairs.values()), first, tag=TABLE)))
-    return Mapping(tuple(entries), Place(0, 0, 1, 1), tag=TABLE)
+    return Mapping(tuple(entries), Span(0, 0, 1, 1), tag=TABLE)

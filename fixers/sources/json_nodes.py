@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from fixers.sources.nodes import Mapping, Node, Place, Scalar, Sequence
+from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
@@ -30,7 +30,7 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
     """Parse the file's single value; `strict` accepts standard JSON only and no duplicate keys. Raises Unparsable."""
     reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))), strict)
     node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
-    end = reader.skip(node.place.end)
+    end = reader.skip(node.span.end)
     if end < len(data):
         raise reader.fail("unexpected data after the JSON value", end)
     return node
@@ -53,7 +53,7 @@ class JsonString:
     def utf8_length(self) -> int:
         return len(self.value.encode("utf-8", "surrogatepass"))
 
-    def place(self, offset: int) -> int:
+    def file_offset(self, offset: int) -> int:
         """Return the file offset of the character at this UTF-8 offset of the value."""
         passed, at = 0, self.start
         for unit in CHARACTER.finditer(self.written):
@@ -69,8 +69,8 @@ def json_string(data: bytes, node: Node | None) -> JsonString | None:
     """Return the node as a string with positions; None if it is not a string."""
     if not isinstance(node, Scalar) or not node.style:
         return None
-    start = node.place.start + 1
-    return JsonString(node.text, data[start : node.place.end - 1].decode("utf-8"), start)
+    start = node.span.start + 1
+    return JsonString(node.text, data[start : node.span.end - 1].decode("utf-8"), start)
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class _Reader:
         match = (STRICT_BLANK if self.strict else BLANK).match(self.data, at)
         return match.end() if match else at
 
-    def place(self, start: int, end: int) -> Place:
+    def span(self, start: int, end: int) -> Span:
         line = bisect_right(self.lines, start)
-        return Place(start, end, line, start - self.lines[line - 1] + 1)
+        return Span(start, end, line, start - self.lines[line - 1] + 1)
 
     def value(self, at: int, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -102,9 +102,9 @@ class _Reader:
 
     def scalar(self, at: int) -> Scalar:
         if string := STRING.match(self.data, at):
-            return Scalar(self.text(string[1], at), self.place(at, string.end()), '"')
+            return Scalar(self.text(string[1], at), self.span(at, string.end()), '"')
         if word := WORD.match(self.data, at):
-            return Scalar(word[0].decode(), self.place(at, word.end()))
+            return Scalar(word[0].decode(), self.span(at, word.end()))
         raise self.fail("unexpected end of file" if at >= len(self.data) else "expected a JSON value", at)
 
     def text(self, raw: bytes, at: int) -> str:
@@ -119,8 +119,8 @@ class _Reader:
         at = self.skip(start + 1)
         while self.data[at : at + 1] != b"]":
             items.append(self.value(at, depth + 1))
-            at = self.after(items[-1].place.end, b"]")
-        return Sequence(tuple(items), self.place(start, at + 1), flow=True)
+            at = self.after(items[-1].span.end, b"]")
+        return Sequence(tuple(items), self.span(start, at + 1), flow=True)
 
     def mapping(self, start: int, depth: int) -> Mapping:
         entries: list[tuple[Node, Node]] = []
@@ -128,7 +128,7 @@ class _Reader:
         at = self.skip(start + 1)
         while self.data[at : at + 1] != b"}":
             key = self.scalar(at)
-            colon = self.skip(key.place.end)
+            colon = self.skip(key.span.end)
             if key.style != '"' or self.data[colon : colon + 1] != b":":
                 raise self.fail("expected a quoted key and a colon", at)
             if self.strict and key.text in keys:
@@ -136,8 +136,8 @@ class _Reader:
             keys.add(key.text)
             value = self.value(self.skip(colon + 1), depth + 1)
             entries.append((key, value))
-            at = self.after(value.place.end, b"}")
-        return Mapping(tuple(entries), self.place(start, at + 1), flow=True)
+            at = self.after(value.span.end, b"}")
+        return Mapping(tuple(entries), self.span(start, at + 1), flow=True)
 
     def after(self, at: int, closing: bytes) -> int:
         """Return the offset of the next item or of the closing bracket."""

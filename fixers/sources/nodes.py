@@ -10,7 +10,7 @@ TABLE = "table"
 
 
 @dataclass(frozen=True)
-class Place:
+class Span:
     """The bytes `start` to `end` of the file; `line` and `column` of the first byte count from 1."""
 
     start: int
@@ -24,7 +24,7 @@ class Scalar:
     """A value as text. `style` is "" for a plain scalar, else its first character: ' " | >. `tag` only if explicit."""
 
     text: str
-    place: Place
+    span: Span
     style: str = ""
     tag: str = ""
 
@@ -32,7 +32,7 @@ class Scalar:
 @dataclass(frozen=True)
 class Sequence:
     items: tuple[Node, ...]
-    place: Place
+    span: Span
     tag: str = ""
     flow: bool = False
 
@@ -42,7 +42,7 @@ class Mapping:
     """All pairs in order, duplicates included."""
 
     entries: tuple[tuple[Node, Node], ...]
-    place: Place
+    span: Span
     tag: str = ""
     flow: bool = False
 

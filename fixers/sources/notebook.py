@@ -30,7 +30,7 @@ class Cell:
         return "".join(string.value for string in self.strings)
 
 
-class Placement:
+class NotebookMap:
     """Maps UTF-8 offsets of the module to the notebook.
 
     The line ends between cells have no position in the notebook.
@@ -40,22 +40,22 @@ class Placement:
         self._data = data
         self._starts: list[int] = []
         self._strings: list[tuple[JsonString, Cell, int]] = []
-        self.joints: set[int] = set()
+        self.inserted_newlines: set[int] = set()
         at = 0
         for cell in cells:
             for position, string in enumerate(cell.strings):
                 self._starts.append(at)
                 self._strings.append((string, cell, position))
                 at += string.utf8_length
-            self.joints.add(at)
+            self.inserted_newlines.add(at)
             at += 1
 
-    def place(self, start: int, end: int) -> tuple[int, int]:
+    def file_range(self, start: int, end: int) -> tuple[int, int]:
         """Return the byte range in the notebook. Raises Unparsable if it does not lie within one JSON string."""
         string, _, _, offset = self._piece(start)
         if offset + end - start > string.utf8_length:
             raise Unparsable("the text to change spans several JSON strings")
-        return string.place(offset), string.place(offset + end - start)
+        return string.file_offset(offset), string.file_offset(offset + end - start)
 
     def encode(self, text: str, at: int) -> bytes:
         """Return `text` encoded for a position; whole lines at the start of a string become separate JSON strings."""

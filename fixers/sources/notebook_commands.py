@@ -50,4 +50,4 @@ def _shell_lines(cell: Cell) -> Iterator[tuple[int, int]]:
 
 
 def _place(string: JsonString, at: int) -> int:
-    return string.place(len(string.value[:at].encode("utf-8", "surrogatepass")))
+    return string.file_offset(len(string.value[:at].encode("utf-8", "surrogatepass")))

@@ -13,7 +13,7 @@ from fixers.sources.commands import is_shell
 from fixers.sources.innermost import innermost
 from fixers.sources.lines import line_starts
 from fixers.sources.names import Names, index_names
-from fixers.sources.python_text import Placed, parse_module, place_python
+from fixers.sources.python_text import MappedText, map_python, parse_module
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 
 T = TypeVar("T")
@@ -29,15 +29,15 @@ OPENING_QUOTE = re.compile(r"[a-zA-Z]*(['\"])")
 class PythonSource:
     """A module, or the cells of a notebook read as one module."""
 
-    def __init__(self, path: str, data: bytes, placed: Placed, tree: ast.Module) -> None:
+    def __init__(self, path: str, data: bytes, mapped: MappedText, tree: ast.Module) -> None:
         self.path = path
         self.data = data
-        self.text = placed.text
+        self.text = mapped.text
         self.tree = tree
-        self.unread = placed.unread
-        self._placed = placed
+        self.unread = mapped.unread
+        self._mapped = mapped
         self._remembered: dict[str, Any] = {}
-        self._lines = line_starts(placed.text)
+        self._lines = line_starts(mapped.text)
 
     @cached_property
     def names(self) -> Names:
@@ -74,10 +74,10 @@ class PythonSource:
     def replace(self, start: int, expected: str, replacement: str, why: str) -> Edit:
         """Return the edit that replaces `expected` at `start` of `text`. Raises EditRefused."""
         end = start + len(expected.encode())
-        first, last = self._placed.place(start, end)
+        first, last = self._mapped.file_range(start, end)
         if self.text[start:end] != expected.encode():
             raise EditRefused(f"expected {expected!r} at this position ({why})", first)
-        return Edit(first, self.data[first:last], self._placed.encode(replacement, start), why)
+        return Edit(first, self.data[first:last], self._mapped.encode(replacement, start), why)
 
     def replace_node(self, node: Located, replacement: str, why: str) -> Edit:
         return self.replace(self.span(node)[0], self.segment(node), replacement, why)
@@ -173,7 +173,7 @@ class PythonSource:
             return None
         newline = newline_of(self.text).decode()
         body = "".join(f"{indentation}{each}{newline}" for each in lines)
-        if rest_end - 1 in self._placed.joints:
+        if rest_end - 1 in self._mapped.inserted_newlines:
             return self.insert(rest_end - 1, newline + body.removesuffix(newline), why)
         ended = self.text[:rest_end].endswith((b"\n", b"\r"))
         return self.insert(rest_end, body if ended else newline + body, why)
@@ -187,7 +187,7 @@ class PythonSource:
     def where(self, node: Located) -> str:
         """The node's location as `path:line`; in a notebook, the line of the JSON file."""
         start = self.span(node)[0]
-        return f"{self.path}:{line_of(self.data, self._placed.place(start, start)[0])}"
+        return f"{self.path}:{line_of(self.data, self._mapped.file_range(start, start)[0])}"
 
 
 def reads_python(path: str) -> bool:
@@ -219,8 +219,8 @@ class KeptTrees:
 
 def read_python(path: str, data: bytes) -> PythonSource:
     """Parse the file as Python. Raises Unparsable with the line."""
-    placed = place_python(path, data)
-    return PythonSource(path, data, placed, parse_module(placed.text))
+    mapped = map_python(path, data)
+    return PythonSource(path, data, mapped, parse_module(mapped.text))
 
 
 TREES = KeptTrees(2 * 2**20)

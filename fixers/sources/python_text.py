@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from fixers.sources.commands import is_shell
-from fixers.sources.heredocs import Pieces, python_heredocs
-from fixers.sources.notebook import Placement, code_cells, masked
+from fixers.sources.heredocs import HeredocMap, python_heredocs
+from fixers.sources.notebook import NotebookMap, code_cells, masked
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
@@ -22,26 +22,26 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
-class Placed:
+class MappedText:
     """The UTF-8 text that the parser read, and the mapping of its positions to the file's bytes.
 
-    `place(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
-    `joints` are offsets of the newlines inserted between cells; the file does not contain them.
+    `file_range(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
+    `inserted_newlines` are offsets of the newlines inserted between cells; the file does not contain them.
     `unread` are the errors of cells that are not Python.
     """
 
     text: bytes
-    place: Callable[[int, int], tuple[int, int]]
+    file_range: Callable[[int, int], tuple[int, int]]
     encode: Callable[[str, int], bytes]
-    joints: AbstractSet[int] = frozenset()
+    inserted_newlines: AbstractSet[int] = frozenset()
     unread: tuple[Unparsable, ...] = ()
 
 
-def place_python(path: str, data: bytes) -> Placed:
+def map_python(path: str, data: bytes) -> MappedText:
     """Return the file's Python. Raises Unparsable with the line."""
     if is_shell(path):
-        return _place_heredocs(data)
-    return _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
+        return _map_heredocs(data)
+    return _map_notebook(data) if path.endswith(".ipynb") else _map_module(data)
 
 
 def parse_module(text: bytes) -> ast.Module:
@@ -56,7 +56,7 @@ def parse_module(text: bytes) -> ast.Module:
         raise Unparsable(f"not Python: {error}") from None
 
 
-def _place_module(data: bytes) -> Placed:
+def _map_module(data: bytes) -> MappedText:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
@@ -64,7 +64,9 @@ def _place_module(data: bytes) -> Placed:
     offset = len(BOM) if data.startswith(BOM) else 0
     if encoding in ("utf-8", "utf-8-sig"):
         _require_utf8(data)
-        return Placed(data[offset:], lambda start, end: (start + offset, end + offset), lambda text, at: text.encode())
+        return MappedText(
+            data[offset:], lambda start, end: (start + offset, end + offset), lambda text, at: text.encode()
+        )
     return _place_encoded(data, encoding)
 
 
@@ -76,7 +78,7 @@ def _require_utf8(data: bytes) -> None:
         raise Unparsable(f"not UTF-8 and no other encoding is declared: {error.reason}", line) from None
 
 
-def _place_encoded(data: bytes, encoding: str) -> Placed:
+def _place_encoded(data: bytes, encoding: str) -> MappedText:
     try:
         decoded = data.decode(encoding)
         faithful = decoded.encode(encoding) == data
@@ -86,21 +88,21 @@ def _place_encoded(data: bytes, encoding: str) -> Placed:
     if not faithful:
         raise Unparsable(f"{encoding} text that would change when decoded and encoded again")
 
-    def place(start: int, end: int) -> tuple[int, int]:
+    def file_range(start: int, end: int) -> tuple[int, int]:
         first = len(text[:start].decode("utf-8").encode(encoding))
         return first, first + len(text[start:end].decode("utf-8").encode(encoding))
 
-    return Placed(text, place, lambda words, at: words.encode(encoding))
+    return MappedText(text, file_range, lambda words, at: words.encode(encoding))
 
 
-def _place_heredocs(data: bytes) -> Placed:
+def _map_heredocs(data: bytes) -> MappedText:
     """Join the Python heredocs of a script."""
     ranges = tuple(python_heredocs(data))
     text = b"".join(data[start:stop] for start, stop in ranges)
-    return Placed(text, Pieces(ranges).place, lambda words, at: words.encode())
+    return MappedText(text, HeredocMap(ranges).file_range, lambda words, at: words.encode())
 
 
-def _place_notebook(data: bytes) -> Placed:
+def _map_notebook(data: bytes) -> MappedText:
     """Join the notebook's cells; a cell that does not parse is left out and listed in `unread`."""
     cells = code_cells(data)
     texts: list[str] = []
@@ -113,9 +115,9 @@ def _place_notebook(data: bytes) -> Placed:
             string = cell.strings[min(error.line, len(cell.strings)) - 1]
             line = line_of(data, string.start)
             unread.append(Unparsable(f"cell {cell.index} is {error.message}", line))
-    placement = Placement(data, cells)
+    offsets = NotebookMap(data, cells)
     text = "".join(f"{text}\n" for text in texts).encode()
-    return Placed(text, placement.place, placement.encode, frozenset(placement.joints), tuple(unread))
+    return MappedText(text, offsets.file_range, offsets.encode, frozenset(offsets.inserted_newlines), tuple(unread))
 
 
 def _readable(cell: str) -> str:

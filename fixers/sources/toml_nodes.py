@@ -8,7 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from fixers.sources.nodes import TABLE, Mapping, Node, Place, Scalar, Sequence
+from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
@@ -42,21 +42,21 @@ def read_toml(data: bytes) -> Node:
 
 @dataclass
 class _Table:
-    """A table in progress; `place` is its header, or its own text if it is inline."""
+    """A table in progress; `span` is its header, or its own text if it is inline."""
 
-    place: Place
+    span: Span
     flow: bool = False
     entries: dict[str, tuple[Scalar, Any]] = field(default_factory=dict)
 
     def node(self) -> Mapping:
         rows = tuple((key, _frozen(value)) for key, value in self.entries.values())
-        return Mapping(rows, self.place, tag=TABLE, flow=self.flow)
+        return Mapping(rows, self.span, tag=TABLE, flow=self.flow)
 
 
 def _frozen(value: Any) -> Node:
     if isinstance(value, list):
         items = tuple(_frozen(each) for each in value)
-        return Sequence(items, items[0].place)
+        return Sequence(items, items[0].span)
     return value.node() if isinstance(value, _Table) else value
 
 
@@ -68,7 +68,7 @@ class _Reader:
     lines: tuple[int, ...]
 
     def document(self, at: int) -> Mapping:
-        root = _Table(self.place(at, at))
+        root = _Table(self.span(at, at))
         table = root
         while (at := self.skip(at)) < len(self.data):
             if self.data.startswith(b"[", at):
@@ -83,7 +83,7 @@ class _Reader:
         keys, at = self.keys(at + 1 + listed)
         table = self.inner(root, keys[:-1])
         last = keys[-1]
-        opened = _Table(last.place)
+        opened = _Table(last.span)
         if listed:
             table.entries.setdefault(last.text, (last, []))[1].append(opened)
         else:
@@ -92,7 +92,7 @@ class _Reader:
 
     def inner(self, table: _Table, keys: list[Scalar]) -> _Table:
         for key in keys:
-            held = table.entries.setdefault(key.text, (key, _Table(key.place)))[1]
+            held = table.entries.setdefault(key.text, (key, _Table(key.span)))[1]
             table = held[-1] if isinstance(held, list) else held
         return table
 
@@ -111,7 +111,7 @@ class _Reader:
     def key(self, at: int) -> tuple[Scalar, int]:
         bare = BARE_KEY.match(self.data, at)
         if bare is not None:
-            return Scalar(bare[0].decode(), self.place(at, bare.end())), bare.end()
+            return Scalar(bare[0].decode(), self.span(at, bare.end())), bare.end()
         return self.string(at)
 
     def pair(self, table: _Table, at: int) -> int:
@@ -131,7 +131,7 @@ class _Reader:
         bare = BARE_VALUE.match(self.data, at)
         if bare is None:
             raise Unparsable("TOML whose values could not be located", line_of(self.data, at))
-        return Scalar(bare[0].decode(), self.place(at, bare.end())), bare.end()
+        return Scalar(bare[0].decode(), self.span(at, bare.end())), bare.end()
 
     def string(self, at: int) -> tuple[Scalar, int]:
         """Read a string; one with escapes or line ends has the style `|`, as it cannot be edited in place."""
@@ -141,7 +141,7 @@ class _Reader:
         text = tomllib.loads(f"x = {found[0].decode('utf-8')}")["x"]
         quote = found[0][:1].decode()
         exact = found[0] == f"{quote}{text}{quote}".encode()
-        return Scalar(text, self.place(at, found.end()), quote if exact else "|"), found.end()
+        return Scalar(text, self.span(at, found.end()), quote if exact else "|"), found.end()
 
     def array(self, start: int) -> tuple[Sequence, int]:
         items: list[Node] = []
@@ -151,10 +151,10 @@ class _Reader:
             items.append(_frozen(value))
             at = self.skip(at)
             at = self.skip(at + 1) if self.data.startswith(b",", at) else at
-        return Sequence(tuple(items), self.place(start, at + 1), flow=True), at + 1
+        return Sequence(tuple(items), self.span(start, at + 1), flow=True), at + 1
 
     def inline(self, start: int) -> tuple[_Table, int]:
-        table = _Table(self.place(start, start), flow=True)
+        table = _Table(self.span(start, start), flow=True)
         at = self.skip(start + 1)
         while not self.data.startswith(b"}", at):
             at = self.skip(self.pair(table, at))
@@ -169,9 +169,9 @@ class _Reader:
         space = SPACE.match(self.data, at)
         return space.end() if space else at
 
-    def place(self, start: int, end: int) -> Place:
+    def span(self, start: int, end: int) -> Span:
         line = bisect_right(self.lines, start)
-        return Place(start, end, line, start - self.lines[line - 1] + 1)
+        return Span(start, end, line, start - self.lines[line - 1] + 1)
 
 
 def _agrees(node: Node, value: Any) -> bool:

@@ -16,9 +16,9 @@ import yaml
 from fixers.sources.nodes import Mapping as Mapping
 from fixers.sources.nodes import Node as Node
 from fixers.sources.nodes import Path as Path
-from fixers.sources.nodes import Place as Place
 from fixers.sources.nodes import Scalar as Scalar
 from fixers.sources.nodes import Sequence as Sequence
+from fixers.sources.nodes import Span as Span
 from fixers.sources.nodes import find as find
 from fixers.sources.nodes import walk as walk
 
@@ -61,8 +61,8 @@ def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) ->
     """Return the root of the only document, None if empty; `tags=False` rejects all tags. Raises YamlProblem."""
     documents = compose_all(data, limits, tags=tags)
     if len(documents) > 1:
-        place = documents[1].place
-        raise YamlProblem("a second document begins here; only one is allowed", place.line, place.column)
+        span = documents[1].span
+        raise YamlProblem("a second document begins here; only one is allowed", span.line, span.column)
     return documents[0] if documents else None
 
 
@@ -99,7 +99,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self._anchors = {}
         elif isinstance(event, yaml.ScalarEvent):
-            self._close(event, Scalar(event.value, self._place(event), event.style or "", self._tag(event)))
+            self._close(event, Scalar(event.value, self._span(event), event.style or "", self._tag(event)))
         elif isinstance(event, yaml.AliasEvent):
             self._add(self._aliased(event))
         elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
@@ -116,12 +116,12 @@ class _Builder:
     def _end(self, event: Any) -> None:
         opened = self._open.pop()
         begin, children = opened.event, opened.children
-        place = self._place(begin, event.end_mark.index if begin.flow_style else None, children)
+        span = self._span(begin, event.end_mark.index if begin.flow_style else None, children)
         if isinstance(event, yaml.SequenceEndEvent):
-            self._close(begin, Sequence(tuple(children), place, self._tag(begin), bool(begin.flow_style)))
+            self._close(begin, Sequence(tuple(children), span, self._tag(begin), bool(begin.flow_style)))
         else:
             pairs = tuple(zip(children[::2], children[1::2], strict=True))
-            self._close(begin, Mapping(pairs, place, self._tag(begin), bool(begin.flow_style)))
+            self._close(begin, Mapping(pairs, span, self._tag(begin), bool(begin.flow_style)))
 
     def _close(self, event: Any, node: Node) -> None:
         if event.anchor:
@@ -157,16 +157,16 @@ class _Builder:
             raise self._problem_at(f"the tag {tag} is not allowed: plain values only", event)
         return tag
 
-    def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
+    def _span(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Span:
         """Return the position of the value, after an anchor or tag."""
         start = event.start_mark.index
         while self._text[start : start + 1] in ("&", "!") and start < event.end_mark.index:
             start = min(_PROPERTY.match(self._text, start).end(), event.end_mark.index)  # type: ignore[union-attr]
         stop = event.end_mark.index if end is None else end
-        stop_byte = max([self._byte(stop)] + [child.place.end for child in (children or [])[-1:] if end is None])
+        stop_byte = max([self._byte(stop)] + [child.span.end for child in (children or [])[-1:] if end is None])
         line = self._text.count("\n", event.start_mark.index, start) + event.start_mark.line + 1
         column = start - self._text.rfind("\n", 0, start)
-        return Place(self._byte(start), stop_byte, line, column)
+        return Span(self._byte(start), stop_byte, line, column)
 
     def _byte(self, index: int) -> int:
         return index + self._to_byte if isinstance(self._to_byte, int) else self._to_byte[index]

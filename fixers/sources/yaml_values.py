@@ -14,9 +14,9 @@ from fixers.sources.yaml_nodes import (
     Mapping,
     Node,
     Path,
-    Place,
     Scalar,
     Sequence,
+    Span,
     YamlProblem,
     walk,
 )
@@ -27,8 +27,8 @@ class Duplicate:
     """A key that occurs twice in one mapping: YAML readers silently keep the last."""
 
     path: Path
-    first: Place
-    second: Place
+    first: Span
+    second: Span
 
 
 def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
@@ -36,13 +36,13 @@ def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
     found: list[Duplicate] = []
     for path, value in [((), node), *((p, v) for p, _, v in walk(node))]:
         if isinstance(value, Mapping):
-            seen: dict[str, Place] = {}
+            seen: dict[str, Span] = {}
             for key, _ in value.entries:
                 if not isinstance(key, Scalar) or key.text == "<<":
                     continue
                 if key.text in seen:
-                    found.append(Duplicate((*path, key.text), seen[key.text], key.place))
-                seen.setdefault(key.text, key.place)
+                    found.append(Duplicate((*path, key.text), seen[key.text], key.span))
+                seen.setdefault(key.text, key.span)
     return tuple(found)
 
 
@@ -55,7 +55,7 @@ def plain(node: Node | None, limits: Limits = LIMITS) -> Any:
     if node is None:
         return None
     if _count(node, {}, limits.values) > limits.values:
-        raise YamlProblem(f"aliases expand to more than {limits.values} values", node.place.line, node.place.column)
+        raise YamlProblem(f"aliases expand to more than {limits.values} values", node.span.line, node.span.column)
     return _plain(node)
 
 
@@ -68,12 +68,12 @@ def _plain(node: Node) -> Any:
     own: dict[Any, Any] = {}
     for key, value in node.entries:
         if not isinstance(key, Scalar):
-            raise YamlProblem("a key must be a single word", key.place.line, key.place.column)
+            raise YamlProblem("a key must be a single word", key.span.line, key.span.column)
         if key.text == "<<" and not key.style:
             sources = value.items if isinstance(value, Sequence) else (value,)
             for source in reversed(sources):
                 if not isinstance(source, Mapping):
-                    raise YamlProblem("only a mapping can be merged", source.place.line, source.place.column)
+                    raise YamlProblem("only a mapping can be merged", source.span.line, source.span.column)
                 merged.update(_plain(source))
         else:
             own[scalar_value(key)] = _plain(value)
@@ -103,7 +103,7 @@ def scalar_value(node: Scalar) -> Any:
     if _INT.match(text):
         if len(text) > _MOST_DIGITS:
             words = f"a number has {len(text)} digits; at most {_MOST_DIGITS} are supported"
-            raise YamlProblem(words, node.place.line, node.place.column)
+            raise YamlProblem(words, node.span.line, node.span.column)
         return _integer(text.replace("_", ""))
     if _FLOAT.match(text):
         return float(text.replace("_", ""))

@@ -34,7 +34,7 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
         for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
     findings = plan.findings + findings_after_fixes(site_of(view, None), plan)
-    return Plan(findings, (*files, *host_changes_of(plan)), plan.left)
+    return Plan(findings, (*files, *host_changes_of(plan)), plan.skipped)
 
 
 def edits_on_host(view: View) -> Plan:

@@ -41,7 +41,7 @@ class Document:
         while key:
             node = find(self.root, key)
             if node is not None:
-                return node.place.line
+                return node.span.line
             key = key[:-1]
         return 0
 

@@ -157,4 +157,4 @@ def _read_settings(reached: Reached, path: str, data: bytes, settings: StartSett
         for _, key, value in walk(node):
             name = key.text if isinstance(key, Scalar) else ""
             if isinstance(value, Scalar) and name not in settings.options and (found := path_in(value.text)):
-                reached.uses.append(PathUse(found, path, value.place.line))
+                reached.uses.append(PathUse(found, path, value.span.line))

@@ -22,7 +22,7 @@ def summarise(plan: Plan, *, done: bool) -> Rows:
     warnings = [finding for finding in plan.findings if finding.severity is Severity.WARNING]
     rows = (
         ("changed" if done else "to change", _changes(plan)),
-        ("left alone", _left(plan.left)),
+        ("left alone", _left(plan.skipped)),
         ("to decide", f"{count(len(warnings), 'warning')}, listed above" if warnings else ""),
     )
     return tuple((label, text) for label, text in rows if text)

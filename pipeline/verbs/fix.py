@@ -83,8 +83,8 @@ def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None
     """Print what changed, what was left alone and why, and what the user has to decide."""
     screen.labelled(summarise(plan, done=done), LABEL_WIDTH)
     if verbose:
-        screen.labelled(list_left(plan.left), LEFT_WIDTH)
-    elif plan.left:
+        screen.labelled(list_left(plan.skipped), LEFT_WIDTH)
+    elif plan.skipped:
         screen.note("`pipeline fix --diff -v` lists every place")
 
 
@@ -106,7 +106,7 @@ def _fix_locally(
     if changed:
         _note_undo(screen, count(len(changed), "file"), str(root))
     findings = plan.findings + findings_after_fixes(site, plan) + judge_card(site)
-    return _outcome(Plan(findings, plan.changes, plan.left), changed, diff), plan
+    return _outcome(Plan(findings, plan.changes, plan.skipped), changed, diff), plan
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
@@ -178,6 +178,6 @@ def _name(change: FileChange | HostChange) -> str:
 
 
 def _outcome(plan: Plan, changed: tuple[str, ...], diff: str) -> Outcome:
-    left = [{"where": each.where, "reason": each.reason} for each in plan.left]
+    left = [{"where": each.where, "reason": each.reason} for each in plan.skipped]
     more = {"changed": list(changed), "diff": diff, "left": left}
     return Outcome("fix", exit_code_of(plan.findings, ExitCode.FIXER), findings=plan.findings, more=more)

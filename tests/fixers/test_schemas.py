@@ -49,7 +49,7 @@ def test_a_program_accepts_what_the_fixers_write_into_its_settings(
         (folder / change.path).write_bytes(change.after)
     if project.refused:
         assert plan.changes == ()
-        said = [*(finding.message for finding in plan.findings), *(place.where for place in plan.left)]
+        said = [*(finding.message for finding in plan.findings), *(place.where for place in plan.skipped)]
         assert any(project.refused in words for words in said), said
         assert selected(project, folder, stub) == "bfloat16"
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.frame.own_keys import keys_of
-from fixers.frame.own_traits import ON_BY_DEFAULT, READS_FP16
+from fixers.frame.code_traits import ON_BY_DEFAULT, READS_FP16
+from fixers.frame.config_keys import keys_of
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.python import PythonSource
 

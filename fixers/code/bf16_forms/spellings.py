@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from fixers.code.draft import Draft
-from fixers.frame.own_settings import is_started
+from fixers.frame.code_facts import is_started
 from fixers.settings.refusals import refusal_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.consumers import BF16Value, Consumers
@@ -25,13 +25,13 @@ def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
 
 
 def spelled(
-    draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, wide: bool = False
+    draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, to_float32: bool = False
 ) -> str | None:
     """Return the word to write for a string that means bfloat16; None, with a warning, if a reader refuses it."""
     if name is None or name == "torch":
         return default
     word = str(node.value) if isinstance(node, ast.Constant) else ""
-    value = BF16Value(option_name(name), word, draft.source.path, wide=wide)
+    value = BF16Value(option_name(name), word, draft.source.path, to_float32=to_float32)
     spelling = consumers.resolve(value, default)
     if spelling.refused is not None:
         draft.warn(node, *refusal_of(word, spelling.refused, spelling.word))

@@ -63,8 +63,8 @@ def _judge_starred(draft: Draft) -> None:
         return
     for node in names.of_type(ast.Name):
         if node.id == "bfloat16" and _may_act(draft, node):
-            wide = needs_range(draft.source, node)
-            draft.replace(node, *(("float32", WHY_RANGE) if wide else ("float16", NO_BFLOAT16)))
+            to_float32 = needs_range(draft.source, node)
+            draft.replace(node, *(("float32", WHY_RANGE) if to_float32 else ("float16", NO_BFLOAT16)))
 
 
 def _judge_attribute(draft: Draft, node: ast.Attribute) -> None:
@@ -72,8 +72,8 @@ def _judge_attribute(draft: Draft, node: ast.Attribute) -> None:
     meaning = source.names.look_up(node)
     if meaning == BFLOAT16 and isinstance(node.ctx, ast.Load):
         if _may_act(draft, node):
-            wide = _needs_range(draft, node) or _widen_uses(draft, node)
-            wanted, why = ("float32", WHY_RANGE) if wide else ("float16", NO_BFLOAT16)
+            to_float32 = _needs_range(draft, node) or _widen_uses(draft, node)
+            wanted, why = ("float32", WHY_RANGE) if to_float32 else ("float16", NO_BFLOAT16)
             draft.edits.append(source.replace_attribute(node, wanted, why))
     elif meaning == Rebound(BFLOAT16):
         _warn_rebound(draft, node, source.segment(node.value))
@@ -127,12 +127,12 @@ def _widen_uses(draft: Draft, node: ast.expr) -> bool:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
             same = [each for each in draft.source.names.of_type(ast.Name) if each.id == name]
             uses = [each for each in same if isinstance(each.ctx, ast.Load)]
-            wide = [each for each in uses if needs_range(draft.source, each)]
+            overflowing = [each for each in uses if needs_range(draft.source, each)]
             if len(same) != len(uses) + 1:
                 return False
-            for each in wide if len(wide) < len(uses) else ():
+            for each in overflowing if len(overflowing) < len(uses) else ():
                 _widen(draft, each)
-            return bool(wide) and len(wide) == len(uses)
+            return bool(overflowing) and len(overflowing) == len(uses)
     return False
 
 

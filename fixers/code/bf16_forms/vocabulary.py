@@ -99,7 +99,7 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
     """Return the values that select the word; if they are unknown, one for each option of the project's readers."""
     if consumers.selected is not None:
-        return [each for each in consumers.selected if each.word == word and not each.wide]
+        return [each for each in consumers.selected if each.word == word and not each.to_float32]
     options = [reader.option]
     if reader.option == ANY:
         options += [each.option for each in consumers.readers if each.option != ANY]

@@ -86,12 +86,12 @@ def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...
 
 def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) -> None:
     """Replace the word by the spelling that the readers of the option accept."""
-    wide = _needs_range(draft, node)
-    default = FULL[str(node.value)] if wide else _counterpart(draft, node)
+    to_float32 = _needs_range(draft, node)
+    default = FULL[str(node.value)] if to_float32 else _counterpart(draft, node)
     read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
-    word = spelled(draft, consumers, node, read_as, default, wide=wide)
+    word = spelled(draft, consumers, node, read_as, default, to_float32=to_float32)
     if word is not None:
-        _replace(draft, node, word, WHY_RANGE if wide else NO_BFLOAT16)
+        _replace(draft, node, word, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
 
 def _option_of(draft: Draft, node: ast.Constant) -> str | None:

@@ -32,14 +32,14 @@ FROM_TRAINER = ("fp16", "fp16_full_eval")
 class BF16Value:
     """A bfloat16 value to be replaced: its option and place, and the script that reads it if that is known.
 
-    `wide`: the value becomes float32, not float16. `plain`: it is a YAML scalar without quotes, so 16 is a number.
+    `to_float32`: the value becomes float32, not float16. `plain`: an unquoted YAML scalar, so 16 is a number.
     """
 
     option: str
     word: str
     path: str
     program: str = ""
-    wide: bool = False
+    to_float32: bool = False
     plain: bool = False
 
 
@@ -90,7 +90,7 @@ class Consumers:
             return Spelling(default, unscaled)
         relevant = self.of(value)
         strict = [each for each in relevant if each.strict]
-        spellings = FULL_SPELLINGS if value.wide else HALF_SPELLINGS
+        spellings = FULL_SPELLINGS if value.to_float32 else HALF_SPELLINGS
         candidates = (default, *(each for each in spellings if each != default))
         for readers in (relevant, strict):
             for word in candidates:
@@ -100,7 +100,7 @@ class Consumers:
 
     def _unscaled(self, value: BF16Value) -> Unscaled | None:
         """Return the option if the value selects the dtype of gradients that no loss scale protects."""
-        return next((each for each in self.unscaled if each.option == value.option and not value.wide), None)
+        return next((each for each in self.unscaled if each.option == value.option and not value.to_float32), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
         """Return the name of the float16 switch in the classes that declare this one; `default` where none does."""
@@ -186,7 +186,7 @@ def _typed(word: str, value: BF16Value) -> str:
 
 
 def _will_accept(reader: Reader, value: BF16Value) -> bool:
-    return reader.extensible and not value.wide and (reader.display or not value.word.endswith("true"))
+    return reader.extensible and not value.to_float32 and (reader.display or not value.word.endswith("true"))
 
 
 def _named(scripts: set[str], program: str, path: str) -> set[str]:

@@ -169,7 +169,7 @@ def test_a_use_that_does_not_select_bfloat16_stays(text: str) -> None:
     ],
 )
 def test_a_place_that_stays_is_recorded_with_its_reason(text: str, reason: str) -> None:
-    assert {left.reason for left in planned(text).left} == {reason}
+    assert {left.reason for left in planned(text).skipped} == {reason}
 
 
 def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:
@@ -250,4 +250,4 @@ FILL = "bias = (m * 1.0).masked_fill(m, {value}).to(torch.bfloat16)\n"
 def test_a_constant_beyond_float16_keeps_its_tensor(code: str, stays: bool) -> None:
     outcome = plan_file("model.py", (TORCH + code).encode(), list(source_fixers()), Target(TITAN_RTX))
     assert (outcome.change is None) is stays
-    assert any("beyond 65504" in each.reason for each in outcome.left) is stays
+    assert any("beyond 65504" in each.reason for each in outcome.skipped) is stays

@@ -114,7 +114,7 @@ def test_code_beside_commands_that_stay_pure_bfloat16_keeps_it(tmp_path):
     }
     plan = planned(tmp_path, files)
     assert set(changed(plan)) == {"b/data.py"}
-    assert any(each.where == "a/data.py" and "pure_bf16" in each.reason for each in plan.left)
+    assert any(each.where == "a/data.py" and "pure_bf16" in each.reason for each in plan.skipped)
 
 
 def test_code_that_is_imported_beside_such_commands_keeps_it_too(tmp_path):
@@ -347,7 +347,7 @@ def test_a_file_of_a_copy_that_the_project_has_edited_is_changed(tmp_path):
 def test_a_copy_of_a_library_stays(tmp_path):
     plan = planned(tmp_path, COPY)
     assert set(changed(plan)) == {"train.py"}
-    assert {each.reason for each in plan.left} == {"copies of libraries"} and len(plan.left) == 2
+    assert {each.reason for each in plan.skipped} == {"copies of libraries"} and len(plan.skipped) == 2
 
 
 def test_neither_the_library_itself_nor_a_package_of_the_same_name_is_a_copy(tmp_path):

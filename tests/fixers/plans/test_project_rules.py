@@ -164,7 +164,7 @@ ASSERTED = (
 def test_a_value_that_must_be_bfloat16_stays(tmp_path: Path, line: str, changed: bool) -> None:
     plan = _plan(tmp_path, train__py=ASSERTED.format(line=line))
     assert (_after(plan, "train.py") is not None) is changed
-    assert bool(plan.left) is not changed
+    assert bool(plan.skipped) is not changed
 
 
 SFT = """from trl import SFTTrainer

@@ -38,7 +38,7 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, "utf-8")
     plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX, config=config))
-    return {change.path for change in plan.changes}, {each.where: each.reason for each in plan.left}  # type: ignore[union-attr]
+    return {change.path for change in plan.changes}, {each.where: each.reason for each in plan.skipped}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

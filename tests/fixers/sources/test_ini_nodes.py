@@ -33,7 +33,7 @@ def test_every_value_is_that_of_configparser_and_replacing_it_changes_nothing_el
             continue
         section, key = path
         seen[section, key] = value.text
-        after = _parsed(data[: value.place.start] + b"!!" + data[value.place.end :])
+        after = _parsed(data[: value.span.start] + b"!!" + data[value.span.end :])
         parser.set(section, key, "!!")
         assert {name: dict(after[name]) for name in after.sections()} == {
             name: dict(parser[name]) for name in parser.sections()

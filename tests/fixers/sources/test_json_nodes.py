@@ -34,7 +34,7 @@ def test_any_json_is_read_as_json_reads_it(value, indent, ascii_only):
     assert value_of(node) == json.loads(data)
     for _, _, child in walk(node):
         if isinstance(child, Scalar):
-            raw = data[child.place.start : child.place.end]
+            raw = data[child.span.start : child.span.end]
             assert json.loads(raw) == value_of(child)
 
 
@@ -112,5 +112,5 @@ def test_strict_json_keeps_numbers_as_written_and_strings_have_positions():
 def test_a_character_is_found_behind_escapes_surrogate_pairs_and_lone_surrogates(written, offset, start):
     data = f'"{written}"'.encode()
     string = json_string(data, read_json(data))
-    assert string.place(offset) == 1 + start
-    assert string.place(string.utf8_length) == string.end
+    assert string.file_offset(offset) == 1 + start
+    assert string.file_offset(string.utf8_length) == string.end

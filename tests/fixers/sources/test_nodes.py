@@ -115,7 +115,7 @@ def test_a_collection_in_brackets_has_its_byte_range_and_its_style(read):
     text = '{"a": [1, {"b": "c"}], "d": []}'
     document = read(text)
     assert isinstance(document, Mapping) and document.flow
-    found = {path: text[node.place.start : node.place.end] for path, _, node in walk(document)}
+    found = {path: text[node.span.start : node.span.end] for path, _, node in walk(document)}
     assert found == {
         ("a",): '[1, {"b": "c"}]',
         ("a", 0): "1",
@@ -124,7 +124,7 @@ def test_a_collection_in_brackets_has_its_byte_range_and_its_style(read):
         ("d",): "[]",
     }
     assert all(node.flow for _, _, node in walk(document) if isinstance(node, (Mapping, Sequence)))
-    assert [(node.place.line, node.place.column) for _, _, node in walk(document)] == [
+    assert [(node.span.line, node.span.column) for _, _, node in walk(document)] == [
         (1, 7), (1, 8), (1, 11), (1, 17), (1, 29),
     ]  # fmt: skip
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fixers.sources.notebook import Placement, code_cells
+from fixers.sources.notebook import NotebookMap, code_cells
 from fixers.sources.unparsable import Unparsable
 
 
@@ -45,25 +45,25 @@ def test_an_invalid_notebook_is_rejected_with_its_line(data, line, words):
 def test_every_character_of_the_module_has_its_position_in_the_notebook(ascii_only):
     sources = ['s = "é\\t"\n', "x = '😀'  # \\ü\n", "y"]
     data = notebook(cell(sources[:2]), cell(sources[2]), ensure_ascii=ascii_only)
-    placement = Placement(data, code_cells(data))
+    offsets = NotebookMap(data, code_cells(data))
     module = "".join(sources[:2]) + "\n" + sources[2]
-    assert placement.joints == {len("".join(sources[:2]).encode()), len(module.encode())}
+    assert offsets.inserted_newlines == {len("".join(sources[:2]).encode()), len(module.encode())}
     for source in sources:
         begin = len(module[: module.index(source)].encode())
         for at, character in enumerate(source):
             start = begin + len(source[:at].encode())
-            first, last = placement.place(start, start + len(character.encode()))
+            first, last = offsets.file_range(start, start + len(character.encode()))
             assert json.loads(b'"' + data[first:last] + b'"') == character
 
 
 def test_an_edit_over_two_strings_or_before_all_code_is_refused():
     data = notebook(cell(["ab", "cd"]))
-    placement = Placement(data, code_cells(data))
-    assert data[slice(*placement.place(0, 2))] == b"ab"
+    offsets = NotebookMap(data, code_cells(data))
+    assert data[slice(*offsets.file_range(0, 2))] == b"ab"
     with pytest.raises(Unparsable, match="spans several"):
-        placement.place(1, 3)
+        offsets.file_range(1, 3)
     with pytest.raises(Unparsable, match="no code at that position"):
-        Placement(data, ()).place(0, 0)
+        NotebookMap(data, ()).file_range(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,21 @@ def test_an_edit_over_two_strings_or_before_all_code_is_refused():
 @pytest.mark.parametrize("indent", [None, 1])
 def test_inserted_lines_become_separate_strings_with_the_layout_of_their_neighbours(source, at, text, after, indent):
     data = notebook(cell(source), indent=indent)
-    placement = Placement(data, code_cells(data))
-    start, _ = placement.place(at, at)
-    written = data[:start] + placement.encode(text, at) + data[start:]
+    offsets = NotebookMap(data, code_cells(data))
+    start, _ = offsets.file_range(at, at)
+    written = data[:start] + offsets.encode(text, at) + data[start:]
     assert written == notebook(cell(after), indent=indent)
 
 
 def test_lines_before_a_single_string_have_its_layout():
     data = notebook(cell(["a\n"]), indent=1)
-    placement = Placement(data, code_cells(data))
-    start, _ = placement.place(0, 0)
-    written = data[:start] + placement.encode("x\ny\n", 0) + data[start:]
+    offsets = NotebookMap(data, code_cells(data))
+    start, _ = offsets.file_range(0, 0)
+    written = data[:start] + offsets.encode("x\ny\n", 0) + data[start:]
     assert written == notebook(cell(["x\n", "y\n", "a\n"]), indent=1)
 
 
 def test_an_edited_notebook_keeps_its_unicode_or_ascii_encoding():
     for ascii_only, wanted in ((True, b"\\u00e9"), (False, "é".encode())):
         data = notebook(cell(["a = 'ü'\n"]), ensure_ascii=ascii_only)
-        assert Placement(data, code_cells(data)).encode("é", 1) == wanted
+        assert NotebookMap(data, code_cells(data)).encode("é", 1) == wanted

@@ -47,8 +47,8 @@ def test_every_table_array_and_string_is_where_the_node_says() -> None:
     assert find(node, ("numbers", 2)).text == "-inf"
     for _, _, value in walk(node):
         if isinstance(value, Scalar) and value.style in ("'", '"'):
-            assert WHOLE[value.place.start : value.place.end].decode() == f"{value.style}{value.text}{value.style}"
-            assert WHOLE[: value.place.start].count(b"\n") + 1 == value.place.line
+            assert WHOLE[value.span.start : value.span.end].decode() == f"{value.style}{value.text}{value.style}"
+            assert WHOLE[: value.span.start].count(b"\n") + 1 == value.span.line
 
 
 @pytest.mark.parametrize("data", [b"a = 1\nb = [", b"a = 'x", b"[a]\n[a]\n", b"a = \xff"])
@@ -86,7 +86,7 @@ def test_replacing_one_string_changes_that_value_only(top, table) -> None:
     node = read_toml(raw)
     for path, _, value in walk(node):
         if isinstance(value, Scalar) and value.style == '"':
-            after = tomllib.loads((raw[: value.place.start] + b'"!!"' + raw[value.place.end :]).decode())
+            after = tomllib.loads((raw[: value.span.start] + b'"!!"' + raw[value.span.end :]).decode())
             assert _with(before, path, "!!") == after
 
 

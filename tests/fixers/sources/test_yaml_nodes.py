@@ -41,10 +41,10 @@ def test_the_span_of_a_scalar_holds_exactly_its_bytes(data):
         for _, key, value in walk(document):
             for node in (key, value):
                 if isinstance(node, Scalar) and node.style in ("", "'", '"'):
-                    raw = data[node.place.start : node.place.end].decode()
+                    raw = data[node.span.start : node.span.end].decode()
                     assert raw == f"{node.style}{node.text}{node.style}"
-                    before = data[: node.place.start].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-                    assert node.place.line == before.count("\n") + 1
+                    before = data[: node.span.start].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+                    assert node.span.line == before.count("\n") + 1
                     seen += 1
     assert seen > 0
 
@@ -60,7 +60,7 @@ def test_a_collection_ends_with_its_last_child():
     data = b"a:\n  b: 1\n  c: [2,\n    3]\n\nd: 4\n"
     inner = find(compose(data), ("a",))
     assert isinstance(inner, Mapping)
-    assert data[inner.place.start : inner.place.end] == b"b: 1\n  c: [2,\n    3]"
+    assert data[inner.span.start : inner.span.end] == b"b: 1\n  c: [2,\n    3]"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from fixers.frame.own_keys import ENTRY, keys_of
-from fixers.frame.own_traits import Traits, merge_traits, traits_of, traits_of_text
+from fixers.frame.code_traits import Traits, merge_traits, traits_of, traits_of_text
+from fixers.frame.config_keys import ENTRY, keys_of
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
@@ -31,7 +31,7 @@ IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 
 
 @dataclass(frozen=True)
-class OwnSettings:
+class CodeFacts:
     """`keys`: bfloat16 keys that the code reads from a config. `options`: renamed Trainer options that it uses.
 
     `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
@@ -101,11 +101,11 @@ def reads_settings(path: str) -> bool:
     return path.endswith(".py") or reads_config(path) or reads_commands(path)
 
 
-def judge_source(path: str, source: bytes) -> OwnSettings:
+def judge_source(path: str, source: bytes) -> CodeFacts:
     """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values."""
     if not path.endswith(".py"):
         consumers = Consumers(selected=bf16_values_in_text(path, source) or None)
-        return OwnSettings(consumers=consumers, traits=traits_of_text(path, source))
+        return CodeFacts(consumers=consumers, traits=traits_of_text(path, source))
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
     options = _names(OF_OPTIONS, lines_with(source, RENAMED))
@@ -113,7 +113,7 @@ def judge_source(path: str, source: bytes) -> OwnSettings:
     scripts = (path,) if never_trains(path, source) else ()
     consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))
     named = (keys.alone, keys.paired, _texts(options))
-    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers, traits_of(path, source))
+    return CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits_of(path, source))
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -134,11 +134,11 @@ def is_started(data: bytes) -> bool:
     return any(mark in data for mark in IS_STARTED)
 
 
-def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
+def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
     """Return the union of the settings of several files."""
     held = list(parts)
     keys = _union(each.keys for each in held)
-    return OwnSettings(
+    return CodeFacts(
         keys,
         tuple(name for name in _union(each.paired for each in held) if name not in keys),
         _union(each.options for each in held),
