@@ -44,22 +44,7 @@ from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command, Script, Word
 
-PRINTING_PROGRAMS = {
-    "echo",
-    "printf",
-    "grep",
-    "egrep",
-    "rg",
-    "test",
-    "[",
-    "[[",
-    "git",
-    "pip",
-    "conda",
-    "sed",
-    "awk",
-    "case",
-}
+NOT_LAUNCHES = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip", "conda", "sed", "awk", "case"}
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}
 BUILDS = re.compile(r"(?:install|build|with|skip)_")
 PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
@@ -123,7 +108,7 @@ class Launch:
         script = next((word for word in command.words if word.text and word.text.endswith(".py")), None)
         self.program = script.text or "" if script else ""
         self.launcher_end = script.start if script and any(word.text == "accelerate" for word in command.words) else 0
-        if program not in PRINTING_PROGRAMS:
+        if program not in NOT_LAUNCHES:
             self.judge_words(command.words)
             for word in command.words:
                 self.judge_inner_if_arguments(text_of(word))
@@ -152,10 +137,10 @@ class Launch:
         for text_range in shell_texts_in(words):
             self.judge_inner(text_range)
         given = tuple(options_of(words))
-        removes_flash = any([self.judge_option(option, given) for option in given])
+        removed_flash = [self.judge_option(option, given) for option in given]
         for option in given:
             value = option.value
-            if removes_flash and value and NEEDS_FLASH.fullmatch(option.name) and is_true(value.text or ""):
+            if any(removed_flash) and value and NEEDS_FLASH.fullmatch(option.name) and is_true(value.text or ""):
                 self.replace(value, as_false(value.text or ""), WHY_PACKING)
 
     def judge_option(self, option: CommandOption, given: Sequence[CommandOption]) -> bool:
