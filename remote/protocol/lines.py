@@ -7,17 +7,21 @@ from typing import Iterator, List
 
 MAX_ROW = 2**16
 MOST_ROWS_UP = 50
-MOST_COLUMNS = 10_000
+# A code of a few bytes moves the cursor to the right, and the row is filled up to there: wider than terminals are, but
+# narrow enough that hostile output takes little more memory than it has bytes.
+MOST_COLUMNS = 500
+MAX_FEED = 2**14
 # Line ends, backspaces, and the control sequences that move the cursor, erase, or change colours (ECMA-48).
-_CONTROL = re.compile(r"\r*\n|\r+|\x08+|\x1b\[([0-9;?]*)([ABCDEFGJKmhl])")
+_CONTROL = re.compile(r"\r*\n|\r+|\x08+|\x1b\[([0-9;?]{0,32})([ABCDEFGJKmhl])")
 _REDRAWS = re.compile(r"[\r\x08\x1b]")
-_UNFINISHED = re.compile(r"\x1b(\[[0-9;?]*)?\Z")
+_UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32})?\Z")
 
 
 class LineCollapser:
     """Gives out every line in its last state, and holds back those that may still be redrawn.
 
-    A line that may be redrawn is the one with the cursor, and as many lines above it as the output has gone up before.
+    A line that may be redrawn is the one with the cursor, and as many lines above it as the output has gone up before,
+    at most MOST_ROWS_UP. A text of any size takes a few megabytes at a time, whatever it contains.
     Text after a carriage return replaces the whole line; leftover characters of an earlier state are dropped.
     """
 
@@ -32,8 +36,9 @@ class LineCollapser:
         self._replaces = False
 
     def feed(self, text: str, *, final: bool = False) -> Iterator[str]:
-        """Return the finished lines, each with its newline; `final` also returns the rest."""
-        return iter(self._lines(text, final))
+        """Yield the finished lines, each with its newline; `final` also yields the rest."""
+        for at in range(0, max(1, len(text)), MAX_FEED):
+            yield from self._lines(text[at : at + MAX_FEED], final and at + MAX_FEED >= len(text))
 
     def _lines(self, text: str, final: bool) -> List[str]:
         text, self._unfinished = self._unfinished + text, ""
@@ -111,18 +116,21 @@ class LineCollapser:
         self._column, self._replaces = 0, True
 
     def _move_to(self, column: int) -> None:
-        self._column, self._replaces = min(max(0, column), MOST_COLUMNS), False
+        self._column, self._replaces = min(max(0, column), max(MOST_COLUMNS, len(self._rows[self._row]))), False
 
     def _up(self, rows: int) -> None:
-        rows = min(rows, MOST_ROWS_UP, self._row + self._given_out)
+        below = len(self._rows) - 1 - self._row
+        rows = max(0, min(rows, MOST_ROWS_UP - below, self._row + self._given_out))
         again = max(0, rows - self._row)  # lines that were given out and are redrawn appear again
         self._rows[:0] = [""] * again
         self._row += again - rows
-        self._reach = max(self._reach, len(self._rows) - 1 - self._row)
+        self._column = min(self._column, max(MOST_COLUMNS, len(self._rows[self._row])))
+        self._reach = max(self._reach, below + rows)
 
     def _down(self, rows: int) -> None:
         self._row += min(rows, MOST_ROWS_UP)
         self._rows += [""] * (self._row + 1 - len(self._rows))
+        self._column = min(self._column, max(MOST_COLUMNS, len(self._rows[self._row])))
         self._replaces = False
 
     def _erase(self, kind: str, amount: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +85,54 @@ def test_no_sequence_is_left_and_none_is_cut_by_a_piece(text, cut):
     shown = "".join([*collapser.feed(text[:cut]), *collapser.feed(text[cut:], final=True)])
     assert not {"\r", "\x08"} & set(shown)
     assert "\x1b[A" not in shown and "\x1b[2K" not in shown
+
+
+HOSTILE = {
+    "columns": "\x1b[9999C.\n",
+    "columns by number": "\x1b[9999G.\n",
+    "rows down": "\x1b[9999B",
+    "rows down from a column": "\x1b[99C\x1b[B.",
+    "rows down from the end of a long row": "x" * 60_000 + "\x1b[B." * 10_000,
+    "rows up": "\n\x1b[9999A",
+    "rows up and text": "." * 100 + "\x1b[A",
+    "rows up and down": "\n\x1b[99A.\x1b[99B.",
+    "erased": "\x1b[499C\x1b[1K\x1b[B",
+    "long parameter": "\x1b[" + "9" * 60_000,
+    "endless row": "\x08.x",
+    "backspaces": "xxxxxxx\x08",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_cursor_codes_take_little_memory(text: str) -> None:
+    text *= max(1, 2**17 // len(text))
+    collapser, shown = LineCollapser(), 0
+    tracemalloc.start()
+    try:
+        shown += sum(map(len, collapser.feed(text)))
+        shown += sum(map(len, collapser.feed("", final=True)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * 2**20, f"{peak / 2**20:.0f} MiB for 128 KiB of text"
+    assert shown < 150 * len(text)
+
+
+def test_rows_beyond_the_reach_of_the_cursor_are_given_out() -> None:
+    collapser = LineCollapser()
+    shown = "".join(
+        line for _ in range(300) for line in collapser.feed("a\n\x1b[40A\x1b[40A\x1b[40Ab\x1b[99B\n")
+    )
+    assert shown.count("\n") > 300
+
+
+@pytest.mark.parametrize("digits", [33, 5000])
+def test_a_code_with_too_many_digits_is_text(digits: int) -> None:
+    text = f"a\x1b[{'9' * digits}Cb\n"
+    assert collapse_progress(text) == text
+    collapser = LineCollapser()
+    assert "".join([*collapser.feed(text[:-3]), *collapser.feed(text[-3:], final=True)]) == text
+
+
+def test_a_backspace_in_a_long_row_moves_by_one_column() -> None:
+    assert collapse_progress("x" * 3000 + "\x08Y\n") == "x" * 2999 + "Y\n"
