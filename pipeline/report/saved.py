@@ -23,6 +23,7 @@ from remote.protocol.lines import LineCollapser
 from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
 from remote.pull.log import mirrored_log
+from remote.pull.thinned import thinned
 
 PAGE = "report.html"
 VALUES = "report.json"
@@ -68,7 +69,7 @@ def current_report(folder: Path) -> RunReport:
     inputs = read_inputs(folder) or RunInputs()
     return replace(
         report,
-        scalars=tuple(mirrored_scalars(folder)),
+        scalars=thinned(mirrored_scalars(folder)),
         artifacts=tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report"),
         evaluation=read_evaluation(folder) or report.evaluation,
         command=inputs.command,

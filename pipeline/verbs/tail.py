@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
@@ -26,6 +27,8 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.pull.live import mirrored_scalars, tail_scalars
+
+MOST_TAGS = 1000
 
 
 @dataclass
@@ -93,7 +96,7 @@ def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:
 
 
 def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: Shown) -> None:
-    shown.tags.update(scalar.tag for scalar in batch)
+    shown.tags.update(islice({scalar.tag for scalar in batch}, MOST_TAGS - len(shown.tags)))
     wanted = [scalar for scalar in batch if not only or any(text in scalar.tag for text in only)]
     shown.any = shown.any or bool(wanted)
     if screen.as_json:

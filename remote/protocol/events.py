@@ -55,8 +55,11 @@ class Scalar:
 
 
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
-    """Yield the scalars of complete records, in order; records that are not events are skipped."""
-    for record in split_records(data):
+    """Yield the scalars of complete records, in order.
+
+    Records that are not events, and those of images or sounds, which are larger than any with scalars, are skipped.
+    """
+    for record in split_records(data, limit=MAX_EVENT):
         try:
             yield from parse_event(record, file)
         except BadEvent:
@@ -66,6 +69,7 @@ def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
 MAX_RANK = 254
 """The limit of TensorFlow."""
 MAX_POINTS = 100_000
+MAX_EVENT = 4 * 2**20
 
 
 def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:

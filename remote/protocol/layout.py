@@ -27,6 +27,7 @@ from dataclasses import dataclass
 PAYLOAD = "payload"
 PROJECTS = "projects"
 GPU_EVENTS = "gpu"
+OUTPUT = "output.log"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint if the workdir is not writable."""
 WORKDIR_OF_VOLUME = "halfstep"
@@ -181,7 +182,7 @@ class JobLayout:
 
     @property
     def output(self) -> str:
-        return f"{self.root}/output.log"
+        return f"{self.root}/{OUTPUT}"
 
     @property
     def ranks(self) -> str:

@@ -66,13 +66,17 @@ def complete_prefix(data: Buffer) -> Prefix:
     return Prefix(at, records, Ending.CLEAN)
 
 
-def split_records(data: Buffer) -> Iterator[bytes]:
-    """Yield the data of each record; `data` must hold complete records; checksums are not verified again."""
+def split_records(data: Buffer, *, limit: int = MAX_RECORD) -> Iterator[bytes]:
+    """Yield the data of each record of at most `limit` bytes.
+
+    `data` must hold complete records; checksums are not verified again.
+    """
     view = memoryview(data)
     at = 0
     while at + OVERHEAD <= len(view):
         end = at + OVERHEAD + LENGTH.unpack_from(view, at)[0]
-        yield bytes(view[at + HEADER.size : end - FOOTER.size])
+        if end - at <= limit + OVERHEAD:
+            yield bytes(view[at + HEADER.size : end - FOOTER.size])
         at = end
 
 

@@ -17,6 +17,7 @@ from remote.pull.folder import Folder
 from remote.pull.mirror import Appended, Mirror
 from remote.pull.names import REPLACED, NameJudge
 from remote.pull.reconnect import RetryPolicy, follow_on
+from remote.pull.thinned import thinned
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ def tail_scalars(
     since_unix: float | None = None,
     retry: RetryPolicy | None = None,
 ) -> Iterator[tuple[Scalar, ...]]:
-    """Yield a run's scalars in batches: first those in the mirror by time, then new ones as the host writes them.
+    """Yield a run's scalars in batches: first those in the mirror by time, thinned, then new ones as they are written.
 
     With `since_unix`, a time of the host's clock, scalars that were written earlier are left out.
     """
     if since_unix is None:
-        yield tuple(sorted(mirrored_scalars(destination), key=lambda scalar: scalar.wall_time))
+        yield tuple(sorted(thinned(mirrored_scalars(destination)), key=lambda scalar: scalar.wall_time))
     for new in follow_events(host, project_key, run, destination, job=job, retry=retry):
         scalars = read_scalars(new.records, new.name)
         yield tuple(one for one in scalars if since_unix is None or one.wall_time >= since_unix)

@@ -6,11 +6,15 @@ arrive twice, from simultaneous pulls or after a lost connection: bytes that exi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from remote.errors import PullRefused
+from remote.protocol.events import MARK
+from remote.protocol.layout import OUTPUT
 from remote.protocol.records import complete_prefix, read_records, scan_file
 from remote.protocol.segments import tail_digest
 from remote.pull.folder import Folder
@@ -43,7 +47,7 @@ class Mirror:
         self._folder = folder
         self._framed = framed
         self._locals: dict[str, str] = {}
-        self._total_bytes = 0
+        self._total_bytes: int | None = None
 
     def wants(self, names: Iterable[str]) -> list[Want]:
         """Return for each name the offset of its next record and the digest before it. Truncates torn tails."""
@@ -61,14 +65,27 @@ class Mirror:
         """
         if self._framed and complete_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
-        if offset < 0 or offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
+        if offset < 0 or offset + len(data) > MAX_FILE_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
+        total = self._present_bytes() if self._total_bytes is None else self._total_bytes
+        if total + len(data) > MAX_TOTAL_BYTES:
+            raise PullRefused(f"with {name}, the run's files here would exceed {MAX_TOTAL_BYTES} bytes", where=name)
         with self._folder.locked():
             local = self._place(name, offset, data, fresh)
             self._locals[name] = local
             landed = self._append(local, offset, data)
-        self._total_bytes += landed.added_bytes
+        self._total_bytes = total + landed.added_bytes
         return landed
+
+    def _present_bytes(self) -> int:
+        """Return the size of all local files of this kind, from earlier downloads too: event files, or output."""
+        total = 0
+        for root, _, leaves in os.walk(self._folder.path):
+            for leaf in leaves:
+                if MARK in leaf if self._framed else leaf.startswith(OUTPUT):
+                    with contextlib.suppress(FileNotFoundError):
+                        total += Path(root, leaf).lstat().st_size
+        return total
 
     def records(self, local: str) -> Iterator[bytes]:
         """Yield the complete records of a local file, one block at a time."""

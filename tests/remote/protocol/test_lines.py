@@ -120,9 +120,7 @@ def test_hostile_cursor_codes_take_little_memory(text: str) -> None:
 
 def test_rows_beyond_the_reach_of_the_cursor_are_given_out() -> None:
     collapser = LineCollapser()
-    shown = "".join(
-        line for _ in range(300) for line in collapser.feed("a\n\x1b[40A\x1b[40A\x1b[40Ab\x1b[99B\n")
-    )
+    shown = "".join(line for _ in range(300) for line in collapser.feed("a\n\x1b[40A\x1b[40A\x1b[40Ab\x1b[99B\n"))
     assert shown.count("\n") > 300
 
 
