@@ -19,7 +19,11 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     """Return True if the model may have half weights.
 
     transformers 5 loads most models in half precision; earlier versions load them in float32 unless told otherwise.
+    Where every command starts the training with DeepSpeed, its fp16 engine keeps float32 copies; a config's own command
+    may start it without.
     """
+    if source.path in target.code_facts.deepspeed_only and not target.started:
+        return False
     owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.code_facts.half_models))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False

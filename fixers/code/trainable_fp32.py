@@ -10,8 +10,9 @@ What it does
     follows that cast. An existing cast in the right place is recognised. A model is cast only if its weights may be
     half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
     function of the project that does so creates it. Models that are created in float32 and never cast are left alone,
-    in other files too; so are those of DeepSpeed, which keeps float32 copies, those that a project's own trainer gets
-    together with their optimizer, and those of test functions. Other frozen weights stay float16.
+    in other files too; so are those of DeepSpeed, which keeps float32 copies, if the file imports it or all commands
+    and documents that start the script do so with DeepSpeed, those that a project's own trainer gets together with
+    their optimizer, and those of test functions. Other frozen weights stay float16.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
@@ -68,7 +69,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 7
+version = 8
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM

@@ -11,6 +11,7 @@ from fixers.frame.config_keys import ENTRY, keys_of
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
+from fixers.sources.launched import is_document, launched_in
 from fixers.sources.lines import lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
@@ -41,7 +42,7 @@ class CodeFacts:
     accepts as a precision. `traits`: the attention and the loss scaling of the code. `copies`: folders with the whole
     source of a library. `shared`: files that the code beside commands with `pure_bf16` imports. `float16_only`: dtypes
     of autocast that are float16 wherever the project sets them. `unselected`: policies of FSDP that no code selects on
-    a card without bfloat16.
+    a card without bfloat16. `deepspeed_only`: modules that only trainings with DeepSpeed run.
     """
 
     keys: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ class CodeFacts:
     shared: tuple[str, ...] = ()
     float16_only: tuple[str, ...] = ()
     unselected: tuple[str, ...] = ()
+    deepspeed_only: tuple[str, ...] = ()
 
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
         """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare.
@@ -97,12 +99,14 @@ class CodeFacts:
 
 
 def reads_settings(path: str) -> bool:
-    """Return True for a file that reads settings or gives them a value."""
-    return path.endswith(".py") or reads_config(path) or reads_commands(path)
+    """Return True for a file that reads settings or gives them a value, or that shows commands."""
+    return path.endswith(".py") or reads_config(path) or reads_commands(path) or is_document(path)
 
 
 def judge_source(path: str, source: bytes) -> CodeFacts:
-    """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values."""
+    """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values and starts."""
+    if is_document(path):
+        return CodeFacts(traits=Traits(launched=launched_in(path, source)))
     if not path.endswith(".py"):
         consumers = Consumers(selected=bf16_values_in_text(path, source) or None)
         return CodeFacts(consumers=consumers, traits=traits_of_text(path, source))

@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 from posixpath import basename, dirname
 from typing import Any
 
+from fixers.sources.commands import reads_commands
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_need_flash
+from fixers.sources.launched import Launched, launched_in
 from fixers.sources.lines import lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.reader import HalfWithout, Overwritten, Unscaled
@@ -80,7 +82,7 @@ class Traits:
     commands or configs start processes on one machine, or on a number that may be larger. `of_gradients`: options that
     set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's
     Trainer clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze
-    weights.
+    weights. `launched`: the scripts that commands and documents start.
     """
 
     flash: bool = False
@@ -101,6 +103,7 @@ class Traits:
     loops: bool = False
     clips: bool = False
     frozen_loads: tuple[str, ...] = ()
+    launched: tuple[Launched, ...] = ()
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if the file at `path` selects no FlashAttention, by this switch if one is named.
@@ -219,6 +222,7 @@ def traits_of_text(path: str, data: bytes) -> Traits:
         one_machine=ONE_MACHINE.search(lines_with(data, MACHINES)) is not None,
         more_machines=_may_be_more_machines(data),
         clips=_clips(data),
+        launched=launched_in(path, data) if reads_commands(path) else (),
     )
 
 

@@ -13,13 +13,16 @@ from fixers.frame.code_facts import CodeFacts, judge_source, merge_facts, reads_
 from fixers.frame.code_traits import unscaled_options
 from fixers.frame.scope import library_copies
 from fixers.frame.site import Tree
+from fixers.plans.own_launches import deepspeed_only
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
+from fixers.sources.launched import Launched
 from fixers.sources.readers.find import is_test
 
-IMPORTS, USES, SHARED = "*", "* uses", "* shared"
-"""Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files."""
+IMPORTS, USES, SHARED, DEEPSPEED = "*", "* uses", "* shared", "* deepspeed"
+"""Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files, and the
+files that only trainings with DeepSpeed run."""
 
 
 def read_code_facts(tree: Tree) -> CodeFacts:
@@ -47,10 +50,20 @@ def read_code_facts(tree: Tree) -> CodeFacts:
         sources = (*paths, *(path for path in every if path.endswith(".ipynb")))
         uses = _together(tree, cache, USES, sources, partial(_uses, policies, dtypes))
         own = replace(own, float16_only=uses.float16_only, unselected=uses.unselected)
-    if own.pure_folders:
-        own = replace(own, shared=_together(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared)
+    own = _with_commands(tree, cache, paths, own)
     if cache is not None:
         cache.save()
+    return own
+
+
+def _with_commands(tree: Tree, cache: PlanCache | None, paths: Sequence[str], own: CodeFacts) -> CodeFacts:
+    """Return the facts, with what the project's commands say about the files that they start."""
+    if own.pure_folders:
+        modules = [path for path in paths if path.endswith(".py")]
+        own = replace(own, shared=_together(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared)
+    if any(each.deepspeed for each in own.traits.launched):
+        judge = partial(_deepspeed_only, own.traits.launched, own.scripts)
+        own = replace(own, deepspeed_only=_together(tree, cache, DEEPSPEED, paths, judge).deepspeed_only)
     return own
 
 
@@ -84,6 +97,13 @@ def _uses(policies: Sequence[str], dtypes: Sequence[str], tree: Tree, paths: Seq
 
 def _shared(folders: tuple[str, ...], tree: Tree, modules: Sequence[str]) -> CodeFacts:
     return CodeFacts(shared=_imported_from(tree, folders, modules))
+
+
+def _deepspeed_only(
+    launched: tuple[Launched, ...], untrained: tuple[str, ...], tree: Tree, paths: Sequence[str]
+) -> CodeFacts:
+    modules = [path for path in paths if path.endswith(".py")]
+    return CodeFacts(deepspeed_only=deepspeed_only(tree, launched, untrained, modules))
 
 
 def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,72 @@
+"""Which files of a project only trainings with DeepSpeed run, by the commands and documents that start its scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from posixpath import basename, dirname, splitext
+
+from fixers.frame.site import Tree
+from fixers.sources.file_roles import INFERS, imported_names
+from fixers.sources.launched import Launched, scripts_of
+
+
+def deepspeed_only(
+    tree: Tree, launched: Sequence[Launched], untrained: Collection[str], modules: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the modules that a script started with DeepSpeed imports, itself included, and no script without it.
+
+    `untrained` are scripts that never train. Neither they nor scripts whose names say that they use a trained model
+    count.
+    """
+    with_deepspeed: set[str] = set()
+    without: set[str] = set()
+    for each in launched:
+        scripts = (path for path in scripts_of(each, modules) if path not in untrained and not _infers(path))
+        (with_deepspeed if each.deepspeed else without).update(scripts)
+    if not with_deepspeed:
+        return ()
+    imports = _Imports(tree, modules)
+    return tuple(sorted(imports.reached(with_deepspeed) - imports.reached(without)))
+
+
+def _infers(path: str) -> bool:
+    return INFERS.search(splitext(basename(path))[0].lower()) is not None
+
+
+class _Imports:
+    """The imports of the project's modules, judged by the words of their import statements."""
+
+    def __init__(self, tree: Tree, modules: Sequence[str]) -> None:
+        self.tree = tree
+        self.by_name: dict[bytes, list[str]] = {}
+        for path in modules:
+            self.by_name.setdefault(_name_of(path), []).append(path)
+
+    def reached(self, starts: Collection[str]) -> set[str]:
+        """Return the modules and all that they import, directly or not."""
+        reached: set[str] = set()
+        new = set(starts)
+        while new:
+            reached |= new
+            new = {each for path in new for each in self.imported_by(path)} - reached
+        return reached
+
+    def imported_by(self, path: str) -> set[str]:
+        with suppress(OSError):
+            words = {*imported_names(self.tree.read(path))}
+            named = (each for word in words & self.by_name.keys() for each in self.by_name[word])
+            return {each for each in named if _is_near(each, path, words)}
+        return set()
+
+
+def _name_of(path: str) -> bytes:
+    """Return the name by which the module is imported: of a package, that of its folder."""
+    stem = splitext(basename(path))[0]
+    return (basename(dirname(path)) if stem == "__init__" else stem).encode()
+
+
+def _is_near(module: str, importer: str, words: Collection[bytes]) -> bool:
+    """Return True if the importing file is in the module's folder, or names that folder in an import."""
+    folder = dirname(module)
+    return folder == dirname(importer) or not folder or basename(folder).encode() in words

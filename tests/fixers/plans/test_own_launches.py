@@ -1,0 +1,87 @@
+"""Which scripts commands start with DeepSpeed, and that the models of these scripts are not cast to float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
+from fixers.sources.launched import launched_in
+from tests.fixers.casebook import TITAN_RTX
+
+TRAIN = """import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+
+def train():
+    model = AutoModelForCausalLM.from_pretrained("m", torch_dtype=torch.float16)
+    trainer = Trainer(model=model, args=TrainingArguments("out", fp16=True))
+    trainer.train()
+
+
+if __name__ == "__main__":
+    train()
+"""
+STARTS_IT = "from training.train import train\n\ntrain()\n"
+DEEPSPEED = "deepspeed training/train.py --deepspeed zero2.json\n"
+DDP = "torchrun --nproc_per_node 2 training/train.py --lr 1e-4\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("run.sh", "torchrun train.py \\\n    --deepspeed ds.json\n", [("train.py", True)]),
+        ("run.sh", "python train.py --lr 1\n", [("train.py", False)]),
+        ("run.sh", "# python train.py --lr 1\n", []),
+        ("run.sh", "echo see train.py\n", []),
+        ("run.sh", 'ARGS="--deepspeed ds.json"\npython train.py $ARGS\n', [("train.py", True)]),
+        ("run.sh", 'ARGS="--lr 1"\npython train.py $ARGS\n', [("train.py", False)]),
+        ("run.sh", "accelerate launch --config_file cfg/zero3.yaml a/sft.py\n", [("a/sft.py", True)]),
+        ("run.sh", "accelerate launch --config_file cfg/fsdp.yaml a/sft.py\n", [("a/sft.py", False)]),
+        ("run.sh", "python -m pkg.train --deepspeed ds.json\n", [("pkg/train.py", True)]),
+        ("run.sh", "python -m torch.distributed.run train.py\n", [("train.py", False)]),
+        ("run.sh", "python -m pip install x\n", []),
+        ("README.md", "```\n# then\ndeepspeed train.py\n```\n", [("train.py", True)]),
+    ],
+)
+def test_a_start_is_one_with_deepspeed_if_its_command_says_so(path: str, text: str, wanted: list) -> None:
+    assert [(each.script, each.deepspeed) for each in launched_in(path, text.encode())] == wanted
+
+
+def _casts(root: Path, files: dict[str, str]) -> bool:
+    for name, text in {"training/train.py": TRAIN, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
+    return bool(plan.changes)
+
+
+@pytest.mark.parametrize(
+    ("files", "casts"),
+    [
+        ({}, True),
+        ({"run.sh": DEEPSPEED}, False),
+        ({"README.md": f"```bash\n{DEEPSPEED}```\n"}, False),
+        ({"run.sh": DDP}, True),
+        ({"run.sh": DEEPSPEED, "one.sh": DDP}, True),
+        ({"run.sh": DEEPSPEED.replace("train.py", "other.py"), "training/other.py": "x = 1\n"}, True),
+        ({"run.sh": "deepspeed start.py\n", "start.py": STARTS_IT}, False),
+        (
+            {"run.sh": "deepspeed start.py\n", "start.py": STARTS_IT, "one.sh": "python all.py\n", "all.py": STARTS_IT},
+            True,
+        ),
+        ({"run.sh": DEEPSPEED, "e.sh": "python eval_it.py\n", "eval_it.py": STARTS_IT}, False),
+    ],
+)
+def test_a_model_that_only_deepspeed_trains_is_not_cast(tmp_path: Path, files: dict[str, str], casts: bool) -> None:
+    assert _casts(tmp_path, files) is casts
+
+
+def test_the_config_that_starts_the_script_itself_may_do_so_without_deepspeed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "run.sh").write_text("deepspeed train.py --deepspeed zero2.json\n")
+    site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"command": ["python", "train.py"]})
+    assert plan_fixes(site, only=["trainable-fp32"]).changes
