@@ -7,12 +7,12 @@ from remote.protocol.findings import Finding
 
 
 class HalfstepError(Exception):
-    """A check or action could not be carried out. `where` names the key, file or address; `hint` is one thing to type.
+    """A check or an action could not be carried out.
 
-    `findings` holds all problems if several were found at once; they then replace the message.
-    `instead`: a mistyped word and its probable correction; the hint is then the corrected command line.
-    `about` names the host, config and run that the error concerns, if a caller added them.
-    If `exit_code` is None or OK, the code of the class is used: an error never exits with 0.
+    `where` names the key, file or address; `hint` is one thing to type. `findings` holds all problems if several were
+    found at once; they then replace the message. `instead` is a mistyped word and its probable correction; the hint is
+    then the corrected command line. `about` names the host, config and run that the error concerns, if a caller added
+    them. If `exit_code` is None or OK, the exit code of the class is used, so an error never exits with 0.
     """
 
     exit_code = ExitCode.BUG
@@ -55,7 +55,7 @@ class NameUnknown(CannotConnect):
 
 
 class HungUp(CannotConnect):
-    """The server closed the connection before its banner, often because of too many connections; retry."""
+    """The server closed the connection before its banner, often because it has too many connections. Retried."""
 
 
 class SessionRefused(CannotConnect):
@@ -69,7 +69,7 @@ class AuthRefused(HalfstepError):
 
 
 class HostKeyRefused(HalfstepError):
-    """The server's key is unknown, changed or revoked; nothing was sent to it."""
+    """The server's key is unknown, changed or revoked. Nothing was sent to the server."""
 
     exit_code = ExitCode.HOST_KEY
 
@@ -81,7 +81,7 @@ class HostFileUntrusted(HalfstepError):
 
 
 class ConnectionLost(HalfstepError):
-    """The connection was lost. What the host was doing is unknown and may continue."""
+    """The connection was lost. An operation that was running on the host may continue there."""
 
     exit_code = ExitCode.CONNECT
 
@@ -97,23 +97,23 @@ class DeadlineExceeded(HalfstepError):
 
 
 class HostUnfit(HalfstepError):
-    """The host lacks what the payload needs, for example Python 3.9 or newer."""
+    """The host lacks something that the payload needs, for example Python 3.9 or newer."""
 
     exit_code = ExitCode.ENVIRONMENT
 
 
 class ContainerUnavailable(HostUnfit):
-    """The host cannot start the container that its host file names."""
+    """The container that the host file configures cannot be started on the host."""
 
 
 class DiskFull(HalfstepError):
-    """Nothing more can be written: no space, no inodes, quota exceeded, or read-only."""
+    """Nothing more can be written: no space, no inodes, quota exceeded, or a read-only file system."""
 
     exit_code = ExitCode.DISK
 
 
 class SyncRefused(HalfstepError):
-    """The tree cannot be sent as it is, or the host's tree may not be overwritten."""
+    """The project cannot be uploaded as it is, or the host's files may not be overwritten."""
 
     exit_code = ExitCode.SYNC
 
@@ -125,7 +125,7 @@ class SecretsUntrusted(HalfstepError):
 
 
 class DataUntrusted(SyncRefused):
-    """A config takes data from outside of its project, and the user has not confirmed that."""
+    """A config uses data from outside its project, and the user has not confirmed that."""
 
 
 class PullRefused(HalfstepError):

@@ -39,7 +39,7 @@ class Entry:
 
 
 class Host(Protocol):
-    """A machine. Paths are POSIX; relative ones lie under the workdir. `probe` and `ask` promise to change nothing.
+    """A machine. Paths are POSIX; relative ones lie under the workdir. `probe` and `ask` must change nothing.
 
     Every call raises DeadlineExceeded after `timeout_s` without progress, and ConnectionLost after a lost connection.
     """
@@ -121,7 +121,7 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """Decode the host's answer as a `kind`. Raises Garbled, with a printable message, if it has another shape."""
+    """Decode the host's answer as a `kind`. Raises Garbled, with a printable message, if its structure is different."""
     try:
         return decode(kind, data)
     except Malformed as error:
@@ -129,14 +129,14 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
 
 
 def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:
-    """Decode one field of the host's answer as a `kind`. Raises Garbled if it is missing or has another shape."""
+    """Decode one field of the host's answer as a `kind`. Raises Garbled if it is missing or has another type."""
     if name not in data:
         raise garbled(host.name, f"an answer without {name}")
     return read_answer(kind, host, data[name])
 
 
 def garbled(name: str, what: str) -> Garbled:
-    """Return the error for data from the host `name` that is not what was requested; its message is printable."""
+    """Return the error for unexpected data from the host `name`. Its message is printable."""
     return Garbled(
         f"{name} sent {first_line(what)}",
         where=name,

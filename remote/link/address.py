@@ -68,7 +68,7 @@ class Address:
 
     @property
     def other_python(self) -> str:
-        """The configured interpreter if it is outside the project, so that the agent can run with it; else empty."""
+        """The configured interpreter if it is outside the project, so that the agent can run with it; otherwise empty."""
         return self.python if self.python.startswith(("/", "~/")) else ""
 
     @property
@@ -78,12 +78,12 @@ class Address:
 
 def judge_host(host: str) -> str:
     """Return the host without the brackets of an IPv6 address. Raises BadUsage for any other special character."""
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if len(bare) <= MAX_HOST_LENGTH and (HOST.fullmatch(bare) or IPV6.fullmatch(bare)):
-        return bare
-    shown = host if len(host) <= 60 else host[:57] + "..."
+    unbracketed = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if len(unbracketed) <= MAX_HOST_LENGTH and (HOST.fullmatch(unbracketed) or IPV6.fullmatch(unbracketed)):
+        return unbracketed
+    shortened = host if len(host) <= 60 else host[:57] + "..."
     why = "a name outside ASCII is written in its xn-- form" if not host.isascii() else "letters, digits, . _ - or IPv6"
-    raise BadUsage(f"invalid host {shown!r}: {why}, at most 253 characters", where="host")
+    raise BadUsage(f"invalid host {shortened!r}: {why}, at most 253 characters", where="host")
 
 
 def judge_user(user: str | None) -> None:
@@ -102,18 +102,18 @@ def judge_port(port: object) -> None:
 
 def parse_hop(text: str) -> Hop:
     """Parse `[user@]host[:port]`, the syntax of ProxyJump. Raises BadUsage."""
-    rest = text.removeprefix("ssh://")
-    user, at, rest = rest.rpartition("@")
+    remainder = text.removeprefix("ssh://")
+    user, at, remainder = remainder.rpartition("@")
     if at:
         judge_user(user)
     port: int | None = None
-    if rest.startswith("["):
-        host, _, tail = rest.partition("]")
-        host, port_text = host + "]", tail.removeprefix(":")
-    elif rest.count(":") == 1:
-        host, _, port_text = rest.partition(":")
+    if remainder.startswith("["):
+        host, _, after_bracket = remainder.partition("]")
+        host, port_text = host + "]", after_bracket.removeprefix(":")
+    elif remainder.count(":") == 1:
+        host, _, port_text = remainder.partition(":")
     else:
-        host, port_text = rest, ""
+        host, port_text = remainder, ""
     if port_text:
         if not port_text.isascii() or not port_text.isdigit():
             raise BadUsage(f"invalid port {port_text!r} in {text!r}", where="proxy_jump")

@@ -24,18 +24,18 @@ MAX_FILE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _Listing:
     entries: tuple[tuple[str, str, int, int], ...]
 
 
 class AgentHost:
-    """A host that is connected to at the first call. With `keep` False, no payload is stored on it.
+    """A host to which the first call connects. If `keep` is False, no payload is stored on it.
 
     `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works. `image` is the
     image of the container in which `starter` starts processes.
     A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
-    raises ConnectionLost, and whether the change was made is unknown. Calls of several threads take turns, except
-    `follow`, which has its own agent.
+    raises ConnectionLost, and whether the change was made is unknown. Calls from several threads run one at a time,
+    except `follow`, which has its own agent.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class AgentHost:
 
     @property
     def greeting(self) -> Json:
-        """What the agent reported at its start: python, pid, payload and workdir."""
+        """The first message of the agent: python, pid, payload and workdir."""
         return dict(self._connected_greeting())
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """Return the completed steps of connecting; see Starter."""
+        """Return (step, result) for each completed step of connecting; see Starter."""
         return self._starter.describe()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the non-fatal problems of connecting."""
+        """Return the warnings about the connection."""
         return self._starter.warnings()
 
     @property
@@ -94,7 +94,7 @@ class AgentHost:
             return self._reader
 
     def _drop(self) -> None:
-        """Close a connection that is lost or out of step; the next call opens another."""
+        """Close a connection that is lost or out of step; the next call opens a new one."""
         if self._reader is not None:
             self._reader.stream.close()
             self._reader = None
@@ -103,7 +103,10 @@ class AgentHost:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
     def _exchange(self, conversation: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
-        """Return the result of `conversation`. A failed connection is closed, and the next call opens another."""
+        """Return the result of `conversation`.
+
+        If the connection fails, it is closed, and the next call opens a new one.
+        """
         with self._lock:
             return self._locked_exchange(conversation, change, what)
 
@@ -233,11 +236,11 @@ class AgentHost:
         self.send("file.write", {"path": path, "mode": mode}, [data])
 
     def list_files(self, path: str) -> tuple[Entry, ...]:
-        listed = read_answer(_Listed, self, self.ask("file.list", {"path": path}))
-        return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in listed.entries)
+        listing = read_answer(_Listing, self, self.ask("file.list", {"path": path}))
+        return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in listing.entries)
 
     def close(self) -> None:
-        """Close the connection; another call opens it again."""
+        """Close the connection; the next call opens a new one."""
         with suppress(ConnectionLost, DeadlineExceeded):
             self._drop()
         self._starter.close()

@@ -27,7 +27,7 @@ GREETING_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Retries:
-    """The number of tries, and the wait before the second try; each later wait is twice as long, with random jitter."""
+    """The number of tries, and the wait before the second one in seconds. Waits double and have random jitter."""
 
     tries: int = 5
     first_wait_s: float = 0.4
@@ -147,25 +147,25 @@ def _start_error(lost: ConnectionLost, stderr: str, name: str) -> HalfstepError:
 
 
 def _bootstrap_failed(status: str, name: str) -> HostUnfit:
-    kind, _, rest = status.partition(" ")
+    kind, _, detail = status.partition(" ")
     if kind == "HOMELESS":
         return HostUnfit(
-            f"workdir {safe_text(rest)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
+            f"workdir {safe_text(detail)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
         )
     if kind in ("FOREIGN", "SHARED", "ABOVE"):
-        return _unsafe_folder(kind, safe_text(rest), name)
+        return _unsafe_folder(kind, safe_text(detail), name)
     if kind in ("DISK", "WORKDIR"):
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
-        message = f"the payload could not be stored on {name}: {safe_text(rest)}"
+        message = f"the payload could not be stored on {name}: {safe_text(detail)}"
         return HostUnfit(message, where=name, hint=hint, exit_code=ExitCode.DISK)
     return HostUnfit(
         f"the agent did not start on {name}: {safe_text(status)}", where=name, exit_code=ExitCode.TEMPORARY
     )
 
 
-def _unsafe_folder(kind: str, rest: str, name: str) -> HostUnfit:
+def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
     """Return the error for a folder in which another user of the host could replace the payload."""
-    detail, _, folder = rest.partition(" ")
+    detail, _, folder = detail_and_folder.partition(" ")
     if kind == "FOREIGN":
         message, hint = f"{folder} on {name} belongs to another user (uid {detail})", OTHER_WORKDIR
     else:

@@ -1,4 +1,4 @@
-"""Reading the answer to a call within limits: unexpected frames, too many bytes and too long a wait are errors."""
+"""Read the answer to a call. Unexpected frames, too many bytes and exceeded deadlines raise an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MESSAGE = 8000
 
 @dataclass(frozen=True)
 class Accepted:
-    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events if `events` is set."""
+    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events if `events` is True."""
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0
@@ -32,7 +32,10 @@ RESULT_ONLY = Accepted()
 
 
 def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESULT_ONLY) -> Json:
-    """Return the result of a call. Raises RemoteFault for an error of the host, BadFrame, and DeadlineExceeded."""
+    """Return the result of a call.
+
+    Raises RemoteFault for an error reported by the host, BadFrame, and DeadlineExceeded.
+    """
     received, stream_ended = 0, accepted.sink is None
     last_news = reader.clock()
     while True:
@@ -62,7 +65,10 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
 
 
 def read_events(reader: FrameReader, timeout_s: float, within_s: float = inf) -> Iterator[Json]:
-    """Yield the events of a call until its result. Heartbeats keep it alive, for `within_s` seconds at most."""
+    """Yield the events of a call until its result, for `within_s` seconds at most.
+
+    Heartbeats extend `timeout_s` only.
+    """
     start = reader.clock()
     while True:
         _, body = reader.read_frame(timeout_s)
@@ -103,7 +109,7 @@ def _text(value: object) -> str:
 
 
 def _exit_code(code: object) -> ExitCode:
-    """Return the answer's exit code if it is a published code of an error; BUG for any other value, 0 included."""
+    """Return the answer's exit code if it is a published error code; BUG for any other value, including 0."""
     if type(code) is int and code in set(ExitCode) - {ExitCode.OK, ExitCode.WOULD_CHANGE}:
         return ExitCode(code)
     return ExitCode.BUG

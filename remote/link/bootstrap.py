@@ -1,4 +1,4 @@
-"""The command that starts an agent on a host: it finds a Python and stores the payload if it is missing."""
+"""The command that starts an agent on a host. It finds a Python, and stores the payload if it is missing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PYTHON_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 @dataclass(frozen=True)
 class BootstrapRequest:
-    """The bootstrap's arguments: the nonce that it repeats, the payload's digest, the workdir and the first request.
+    """The bootstrap's arguments. `nonce` is repeated in its output; `sha256` is the payload's digest.
 
     `keep` stores the payload under its digest; without it (a read-only verb) the payload has no name on disk.
-    `first` is answered right after the greeting, which saves a round trip; it must not contain secrets, since every
-    user of the host can read a command line.
+    `first` is a request that is answered right after the greeting, which saves a round trip. It must not contain
+    secrets, since every user of the host can read a command line.
     """
 
     nonce: str
@@ -161,7 +161,7 @@ SHELL = (
 def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ...]:
     """Return the command that becomes the agent, with `python` if given, else with the first Python that is found.
 
-    Values from the user or the host are passed in base64: none reaches a shell as text.
+    Values from the user or the host are passed in base64, so a shell never interprets them.
     """
     arguments = (
         _base64(PYTHON.encode()),

@@ -1,4 +1,4 @@
-"""The payload as one reproducible zip: the same sources always give the same bytes."""
+"""The payload as one reproducible zip: the same sources always produce the same bytes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Bundle:
 
 @cache
 def payload_bundle() -> Bundle:
-    """Return remote/protocol, remote/policy and remote/payload, zipped with fixed times and order.
+    """Return remote/protocol, remote/policy and remote/payload as a zip with fixed timestamps and order.
 
-    The zip is cached in the user's cache folder under a key from the status of every source file, since zipping takes
-    longer than everything else that the laptop does for a run that is already finished. Without a writable cache it is
-    built each time.
+    The zip is cached in the user's cache folder under a key from the status of every source file, since creating it
+    takes longer than all other local work of a run that is already finished. Without a writable cache it is created
+    each time.
     """
     paths = list(_sources())
     cached = cache_folder() / f"{_stamp(paths)}.pyz"
@@ -49,13 +49,13 @@ def payload_bundle() -> Bundle:
 
 
 def cache_folder() -> Path:
-    """Return the cache folder of zipped payloads."""
+    """Return the folder in which payload zips are cached."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path(os.environ.get("HOME") or "/nonexistent") / ".cache")
     return Path(root) / "halfstep/payload"
 
 
 def zip_sources(paths: Iterable[Path]) -> bytes:
-    """Return the zip, a function of the files' names and contents only."""
+    """Return the zip, which depends only on the names and contents of the files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         _add(archive, "__main__.py", MAIN.encode())
@@ -73,7 +73,7 @@ def _sources() -> Iterable[Path]:
 
 
 def _stamp(paths: Iterable[Path]) -> str:
-    """Return a key that changes with every source file: its inode or ctime changes even if its mtime is restored."""
+    """Return a key that changes with every source file. Inode and ctime change even if the mtime is restored."""
     stamp = hashlib.sha256(str(PACKAGE).encode("utf-8", "surrogateescape"))
     for path in paths:
         status = path.stat()

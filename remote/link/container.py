@@ -1,4 +1,4 @@
-"""Processes in a container on a host: one long-lived container per user, image, workdir and settings."""
+"""Start processes in a container on a host: one long-lived container per user, image, workdir and settings."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ NO_GPU_RUNTIME = ("could not select device driver", "unresolvable cdi", "nvidia-
 class Container:
     """The `container:` settings of a host file.
 
-    None for `engine` means the first engine found, for `shm_size` the host's size.
-    `volumes` are `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`; `gpus` is auto, all or none; `user` is UID or UID:GID,
-    and None stands for your own ids.
+    If `engine` is None, the first engine found is used; if `shm_size` is None, the host's size.
+    A volume is `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. `gpus` is auto, all or none. `user` is UID or UID:GID, or
+    None for the ids of the user who connects.
     """
 
     image: str
@@ -48,7 +48,7 @@ class Container:
             raise BadUsage(f"container {self.image!r} is not an image name", where="container")
 
     def arguments(self, workdir: str) -> tuple[str, ...]:
-        """Return the arguments of container.sh before the `--`."""
+        """Return the arguments of container.sh that precede `--`."""
         settings = (self.engine or "", self.shm_size or "", self.gpus, self.user or "")
         return (self.image, self.name(workdir), workdir, *settings, *self.volumes)
 
@@ -67,7 +67,7 @@ def _script() -> str:
 
 
 class ContainerStarter:
-    """Starts processes in a container on the machine of `outside`; creates the container if needed."""
+    """Starts processes in a container, which it creates if needed, through `outside`, the starter of the machine."""
 
     def __init__(self, outside: Starter, container: Container, workdir: str) -> None:
         self._outside = outside
@@ -88,25 +88,25 @@ class ContainerStarter:
 
 
 def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | None:
-    """Return the error for what container.sh wrote to stderr; None if it wrote nothing of its own."""
-    found = PROBLEM.search(stderr)
-    if found is None:
+    """Return the error for the message of container.sh in stderr, or None if there is no such message."""
+    match = PROBLEM.search(stderr)
+    if match is None:
         return None
-    step, engine, words = found.groups()
+    step, engine, problem = match.groups()
     return ContainerUnavailable(
-        f"{host}: no container: {words}",
+        f"{host}: no container: {problem}",
         where=host,
-        hint=f"{_command(step, engine or 'docker', words.lower(), image)}   (on {host})",
+        hint=f"{_command(step, engine or 'docker', problem.lower(), image)}   (on {host})",
     )
 
 
-def _command(step: str, engine: str, words: str, image: str) -> str:
-    """Return the command that removes the cause, or shows it as the engine's own message."""
+def _command(step: str, engine: str, problem: str, image: str) -> str:
+    """Return a command that removes the cause, or one that shows the engine's full message."""
     if step in CURES:
         return CURES[step]
-    if any(phrase in words for phrase in NO_PERMISSION):
+    if any(phrase in problem for phrase in NO_PERMISSION):
         return 'sudo usermod -aG docker "$USER", then log in again'
-    if any(phrase in words for phrase in NO_GPU_RUNTIME):
+    if any(phrase in problem for phrase in NO_GPU_RUNTIME):
         if engine == "podman":
             return "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
         return "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
@@ -119,6 +119,6 @@ def _command(step: str, engine: str, words: str, image: str) -> str:
 
 
 def _quoted(image: str) -> str:
-    """Return the image quoted as one word for a shell, which can still expand `~/` in it."""
+    """Return the image as one quoted word for a shell that still expands a leading `~/`."""
     home, path = ("~/", image[2:]) if image.startswith("~/") else ("", image)
     return home + shlex.quote(path)

@@ -13,15 +13,15 @@ from remote.protocol.text import first_line
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
 START_LIMIT_S = 3600.0
-"""The limit for starting an agent. The pull of a container image takes less; it prints a dot every few seconds."""
+"""The limit for starting an agent. Pulling a container image takes less, and prints a dot every few seconds."""
 SLOWEST_BYTES_PER_S = 1024
 
 
 class FrameReader:
-    """Reads frames from a stream, after skipping what the login shell printed.
+    """Reads frames from a stream, after skipping the output of the login shell.
 
-    Each frame and line must begin within `timeout_s`, and then arrive whole within `timeout_s` and the time that its
-    bytes take at `SLOWEST_BYTES_PER_S`: a byte now and then does not extend a deadline. Raises DeadlineExceeded.
+    Each frame and line must begin within `timeout_s`, and then be complete within `timeout_s` plus the time that its
+    bytes take at `SLOWEST_BYTES_PER_S`, so single bytes do not extend a deadline. Raises DeadlineExceeded.
     """
 
     def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +52,7 @@ class FrameReader:
         return read_frame(read_exactly)
 
     def skip_until(self, mark: bytes, timeout_s: float) -> None:
-        """Discard everything up to and including `mark`: banners, the output of a .bashrc."""
+        """Discard everything up to and including `mark`, such as banners and the output of a .bashrc."""
         searched = 0
         deadline = self.clock() + START_LIMIT_S
         while (at := self._buffer.find(mark, searched)) < 0:
@@ -66,7 +66,7 @@ class FrameReader:
         del self._buffer[: at + len(mark)]
 
     def starts_frame(self, timeout_s: float) -> bool:
-        """Return True if a frame is next, False if it is a line of the bootstrap."""
+        """Return True if a frame is next, False if a line of the bootstrap is next."""
         self._begin(timeout_s)
         return self._buffer[:1] == FrameKind.JSON.value
 
@@ -77,7 +77,7 @@ class FrameReader:
     def _begin(self, timeout_s: float) -> None:
         """Wait for the first byte.
 
-        The stream extends this wait while it is still sending data that was written to it.
+        The wait is extended as long as the stream is still sending data that was written to it.
         """
         if not self._buffer:
             self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))

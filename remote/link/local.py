@@ -1,4 +1,4 @@
-"""This machine as a host: an agent over pipes."""
+"""The local machine as a host: an agent over pipes."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from remote.link.streams import LocalStarter
 
 
 def local_host(workdir: str = "~/halfstep", *, keep: bool = True, name: str = "local") -> AgentHost:
-    """Return this machine as a host whose workdir is `workdir`."""
     return AgentHost(name, LocalStarter(), workdir=workdir, keep=keep)

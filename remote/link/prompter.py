@@ -1,4 +1,4 @@
-"""Prompts while connecting to a host; without a Prompter, each question is an error with a hint."""
+"""Prompts while connecting to a host. Without a Prompter, each prompt becomes an error with a hint."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Prompter(Protocol):
     """The user at a terminal."""
 
     def confirm(self, question: str) -> bool:
-        """Return True if the answer is yes; an empty answer is no."""
+        """Return True if the user answered yes; an empty answer means no."""
         ...
 
     def secret(self, prompt: str) -> str | None:
-        """Return what was typed, without echo; None if nothing was typed."""
+        """Return the user's input, which is not echoed, or None if it is empty."""
         ...

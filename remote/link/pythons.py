@@ -1,4 +1,4 @@
-"""The search for a Python that can run the agent, if the first one that was found cannot."""
+"""Search a host for a Python that can run the agent, if the first one that was found cannot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (
 MAX_ROWS = 1000
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
-# argv: the nonce, and the interpreter that the host file names, or nothing. Prints the mark, then for each candidate
-# its name, its path, and its version or error output.
-# A broken link is printed too: `command -v` skips it silently.
+# argv: the nonce, and the interpreter that the host file names, or an empty string. Prints the mark, then for each
+# candidate its name, its path, and its version or error output.
+# A broken link is printed too, since `command -v` skips it without a message.
 SEARCH = f"""
 printf '\\002HS%s\\003\\n' "$1"
 try() {{
@@ -42,7 +42,7 @@ for name in {" ".join(PYTHONS)}; do
   done
   unset IFS
 done
-for folder in {" ".join(f'"{place}"' for place in (*PYTHON_FOLDERS, *EXTRA))}; do
+for folder in {" ".join(f'"{path}"' for path in (*PYTHON_FOLDERS, *EXTRA))}; do
   [ -x "$folder/python3" ] && try "$folder/python3" "$folder/python3"
 done
 echo end
@@ -51,7 +51,7 @@ echo end
 
 @dataclass(frozen=True)
 class Candidate:
-    """One Python of the host; `version` is () if it does not run, and `output` is then its error output."""
+    """One Python of the host. If it does not run, `version` is () and `output` is its error output."""
 
     name: str
     path: str
@@ -60,11 +60,11 @@ class Candidate:
 
 
 def parse_candidates(text: str) -> tuple[Candidate, ...]:
-    """Parse the output of the search: one candidate per path, in order."""
+    """Parse the output of the search. Keeps the first candidate of each path, in order."""
     rows: dict[str, Candidate] = {}
     for line in text.splitlines():
-        name, tab, rest = line.partition("\t")
-        path, _, output = rest.partition("\t")
+        name, tab, path_and_output = line.partition("\t")
+        path, _, output = path_and_output.partition("\t")
         if not tab:
             continue
         parts = output.split(".")
@@ -74,29 +74,30 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
 
 
 def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
-    """Return the first candidate that is new enough."""
+    """Return the first candidate that is new enough, or None."""
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
-def find_python(starter: Starter, host: str, output: str, named: str = "", image: str = "") -> str:
-    """Return the absolute path of a Python that can run the agent. Raises HostUnfit with everything that was tried.
+def find_python(starter: Starter, host: str, output: str, configured: str = "", image: str = "") -> str:
+    """Return the absolute path of a Python that can run the agent.
 
-    `named` is the interpreter of the host file if it is absolute; it is tried first. `output` is what was received
-    instead of an agent: the reason if not even a shell runs. `image` is the image of the container, if there is one.
+    Raises HostUnfit with the candidates that were tried. `configured` is the interpreter of the host file if it is
+    absolute; it is tried first. `output` is the text that was received instead of an agent; it explains the case in
+    which not even a shell runs. `image` is the image of the container, if there is one.
     """
-    candidates = parse_candidates(_search(starter, host, output, named))
+    candidates = parse_candidates(_search(starter, host, output, configured))
     chosen = choose_python(candidates)
     if chosen is not None:
         return chosen.path
     needed = ".".join(map(str, NEEDED))
-    place = f"{host} in {image}" if image else host
+    location = f"{host} in {image}" if image else host
     hint = f"install Python {needed} or newer on the host, for example: apt-get install -y python3"
     if image:
         hint = f"set `container:` to an image with Python {needed} or newer"
     if not candidates:
-        tried = ", ".join((*PYTHONS, *(f"{place}/python3" for place in PYTHON_FOLDERS)))
+        tried = ", ".join((*PYTHONS, *(f"{location}/python3" for location in PYTHON_FOLDERS)))
         raise HostUnfit(
-            f"no Python on {place}; tried {tried}",
+            f"no Python on {location}; tried {tried}",
             where=host,
             hint=hint,
         )
@@ -105,15 +106,15 @@ def find_python(starter: Starter, host: str, output: str, named: str = "", image
     )
     bad = "bad interpreter: " if not any(c.version for c in candidates) else ""
     raise HostUnfit(
-        f"{bad}no Python on {place} can run the agent, need >= {needed}; tried {results}",
+        f"{bad}no Python on {location} can run the agent, need >= {needed}; tried {results}",
         where=host,
         hint=hint,
     )
 
 
-def _search(starter: Starter, host: str, output: str, named: str) -> str:
+def _search(starter: Starter, host: str, output: str, configured: str) -> str:
     nonce = secrets.token_hex(8)
-    stream = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, named))
+    stream = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, configured))
     reader = FrameReader(stream)
     rows: list[str] = []
     try:

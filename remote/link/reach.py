@@ -1,4 +1,4 @@
-"""A Host for an Address: this machine, a host over SSH, or a container on either."""
+"""Return a Host for an Address: this machine, an SSH host, or a container on one of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 
 def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None = None) -> AgentHost:
-    """Return the host; the first call connects to it. `keep` False stores no payload on it.
+    """Return the host; the first call connects to it. If `keep` is False, no payload is stored on it.
 
-    For `scheduler: slurm` this is the login node. `prompter` answers questions about unknown host keys, passphrases and
-    passwords; without it each question is an error with a hint.
+    With `scheduler: slurm`, the host is the login node. `prompter` answers questions about unknown host keys,
+    passphrases and passwords; without it, each question becomes an error with a hint.
     """
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:

@@ -1,4 +1,4 @@
-"""A host that refuses every change."""
+"""A host on which every change is refused."""
 
 from __future__ import annotations
 

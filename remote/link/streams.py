@@ -1,4 +1,4 @@
-"""Byte streams to a process, with a timeout for each call, and their implementation by local pipes."""
+"""Byte streams to a process with a timeout for each call, and their implementation with local pipes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class ProcessStream(Protocol):
     """The stdin and stdout of one process on the host."""
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
-        """Return 1 to `limit` bytes. Raises DeadlineExceeded after `timeout_s`, ConnectionLost at the end."""
+        """Return 1 to `limit` bytes.
+
+        Raises DeadlineExceeded after `timeout_s`, ConnectionLost at the end of the stream.
+        """
         ...
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -26,18 +29,18 @@ class ProcessStream(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """The bytes written that a nearby host has not acknowledged; None if that is unknown or the host is distant."""
+        """The number of written bytes that a nearby host has not acknowledged; None if it is unknown or the host is distant."""
         ...
 
     def stderr_text(self) -> str:
-        """Return what the process wrote to stderr: the reason if it did not start."""
+        """Return the stderr output of the process, which explains why it did not start."""
         ...
 
     def close(self) -> None: ...
 
 
 class Starter(Protocol):
-    """Starts processes on a machine: on this one, over SSH, or in a container on either."""
+    """Starts processes on a machine: locally, over SSH, or in a container."""
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         """Start a process. Raises CannotConnect, AuthRefused, HostKeyRefused, ConnectionLost."""
@@ -48,11 +51,11 @@ class Starter(Protocol):
         ...
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the non-fatal problems of connecting."""
+        """Return the warnings about the connection."""
         ...
 
     def close(self) -> None:
-        """Close the streams of every process; another start connects again."""
+        """Close the streams of every process; the next start connects again."""
         ...
 
 
@@ -66,7 +69,7 @@ class LocalProcessStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            cwd="/",  # like a login shell, not in the project's folder
+            cwd="/",  # Start in the home folder, as a login shell does, not in the project's folder.
             start_new_session=True,
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr
@@ -116,7 +119,7 @@ class LocalProcessStream:
             if stream:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
-        # The agent completes a change that it has begun, and then exits.
+        # The agent completes a change that is in progress, and then exits.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2.0)
         self._stderr_reader.join(timeout=1.0)
@@ -135,4 +138,4 @@ class LocalStarter:
         return ()
 
     def close(self) -> None:
-        """Do nothing: no connection is kept."""
+        """Do nothing, since there is no connection."""

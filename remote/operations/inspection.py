@@ -1,4 +1,7 @@
-"""Check the connection to a host and the host itself, row by row, for `pipeline hosts check NAME`."""
+"""Check the connection to a host and the host itself for `pipeline hosts check NAME`.
+
+The result is one row per check.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ PROJECT = "hosts-check"
 
 
 class State(StrEnum):
-    """The result of one check. A check that depends on a failed one is `not checked`."""
+    """The result of one check. A check that depends on a failed one is UNCHECKED."""
 
     OK = "ok"
     WARNING = "warning"
@@ -51,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The rows in order, and the exit code of the first failure (0 if there is none)."""
+    """The rows in order, and the exit code of the first failed check (0 if none failed)."""
 
     rows: tuple[Row, ...]
     exit_code: int = 0
@@ -65,9 +68,9 @@ def inspect_host(
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Inspection:
-    """Check what a run needs of a host, as far as possible without a project, and change nothing on the host.
+    """Check what a run needs of a host, without a project and without any change on the host.
 
-    `gpus` and `card` come from the host file: if it names a card and none is found, the check fails.
+    `gpus` and `card` come from the host file. If it names a card and the host has none, the check fails.
     """
     host = open_host(address, keep=False, prompter=prompter)
     try:
@@ -94,7 +97,7 @@ def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: 
         for name in STEPS[: STEPS.index(step)]:
             rows.append(Row(name, State.OK, details.get(name, "")))
         rows.append(Row(step, State.FAILED, error.message, error.hint))
-        return Inspection(_with_rest(rows), int(error.exit_code))
+        return Inspection(_with_unchecked(rows), int(error.exit_code))
     rows += [Row(name, State.OK, detail) for name, detail in host.describe()]
     rows += [Row("ssh config", State.WARNING, warning) for warning in host.warnings()]
     version = ".".join(map(str, greeting["python"]))
@@ -113,7 +116,7 @@ def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: 
         rows += _gpu_rows(survey, required=required_card)
     except HalfstepError as error:
         rows.append(Row("survey", State.FAILED, error.message, error.hint))
-        return Inspection(_with_rest(rows), int(error.exit_code))
+        return Inspection(_with_unchecked(rows), int(error.exit_code))
     codes = {"workdir": ExitCode.DISK, "gpu": ExitCode.GPU}
     failed = (codes[row.name] for row in rows if row.state is State.FAILED)
     return Inspection(tuple(rows), int(next(failed, ExitCode.OK)))
@@ -127,18 +130,18 @@ def _failed_step(error: HalfstepError) -> str:
     return "agent" if isinstance(error, HostUnfit) else "connect"
 
 
-def _with_rest(rows: list[Row]) -> tuple[Row, ...]:
-    seen = {row.name for row in rows}
-    return (*rows, *(Row(name, State.UNCHECKED, "") for name in STEPS if name not in seen))
+def _with_unchecked(rows: list[Row]) -> tuple[Row, ...]:
+    present = {row.name for row in rows}
+    return (*rows, *(Row(name, State.UNCHECKED, "") for name in STEPS if name not in present))
 
 
 def _round_trip_ms(host: AgentHost) -> float:
-    taken: list[float] = []
+    durations_s: list[float] = []
     for _ in range(3):
         start = time.perf_counter()
         host.ask("file.list", {"path": f"{PROJECT}/nothing"})
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken) * 1000
+        durations_s.append(time.perf_counter() - start)
+    return statistics.median(durations_s) * 1000
 
 
 def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
@@ -155,8 +158,8 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     if disk.error:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     elif disk.volume:
-        words = f"{free}, the container's own file system, which is deleted with it; {disk.volume} is a volume"
-        yield Row("workdir", State.WARNING, words, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
+        warning = f"{free}, the container's own file system, which is deleted with it; {disk.volume} is a volume"
+        yield Row("workdir", State.WARNING, warning, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
     else:
         yield Row("workdir", State.OK, free)
     container = survey.machine.own_container
@@ -187,8 +190,8 @@ def _gpu_rows(survey: Survey, *, required: bool) -> Iterator[Row]:
     why = survey.driver.error or "no NVIDIA card"
     if not survey.gpus and required:
         broken = survey.driver.broken
-        words = "the driver reports no usable card" if broken else "`gpus:` names cards, but the host has none"
-        yield Row("gpu", State.FAILED, f"{words}: {why}", _gpu_hint(survey))
+        problem = "the driver reports no usable card" if broken else "`gpus:` names cards, but the host has none"
+        yield Row("gpu", State.FAILED, f"{problem}: {why}", _gpu_hint(survey))
     elif not survey.gpus:
         yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", _gpu_hint(survey))
     for gpu in survey.gpus:

@@ -18,27 +18,27 @@ SILENCE_S = 45.0
 
 
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
-    """Survey the host in one exchange, without changing it."""
+    """Survey the host in one exchange. Changes nothing."""
     return read_answer(Survey, host, host.ask("survey", encode(request)))
 
 
 def start_job(host: Host, request: StartRequest) -> StartAnswer:
-    """Start a job, at most once per run however often this is called. Raises RemoteFault `busy`."""
+    """Start a job, at most once per run, however often this is called. Raises RemoteFault `busy`."""
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 
 def submit_held(host: Host, request: ArrayRequest) -> None:
-    """Submit jobs that were started with `hold` to Slurm, those with the same options as one array."""
+    """Submit the jobs that were started with `hold` to Slurm. Jobs with the same options become one array."""
     host.act("job.submit", encode(request), timeout_s=SILENCE_S)
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """Give the run's newest job a new supervisor if its own was killed, or record its result if it has ended."""
+    """Start a new supervisor for the run's newest job if the old one was killed, or record the result of a dead job."""
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 
 
 def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
-    """Adopt the job if the survey shows that its supervisor died. Returns True if the host must be surveyed again."""
+    """Adopt the job if the survey shows that its supervisor died. Return True if the host must be surveyed again."""
     if run is None or not (run.orphans or run.state is JobState.LOST):
         return False
     adopt_job(host, project, run.run)
@@ -48,7 +48,7 @@ def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:
     """Stop every process of the run.
 
-    `grace_s` is the time to save a checkpoint: None for that of the job's spec, 0 to kill at once.
+    `grace_s` is the time to save a checkpoint; None means the time in the job's spec, 0 kills at once.
     """
     args = {"project": project, "run": run, "grace_s": grace_s}
     return read_answer(StopAnswer, host, host.act("job.stop", args, timeout_s=SILENCE_S))
@@ -57,9 +57,9 @@ def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None
 def follow_job(
     host: Host, project: str, run: str, *, job: int | None = None, retry: RetryPolicy | None = None
 ) -> Iterator[JobNews]:
-    """Yield every new step and state of a job (None: the newest), as the host pushes them, until it ends.
+    """Yield every new step and state of a job, as the host pushes them, until it ends. None selects the newest job.
 
-    After a lost connection, the job is followed again. Raises what the host raises once the retries are exhausted.
+    After a lost connection, the job is followed again. Raises the last error when the retries are exhausted.
     """
     args = {"project": project, "run": run, "job": job}
     for news in follow_on(host, "job.wait", lambda: args, retry or RetryPolicy()):
@@ -73,7 +73,7 @@ def list_jobs(host: Host, project: str, run: str) -> tuple[StartAnswer, ...]:
 
 
 def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
-    """Return the run's newest trainer checkpoint whose digests all match; broken ones are renamed.
+    """Return the run's newest trainer checkpoint whose digests all match. Rename broken checkpoints.
 
     Raises RemoteFault `no-checkpoint`, exit 43, if there is none, and `busy` while a job runs.
     """
@@ -81,6 +81,6 @@ def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
 
 
 def probe_environment(host: Host, request: EnvironmentRequest) -> EnvironmentFacts:
-    """Run the interpreter to test its imports and cards; the host caches the result for its next survey."""
+    """Test the imports and the cards with the interpreter. The host caches the result for its next survey."""
     timeout_s = request.deadline_s + SILENCE_S + (QUEUE_S if request.slurm is not None else 0.0)
     return read_answer(EnvironmentFacts, host, host.act("environment.probe", encode(request), timeout_s=timeout_s))

@@ -1,4 +1,4 @@
-"""Find out whether hosts that will train together reach each other."""
+"""Check whether hosts that will train together can connect to each other."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
         first = next((event for event in events if event), None)
         if first is None:
             raise ConnectionLost(f"{host.name} did not open a port", where=host.name)
-        yield _judged(read_answer(Listening, host, first), host)
+        yield _validated(read_answer(Listening, host, first), host)
     finally:
         if hasattr(events, "close"):
             events.close()
 
 
-def _judged(place: Listening, host: Host) -> Listening:
-    """Return `place` if it is valid, because other hosts get it in their command lines. Raises Garbled otherwise."""
-    if ADDRESS.fullmatch(place.address) and 1 <= place.port < 2**16 and INTERFACE.fullmatch(place.interface):
-        return place
-    raise garbled(host.name, f"an invalid address, port or interface: {place}")
+def _validated(listener: Listening, host: Host) -> Listening:
+    """Return `listener` if it is valid. It is checked because other hosts receive it in their command lines.
+
+    Raises Garbled.
+    """
+    if ADDRESS.fullmatch(listener.address) and 1 <= listener.port < 2**16 and INTERFACE.fullmatch(listener.interface):
+        return listener
+    raise garbled(host.name, f"an invalid address, port or interface: {listener}")
 
 
 def reach(host: Host, listener: Listening, token: str) -> str:
-    """Return why the host cannot connect to the listening host; empty if it can."""
+    """Return why the host cannot connect to the listening host, or "" if it can."""
     args = {"address": listener.address, "port": listener.port, "token": token}
     return read_answer(Reached, host, host.ask("network.reach", args)).problem
 

@@ -11,11 +11,11 @@ from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
 COPY_LIMIT_S = 900.0
-"""Extra time besides that of the command: to copy the project and to end its processes."""
+"""Time in addition to the timeout of the command: to copy the project and to end its processes."""
 
 
 def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedStep], None] | None = None) -> ProofReport:
-    """Run a few real optimizer steps and return the report; nothing is left on the host afterwards.
+    """Run a few real optimizer steps and return the report. Leaves nothing on the host.
 
     `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
     proof ends by itself.
@@ -30,7 +30,7 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
 
 
 def step_card(host: Host, request: CardRequest) -> CardReport:
-    """Run twenty steps of a small LoRA model on the host's device, without writing anything there."""
+    """Run twenty steps of a small LoRA model on the host's device. Writes nothing there."""
     queue_s = QUEUE_S if request.slurm is not None else 0.0
     return read_answer(
         CardReport, host, host.ask("card.step", encode(request), timeout_s=queue_s + request.deadline_s + 15.0)

@@ -23,12 +23,12 @@ VERBS = {
 
 
 def main() -> int:
-    """Run the verb's `main` with the remaining arguments; return its exit status."""
-    verb, *words = sys.argv[1:] or [""]
+    """Run the verb's `main` with the remaining arguments and return its exit status."""
+    verb, *arguments = sys.argv[1:] or [""]
     if verb not in VERBS:
         print(f"payload: unknown verb {verb!r}; choose one of {', '.join(VERBS)}", file=sys.stderr)
         return 2
-    return int(importlib.import_module(VERBS[verb]).main(*words))
+    return int(importlib.import_module(VERBS[verb]).main(*arguments))
 
 
 if __name__ == "__main__":

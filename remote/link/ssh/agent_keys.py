@@ -1,4 +1,4 @@
-"""Keys of an ssh-agent, through paramiko's public Agent, within a deadline."""
+"""Read the keys of an ssh-agent through paramiko's public Agent, within a deadline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AgentTimeout(paramiko.SSHException):  # type: ignore[misc]
 
 
 def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> paramiko.Agent | None:
-    """Return the agent behind `socket_path`; None if there is none, or it does not answer within `timeout_s`."""
+    """Return the agent at `socket_path`, or None if there is none or it does not answer within `timeout_s`."""
     if not socket_path:
         return None
     with _environment_lock, _auth_sock(socket_path):
@@ -35,7 +35,7 @@ def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> p
 
 @contextlib.contextmanager
 def _auth_sock(socket_path: str) -> Iterator[None]:
-    """Set SSH_AUTH_SOCK, from which paramiko.Agent takes the path."""
+    """Set SSH_AUTH_SOCK temporarily, because paramiko.Agent reads the socket's path from it."""
     before = os.environ.get("SSH_AUTH_SOCK")
     if before == socket_path:
         yield
@@ -51,7 +51,10 @@ def _auth_sock(socket_path: str) -> Iterator[None]:
 
 
 def within(timeout_s: float, work: Callable[[], Result]) -> Result:
-    """Return what `work` returns. Raises AgentTimeout after `timeout_s`; `work` then continues in its daemon thread."""
+    """Return the result of `work`.
+
+    Raises AgentTimeout after `timeout_s`; `work` then continues in its daemon thread.
+    """
     results: list[Result] = []
     errors: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""The host aliases in ~/.ssh/config, for listing; `ssh -G` resolves their meaning."""
+"""List the host aliases in ~/.ssh/config. Their options are resolved with `ssh -G`, not here."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MATCH_KEYWORDS = ("host", "originalhost")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Return each name on a Host line that is not a pattern, in order, included files too; empty without a file."""
-    named = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
-    return tuple(dict.fromkeys(named))
+    """Return each name on a Host line that is not a pattern, in order, including those of included files."""
+    names = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
+    return tuple(dict.fromkeys(names))
 
 
 def is_alias(name: str, environment: Mapping[str, str] | None = None) -> bool:
@@ -33,7 +33,7 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 
 def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
-    """Yield the patterns of each `Host` and `Match host` line, in order, included files too."""
+    """Yield the patterns of each `Host` and `Match host` line in order, including those of included files."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")
@@ -63,7 +63,7 @@ def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
-    """Yield each line as words; `Host = a` and `Host a` are the same."""
+    """Yield the words of each line; `Host = a` and `Host a` are equivalent."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:
@@ -75,8 +75,8 @@ def _lines(path: Path) -> Iterator[list[str]]:
 
 
 def _words(line: str) -> list[str]:
-    first, _, rest = line.strip().replace("\t", " ").replace("=", " ", 1).partition(" ")
+    first, _, values = line.strip().replace("\t", " ").replace("=", " ", 1).partition(" ")
     try:
-        return [first, *shlex.split(rest, comments=True)] if first and not first.startswith("#") else []
+        return [first, *shlex.split(values, comments=True)] if first and not first.startswith("#") else []
     except ValueError:
         return []

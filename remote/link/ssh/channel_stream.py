@@ -35,8 +35,8 @@ class Channel(Protocol):
 class ChannelStream:
     """The stdin and stdout of one process on the host.
 
-    `loss_reason` returns why the connection was lost, empty while it is open; `deadline` closes the connection when its
-    block takes too long; `progress` changes while written data is still being sent.
+    `loss_reason` returns why the connection was lost, or "" while it is open. `deadline` closes the connection if its
+    block takes too long. `progress` returns a value that changes while written data is still being sent.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One SSH connection: a fabric.Connection per hop, each as the gateway of the next, with verified host keys."""
+"""One SSH connection with verified host keys. Each hop is a fabric.Connection through the previous one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONNECTION_ERRORS = (paramiko.SSHException, EOFError, OSError)
 
 
 class StrictHostKeyPolicy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
-    """Verifies the key of one hop. The client's own host keys are empty, so paramiko calls this for every key."""
+    """Verifies the key of one hop. paramiko calls it for every key, because the client has no host keys configured."""
 
     def __init__(self, hop: ResolvedHop, known: KnownHosts, own: Path, prompter: Prompter | None) -> None:
         self._hop = hop
@@ -40,14 +40,14 @@ class StrictHostKeyPolicy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
         self._prompter = prompter
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Raises HostKeyRefused, before anything but the handshake was sent."""
+        """Raise HostKeyRefused if the key is not trusted. Nothing but the handshake was sent by then."""
         presented = HostKey(key.get_name(), key.asbytes())
         verify_host_key(self._hop, self._known, presented, self._own, self._prompter)
 
 
 @dataclass
 class ConnectedHop:
-    """One hop whose handshake has begun."""
+    """One hop whose handshake has started."""
 
     hop: ResolvedHop
     fabric: fabric.Connection
@@ -59,7 +59,7 @@ class ConnectedHop:
 class Connection:
     """The SSH connection to the target of `route`, opened when the first process is started.
 
-    `sock` is already connected to the first hop. With `fast` False, only public names of paramiko are used.
+    `sock` is already connected to the first hop. If `fast` is False, only public names of paramiko are used.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Connection:
 
     @property
     def in_use(self) -> bool:
-        """True once a process was started on it."""
+        """True if a process was started on the connection."""
         return self._started > 0
 
     @property
@@ -217,7 +217,7 @@ class Connection:
 def make_fabric_connection(
     hop: ResolvedHop, gateway: fabric.Connection | bool, options: Mapping[str, object], sock: MonitoredSocket | None
 ) -> fabric.Connection:
-    """Return an unopened connection with the options that `ssh -G` resolved; fabric reads no file of its own.
+    """Return an unopened connection with the options that `ssh -G` resolved.
 
     A lazy Config loads neither ~/.fabric.yaml (or .py, which would be executed) nor ~/.ssh/config.
     """

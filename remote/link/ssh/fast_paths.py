@@ -1,9 +1,10 @@
-"""Fewer round trips than paramiko's public interface allows: the only module that uses paramiko's private names.
+"""SSH with fewer round trips than paramiko's public interface allows.
 
-A connection saves three round trips: the service request, the authentication request, the channel open request and the
-exec request leave in one flight. With a paramiko version that is not in TESTED_VERSIONS, `transport_class` returns
-SshTransport, which is slower and uses public names only. tests/remote/link/ssh/test_fast_paths.py holds the digests of
-every private function that is used here.
+This is the only module that uses private names of paramiko. A connection saves three round trips, because the service
+request, the authentication request, the channel open request and the exec request are sent without waiting for the
+answers in between. With a paramiko version that is not in TESTED_VERSIONS, `transport_class` returns SshTransport,
+which is slower and uses public names only. tests/remote/link/ssh/test_fast_paths.py contains the digest of every
+private function that is used here.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def transport_class(version: str = paramiko.__version__) -> type[SshTransport]:
 
 
 class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
-    """paramiko's authentication, which does not wait for the service request to be accepted."""
+    """paramiko's authentication, without waiting until the server accepts the service request."""
 
     def __init__(self, transport: FastTransport) -> None:
         super().__init__(transport)
@@ -55,7 +56,7 @@ class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
         }
 
     def _parse_method_reply(self, message: Message) -> None:
-        """Parse message 60: an accepted query for publickey (RFC 4252), prompts for keyboard-interactive (RFC 4256)."""
+        """Parse message 60: an accepted public key (RFC 4252), or prompts for keyboard-interactive (RFC 4256)."""
         if self.auth_method == "publickey":
             self._query_accepted = True
             self.auth_event.set()
@@ -92,7 +93,7 @@ class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
         return allowed
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Return whether the server would accept a signature by `key`."""
+        """Return True if the server would accept a signature by `key`."""
         key_type, blob = self._get_key_type_and_bits(key)
         algorithm = self._finalize_pubkey_algorithm(key_type)
         self._query_accepted = False
@@ -110,7 +111,7 @@ class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
 
 
 class EarlyChannel(threading.Thread):
-    """A channel that is being opened in a thread, while the server still checks the authentication request."""
+    """Opens a channel in a thread, while the server still checks the authentication request."""
 
     def __init__(self, transport: FastTransport, command: str, destination: tuple[str, int] | None) -> None:
         super().__init__(daemon=True)
@@ -171,9 +172,9 @@ class FastTransport(SshTransport):
         return self._handler().auth_interactive(username, handler, submethods)
 
     def send_early(self) -> None:
-        """Send the early request, if the server is known to queue it until authentication is decided.
+        """Send the early request if the server is known to queue it until authentication has finished.
 
-        If authentication fails, OpenSSH answers that these messages are unknown.
+        If authentication fails, OpenSSH replies to these messages with "unimplemented".
         """
         if self.early is not None and self.remote_version.startswith("SSH-2.0-OpenSSH_"):
             self._early_channel = EarlyChannel(self, self.early.command, self.early.destination)
@@ -181,7 +182,7 @@ class FastTransport(SshTransport):
             self._early_channel.sent.wait(self.auth_timeout)
 
     def open_channel_now(self, destination: tuple[str, int] | None) -> paramiko.Channel:
-        """Return a new channel to `destination`, or a session."""
+        """Return a new channel to `destination`, or a session if it is None."""
         if destination is None:
             return super().open_channel("session")
         return super().open_channel("direct-tcpip", destination, ("127.0.0.1", 0))
@@ -189,7 +190,7 @@ class FastTransport(SshTransport):
     def _send_user_message(self, data: Message) -> None:
         super()._send_user_message(data)
         thread = threading.current_thread()
-        # The thread of another hop writes through this connection too, if this one is a gateway.
+        # If this connection is a gateway, the thread of another hop writes through it too.
         if isinstance(thread, EarlyChannel) and thread.transport is self and not thread.sent.is_set():
             thread.channel = self._channels.get(next(reversed(self.channels_seen)))
             if thread.follow_up is not None:

@@ -1,4 +1,4 @@
-"""The error for an SSH handshake that failed: not an SSH server, no common algorithm, or a busy server."""
+"""Errors for a failed SSH handshake: not an SSH server, no common algorithm, or a busy server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from remote.link.ssh.transport import OFFERED, SshTransport
 from remote.protocol.text import first_line
 
 BANNER = re.compile(r"SSH-\d+\.\d+-")
-# What sshd sends unencrypted when it refuses a connection because of load or a penalty.
+# The unencrypted messages with which sshd refuses a connection because of its load or a penalty.
 BUSY_MESSAGES = ("MaxStartups", "Not allowed at this time")
 
 
 def handshake_error(
     hop: ResolvedHop, transport: SshTransport, error: Exception, first_bytes: bytes, timed_out: bool
 ) -> CannotConnect:
-    """Return the error for a handshake that failed with `error`; `first_bytes` is what the server sent first.
+    """Return the error for a handshake that failed with `error`; `first_bytes` is the first data from the server.
 
     HungUp, which is retried, is used only for failures that may be temporary.
     """

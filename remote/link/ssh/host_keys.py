@@ -1,4 +1,4 @@
-"""Host key verification: compare the key that a server presents with known_hosts and the host file."""
+"""Verify the key that a server presents against known_hosts and the host file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_KNOWN_HOSTS = 16 * 2**20
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The entries of every known_hosts file of a hop, halfstep's own file last, and warnings about these files."""
+    """The entries and warnings from every known_hosts file of a hop; the file that halfstep writes is read last."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
@@ -39,13 +39,13 @@ class KnownHosts:
 
 
 def own_known_hosts(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the only known_hosts file that halfstep writes."""
+    """Return the path of halfstep's known_hosts file, the only one that it writes to."""
     config = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
     return Path(config) / "halfstep/known_hosts"
 
 
 def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
-    """Read every known_hosts file of the hop that exists. Raises HostKeyRefused if one is not readable."""
+    """Read the known_hosts files of the hop that exist. Raises HostKeyRefused if one is not readable."""
     entries: list[Entry] = []
     warnings: list[str] = []
     for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
@@ -64,8 +64,8 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
             ) from None
         if mode & stat.S_IWOTH:
             warnings.append(f"{path} is writable by every user of this machine: chmod 644 {path}")
-        found, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
-        entries += found
+        file_entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
+        entries += file_entries
         warnings += problems
     return KnownHosts(tuple(entries), tuple(warnings))
 
@@ -95,7 +95,7 @@ def is_in_hosts_file(name: str, path: Path = Path("/etc/hosts")) -> bool:
 def verify_host_key(
     hop: ResolvedHop, known: KnownHosts, presented: HostKey, own: Path, prompter: Prompter | None
 ) -> None:
-    """Raise HostKeyRefused unless `presented` is a key of the hop; the user is prompted for an unknown key."""
+    """Raise HostKeyRefused unless `presented` is a trusted key of the hop. The user is prompted for an unknown key."""
     verdict = judge_host_key(known.entries, hop.key_name, presented, pinned=hop.host_key)
     if verdict.trust is Trust.TRUSTED:
         return
@@ -118,7 +118,10 @@ def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -
 
 
 def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
-    """The hint is valid for a gateway too: `hosts check` asks about every hop of the route in turn."""
+    """Return the error for an unknown key.
+
+    Its hint is valid for a gateway too, since `hosts check` verifies every hop.
+    """
     name = hop.destination or hop.alias
     check = f"pipeline hosts check {shlex.quote(name)}   (asks at a terminal)"
     pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
@@ -153,7 +156,7 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
 
 
 def add_known_host(own: Path, name: str, key: HostKey) -> None:
-    """Append the key to halfstep's own known_hosts, once and under a lock; the file is readable by its owner only.
+    """Append the key to halfstep's known_hosts, under a lock, unless it is listed. Only the owner can read the file.
 
     Raises HostKeyRefused if the file cannot be written.
     """
@@ -176,7 +179,7 @@ def add_known_host(own: Path, name: str, key: HostKey) -> None:
 
 @contextlib.contextmanager
 def open_to_append(path: Path) -> Iterator[BinaryIO]:
-    """Open and lock a file of the user's configuration folder, created with mode 0600.
+    """Open and lock a file of the user's configuration folder. Create it with mode 0600 if it is missing.
 
     Raises OSError for a link, and for anything but a regular file.
     """

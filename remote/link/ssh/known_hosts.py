@@ -1,6 +1,6 @@
-"""known_hosts in OpenSSH's format: patterns, hashed names, @revoked; and the verdict on a key that a server presents.
+"""Parse known_hosts (patterns, hashed names, @revoked) and judge the key that a server presents.
 
-paramiko.HostKeys has neither patterns nor markers, so a revoked key would be accepted.
+paramiko.HostKeys supports neither patterns nor markers, so it would accept a revoked key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HostKey:
 
     @property
     def fingerprint(self) -> str:
-        """SHA256:..., in the format of `ssh-keygen -l`."""
+        """The fingerprint as `ssh-keygen -l` prints it: SHA256:..."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
@@ -41,17 +41,17 @@ class Entry:
     where: str
 
     def matches(self, name: str) -> bool:
-        """Return True if the line is about `name`: `host`, or `[host]:port` if the port is not 22."""
+        """Return True if the entry applies to `name`: `host`, or `[host]:port` if the port is not 22."""
         if self.names.startswith("|1|"):
             return _hashed_match(self.names, name)
-        found = False
+        matched = False
         for pattern in self.names.lower().split(","):
             glob = pattern.removeprefix("!")
             if fnmatch.fnmatchcase(name.lower(), glob.replace("[", "[[]")):
                 if pattern.startswith("!"):
                     return False
-                found = True
-        return found
+                matched = True
+        return matched
 
 
 class Trust(enum.Enum):
@@ -65,14 +65,14 @@ class Trust(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of a key; for a changed key, `expected` are the entries that it contradicts."""
+    """The state of a key. If it is CHANGED, `expected` are the known entries that differ from it."""
 
     trust: Trust
     expected: tuple[Entry, ...] = ()
 
 
 def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Return the entries of one file, and a message for each malformed line, which is ignored."""
+    """Return the entries of one file, and one message for each malformed line. Malformed lines are ignored."""
     entries: list[Entry] = []
     problems: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -119,14 +119,14 @@ def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
 
 
 def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:
-    """Return the verdict on `presented` for `name`. A revoked key is always refused; else a pinned fingerprint decides.
+    """Return the verdict on the key `presented` for the server `name`.
 
-    If only a key of another type is known, the key counts as changed: a server that gained a type still has the old
-    key, which is then requested.
+    A revoked key is always refused; otherwise a pinned fingerprint decides. If only keys of other types are known, the
+    key counts as changed, because a server that added a type still has its old key, which is then requested.
     """
     matching = entries_for(entries, name)
-    bare = name[1:].partition("]")[0] if name.startswith("[") else name
-    without_port = entries_for(entries, bare) if bare != name else ()
+    host_only = name[1:].partition("]")[0] if name.startswith("[") else name
+    without_port = entries_for(entries, host_only) if host_only != name else ()
     same_key = [entry for entry in (*matching, *without_port) if entry.key == presented]
     if any(entry.revoked for entry in same_key):
         return Verdict(Trust.REVOKED)

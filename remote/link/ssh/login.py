@@ -1,4 +1,4 @@
-"""Authentication: every key in the order in which ssh tries them, then keyboard-interactive or a password."""
+"""Authenticate with keys in the order of OpenSSH, then with keyboard-interactive or a password."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROMPT_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate key: from the ssh-agent, a file, or an encrypted file, whose public key may be unknown."""
+    """A key to try, from the ssh-agent or a file. The public key of an encrypted file may be unknown."""
 
     label: str
     key: paramiko.PKey | None = None
@@ -40,7 +40,10 @@ class ServerHungUp(Exception):
 
 
 class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
-    """How to authenticate on one hop. `tried` and `hints` name paths, never the contents of a file or a password."""
+    """The authentication on one hop.
+
+    `tried` and `hints` contain paths, but never the contents of a file or a password.
+    """
 
     def __init__(self, hop: ResolvedHop, prompter: Prompter | None) -> None:
         super().__init__(ssh_config=None)
@@ -52,11 +55,11 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     @property
     def succeeded_with(self) -> str:
-        """The key or method that the server accepted; set when `authenticate` has returned."""
+        """The key or method that the server accepted. Set by `authenticate`."""
         return self.tried[-1] if self.tried else "no authentication needed"
 
     def authenticate(self, transport: SshTransport) -> None:
-        """Authenticate the connection. Raises AuthRefused with everything that was tried."""
+        """Authenticate the connection. Raises AuthRefused with every key and method that was tried."""
         agent = open_agent(self._hop.agent_socket)
         try:
             if self._try_keys(transport, agent) or self._try_prompts(transport):
@@ -78,7 +81,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         raise self._error()
 
     def _attempt(self, transport: SshTransport, method: Callable[[], list[str]]) -> bool:
-        """Return True if the server accepted the login. Stores the methods that it allows.
+        """Try one method; return True if the server accepted the login. Stores the methods that the server allows.
 
         Raises ServerHungUp, SSHException.
         """
@@ -126,13 +129,13 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         return authenticate() if is_from_file else within(SIGN_TIMEOUT_S + transport.auth_timeout, authenticate)
 
     def _candidates(self, agent: paramiko.Agent | None) -> Iterator[Candidate]:
-        """Yield the agent's keys that the configuration names, then its other keys, then files, in OpenSSH's order."""
+        """Yield the agent's configured keys, then its other keys, then the key files, in OpenSSH's order."""
         publics = {path: _read_public_key(Path(path)) for path in self._hop.identity_files}
-        named = {key.asbytes() for key in publics.values() if key is not None}
-        held = sorted(agent.get_keys() if agent else (), key=lambda key: key.asbytes() not in named)
+        configured = {key.asbytes() for key in publics.values() if key is not None}
+        agent_keys = sorted(agent.get_keys() if agent else (), key=lambda key: key.asbytes() not in configured)
         offered: set[bytes] = set()
-        for key in held:
-            if key.asbytes() in named or not self._hop.identities_only:
+        for key in agent_keys:
+            if key.asbytes() in configured or not self._hop.identities_only:
                 offered.add(key.asbytes())
                 yield Candidate(f"{key.comment or key.get_name()} (agent)", key=key)
         for path, public in publics.items():
@@ -163,7 +166,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 self.tried.append(f"{path} (not a private key of a known type: {type(error).__name__})")
 
     def _decrypt(self, transport: SshTransport, candidate: Candidate) -> paramiko.PKey | None:
-        """Return the decrypted key; the passphrase is only asked for if the server would accept the key."""
+        """Return the decrypted key. The user is asked for the passphrase only if the server would accept the key."""
         assert candidate.path
         if candidate.public is not None and not self._is_wanted(transport, candidate.public):
             self.tried.append(candidate.label)

@@ -1,4 +1,4 @@
-"""A socket for paramiko that records when data last arrived, and how much of what was sent is not acknowledged."""
+"""A socket for paramiko that records when data last arrived and how many sent bytes are unacknowledged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TCP_INFO_BYTES, MIN_RTT_OFFSET = 152, 148
 
 
 class SocketLike(Protocol):
-    """What paramiko uses of a socket: a real one, or a channel through a gateway."""
+    """The methods of a socket that paramiko calls. Implemented by sockets and by channels through a gateway."""
 
     def send(self, data: bytes, /) -> int: ...
 
@@ -29,18 +29,18 @@ class SocketLike(Protocol):
 
 
 class MonitoredSocket:
-    """A socket-like object around another one.
+    """A wrapper of a socket.
 
-    `sent_banner` is the identification line that was sent before paramiko had the socket: it is not sent twice.
-    While `quickack` is set, received data is acknowledged at once. A server on which Nagle's algorithm is still enabled
-    waits for the acknowledgement before it sends its next packet, and a delayed one takes 40 ms.
+    `sent_banner` is the identification line that was sent before paramiko got the socket; it is not sent again.
+    While `quickack` is set, received data is acknowledged immediately. A server on which Nagle's algorithm is still
+    enabled waits for the acknowledgement before it sends its next packet, and a delayed acknowledgement takes 40 ms.
     """
 
     def __init__(self, sock: SocketLike, *, sent_banner: bytes = b"") -> None:
         self._socket = sock
         self._sent_banner = sent_banner
         self.first_bytes = b""
-        self._closed = False  # paramiko reads this name while it waits for its thread
+        self._closed = False  # paramiko reads this attribute while it waits for its thread.
         self.quickack = isinstance(sock, socket.socket) and hasattr(socket, "TCP_QUICKACK")
         self.last_received = time.monotonic()
 
@@ -65,9 +65,9 @@ class MonitoredSocket:
         self._socket.settimeout(seconds)
 
     def in_flight(self) -> int | None:
-        """Return the bytes that the kernel accepted and a nearby peer has not acknowledged; None for a distant peer.
+        """Return the number of bytes that a nearby peer has not acknowledged; None for a distant peer.
 
-        For a distant peer the number says nothing about its sshd: it reflects only the round-trip time.
+        For a distant peer the number reflects the round-trip time, not whether its sshd reads the data.
         """
         return self.unacknowledged() if self._is_nearby() else None
 
@@ -81,7 +81,7 @@ class MonitoredSocket:
         return len(info) == TCP_INFO_BYTES and int.from_bytes(info[MIN_RTT_OFFSET:], sys.byteorder) < NEARBY_RTT_US
 
     def unacknowledged(self) -> int | None:
-        """Return the bytes that the kernel accepted and the peer has not acknowledged; None if unknown."""
+        """Return the number of bytes that the kernel accepted and the peer has not acknowledged; None if unknown."""
         if not isinstance(self._socket, socket.socket):
             return None
         try:

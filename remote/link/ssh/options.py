@@ -1,4 +1,4 @@
-"""The options of one hop, from `ssh -G`."""
+"""Read the ssh options of one hop from `ssh -G`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from remote.link.address import Hop
 
 SSH_G_TIMEOUT_S = 10.0
 Options = Mapping[str, tuple[str, ...]]
-"""ssh's options, keys in lower case; an option that occurs on several lines has several values."""
+"""ssh's options with lower-case keys. An option that occurs on several lines has several values."""
 
 
 def home(environment: Mapping[str, str]) -> Path:
-    """Return the home folder: HOME if it is set, else the account's."""
+    """Return the home folder: HOME if it is set, otherwise the home folder of the account."""
     return Path(environment.get("HOME") or account_home() or "/")
 
 
 def account_home() -> str:
-    """Return the home folder of the account; empty if the user id has no account, as in some containers."""
+    """Return the home folder of the account, or "" if the user id has no account, as in some containers."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

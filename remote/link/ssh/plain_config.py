@@ -1,4 +1,4 @@
-"""~/.ssh/config without OpenSSH: parsed by paramiko, with a warning for what paramiko does not support."""
+"""Read ~/.ssh/config with paramiko if OpenSSH is not installed. Warns about unsupported directives."""
 
 from __future__ import annotations
 
@@ -21,33 +21,35 @@ def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfi
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return paramiko.SSHConfig(), ()
-    used = {line.split()[0].lower() for line in text.splitlines() if line.split()}
-    warnings = [f"without OpenSSH, {word.capitalize()} in {path} has no effect" for word in IGNORED if word in used]
-    kept = [line for line in text.splitlines() if not line.strip().lower().startswith("include")]
-    if "match" in used:
-        # paramiko takes an unknown Match for one that matches every host, so the block is removed.
-        kept = _without_matches(kept)
+    keywords = {line.split()[0].lower() for line in text.splitlines() if line.split()}
+    warnings = [
+        f"without OpenSSH, {keyword.capitalize()} in {path} has no effect" for keyword in IGNORED if keyword in keywords
+    ]
+    lines = [line for line in text.splitlines() if not line.strip().lower().startswith("include")]
+    if "match" in keywords:
+        # paramiko applies a block with an unknown Match to every host, so such blocks are removed.
+        lines = _without_matches(lines)
     try:
-        return paramiko.SSHConfig.from_text("\n".join(kept)), tuple(warnings)
+        return paramiko.SSHConfig.from_text("\n".join(lines)), tuple(warnings)
     except (paramiko.ConfigParseError, ValueError) as error:
         raise BadUsage(f"invalid {path}: {error}", where=str(path)) from None
 
 
 def _without_matches(lines: list[str]) -> list[str]:
-    kept: list[str] = []
+    remaining: list[str] = []
     inside = False
     for line in lines:
         word = (line.split() or [""])[0].lower()
         inside = word == "match" or (inside and word != "host")
         if not inside:
-            kept.append(line)
-    return kept
+            remaining.append(line)
+    return remaining
 
 
 def plain_options(config: paramiko.SSHConfig, hop: Hop) -> Options:
-    """Return the options of a hop, in the form of `ssh -G`."""
-    found = config.lookup(hop.host)
+    """Return the options of a hop in the format of `ssh -G`."""
+    values = config.lookup(hop.host)
     options: dict[str, tuple[str, ...]] = {}
-    for key, value in found.items():
+    for key, value in values.items():
         options[key] = tuple(value) if isinstance(value, list) else (str(value),)
     return options

@@ -1,4 +1,4 @@
-"""Route resolution and the first TCP connection, made in a thread while fabric is being imported."""
+"""Resolve the route and open the first TCP connection in a thread, while fabric is being imported."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import Route
 from remote.link.ssh.sockets import Timeouts, connect_socket
 
-# RFC 4253 lets both sides send their identification string at once. Sent here, it travels while fabric is imported.
+# RFC 4253 allows both sides to send their identification strings first, so it is sent while fabric is imported.
 IDENTIFICATION = "SSH-2.0-halfstep"
 
 
 class Preconnect:
-    """A route that is being resolved, and a socket that is being connected to its first hop."""
+    """A route that is being resolved, and a socket that is being connected to its first hop, in a thread."""
 
     def __init__(self, address: Address, timeouts: Timeouts) -> None:
         self._address = address
@@ -36,7 +36,7 @@ class Preconnect:
             self._error = error
 
     def result(self) -> tuple[Route, socket.socket]:
-        """Return the route, and a socket on which IDENTIFICATION was sent. Raises CannotConnect, BadUsage."""
+        """Return the route, and a socket on which IDENTIFICATION was already sent. Raises CannotConnect, BadUsage."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -45,9 +45,9 @@ class Preconnect:
 
 
 def connect_first_hop(route: Route, timeouts: Timeouts) -> socket.socket:
-    """Return a socket to the first hop of `route`, on which IDENTIFICATION was sent."""
+    """Return a socket to the first hop of `route`, on which IDENTIFICATION was already sent."""
     sock = connect_socket(route.hops[0], timeouts)
-    # If the server has closed the connection already, the next read reports it.
+    # If the server has already closed the connection, the next read raises the error.
     with contextlib.suppress(OSError):
         sock.sendall(f"{IDENTIFICATION}\r\n".encode())
     return sock

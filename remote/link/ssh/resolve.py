@@ -1,4 +1,4 @@
-"""The route that `ssh NAME` would take, from `ssh -G`; without OpenSSH, as far as paramiko parses the configuration."""
+"""Resolve the route of `ssh NAME` with `ssh -G`, or with paramiko's parser if OpenSSH is not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ReadOptions = Callable[[Hop], Options]
 
 
 def resolve_route(address: Address, environment: Mapping[str, str] | None = None) -> Route:
-    """Return the hops to the host. The address takes precedence over ~/.ssh/config. Raises BadUsage, CannotConnect."""
+    """Return the route to the host. Settings in `address` override ~/.ssh/config. Raises BadUsage, CannotConnect."""
     environment = os.environ if environment is None else environment
     ssh = shutil.which("ssh", path=environment.get("PATH"))
     if ssh:
@@ -42,7 +42,7 @@ def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str,
         if len(gateways) >= MAX_HOPS:
             raise BadUsage(f"more than {MAX_HOPS} gateways on the route to {address.host}", where="proxy_jump")
         options = read_options(hop)
-        # Only the first of several gateways may have gateways of its own: the others are reached through it.
+        # Only the first of several gateways may have gateways in its own options; the others are reached through it.
         jumps = jumps or _jumps_of(options)
         gateways.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
     return [*gateways, target]
@@ -66,7 +66,7 @@ def _hop(
     folder = home(environment)
     host = judge_host(_one(options, "hostname") or hop.host)
     port = hop.port or int(_one(options, "port") or 22)
-    # The identity, the known hosts and the pinned key of the host file apply to the target only.
+    # The identity, the known hosts and the pinned key of the host file apply only to the target.
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
     known = [_expand(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
@@ -117,7 +117,7 @@ def _known_hosts(options: Options, folder: Path) -> list[str]:
 
 
 def _paths(options: Options, key: str) -> list[str]:
-    """Split several paths on one line; a path with a space is quoted, or is alone on the line."""
+    """Split several paths on one line. A path with spaces is either quoted or the only one on its line."""
     text = " ".join(options.get(key, ()))
     if text and '"' not in text and Path(text).is_file():
         return [text]
@@ -139,7 +139,7 @@ def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> st
 
 
 def _expand(path: str, folder: Path) -> str:
-    """Expand ~ to `folder`, the home folder by HOME; OpenSSH itself expands it to the account's home."""
+    """Expand ~ to `folder`, the value of HOME. OpenSSH itself expands ~ to the home folder of the account."""
     path = path.strip('"')
     if path == "~" or path.startswith("~/"):
         return str(folder / path[2:])

@@ -1,4 +1,4 @@
-"""The route to a host as plain values: every gateway in order, the target last."""
+"""The route to a host: its gateways in order, then the target, as plain values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ResolvedHop:
-    """One SSH server of a route, as `ssh -G` resolved it.
+    """One SSH server of a route, as resolved by `ssh -G`.
 
-    `key_name` is the name of its key in known_hosts; `host_key` is the fingerprint that the host file pins.
+    `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
     `destination` is the value of --host, which hints repeat; it is the same for every hop of a route.
     """
 
@@ -31,14 +31,14 @@ class ResolvedHop:
 
     @property
     def where(self) -> str:
-        """`user@host:port` for messages."""
+        """`user@host:port`, for messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.user}@{host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Route:
-    """The hops in the order in which they are connected to, and warnings about options that have no effect."""
+    """The hops in connection order, and warnings about options without effect."""
 
     hops: tuple[ResolvedHop, ...]
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A connected socket to a hop, or to its ProxyCommand, within a deadline and with TCP keepalives."""
+"""Connect a socket to a hop or to its ProxyCommand, within a deadline and with TCP keepalives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.link.ssh.route import ResolvedHop
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Limits in seconds: to connect, handshake and authenticate; between keepalives; of silence before a close."""
+    """Limits in seconds: to connect and authenticate, between keepalives, and of silence before the connection closes."""
 
     connect_s: float = 15.0
     keepalive_s: float = 8.0
@@ -73,7 +73,7 @@ def _connect_error(hop: ResolvedHop, failure: OSError) -> CannotConnect:
 
 
 def set_tcp_options(sock: socket.socket, timeouts: Timeouts) -> None:
-    """Disable Nagle's algorithm, and let the kernel close a connection on which nothing is acknowledged."""
+    """Disable Nagle's algorithm, and make the kernel close a connection whose data is not acknowledged."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     silence = int(timeouts.silence_s)
@@ -92,9 +92,9 @@ def set_tcp_options(sock: socket.socket, timeouts: Timeouts) -> None:
 
 
 def _start_proxy_command(hop: ResolvedHop) -> socket.socket:
-    """Run the user's ProxyCommand in a shell, as OpenSSH does; it ends when the socket is closed.
+    """Run the user's ProxyCommand in a shell, as OpenSSH does. It ends when the socket is closed.
 
-    paramiko.ProxyCommand splits the command without a shell and does not return when the command has ended.
+    paramiko.ProxyCommand splits the command without a shell, and blocks after the command has ended.
     """
     assert hop.proxy_command
     command = hop.proxy_command

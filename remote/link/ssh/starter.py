@@ -1,4 +1,4 @@
-"""Processes on an SSH host, each over a channel of one connection."""
+"""Start processes on an SSH host, each over its own channel of one connection."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from remote.link.streams import ProcessStream
 if TYPE_CHECKING:
     from remote.link.ssh.connection import Connection
 
-# Imported by name while the first socket is being connected: importing fabric takes about as long as that.
+# Imported by name while the first socket is being connected, because importing fabric takes about as long.
 CONNECTION = "remote.link.ssh.connection"
 
 
 class SshStarter:
-    """Starts processes on an SSH host. Connects on the first start, and again after the connection was lost.
+    """Starts processes on an SSH host. Connects on the first start, and again if the connection was lost.
 
-    All processes share one connection, except on a server that allows one session per connection (MaxSessions 1): there
-    each further process has its own connection.
+    All processes share one connection, except on a server that allows one session per connection (MaxSessions 1).
+    There, each further process has its own connection.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""paramiko's Transport with our algorithms, limits and diagnostics: public interface of paramiko only."""
+"""paramiko's Transport with our algorithms, limits and diagnostics. Uses only paramiko's public interface."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
 
-# Enough for 80 MB/s at 50 ms. With a larger window, a server sends more than a home router queues: slower, as measured.
+# Enough for 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, which is slower.
 WINDOW_BYTES = 4 * 2**20
 PACKET_BYTES = 2**18
 MAX_PACKET_BYTES = 2 * PACKET_BYTES
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr", "aes192-ctr")
-# Without SHA-1 and CBC, which a downgrade attack would choose.
+# SHA-1 and CBC are disabled, because a downgrade attack would select them.
 DISABLED_ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "keys": ("ssh-rsa",),
     "pubkeys": ("ssh-rsa",),
@@ -46,7 +46,7 @@ class TransportLog(logging.Handler):
         self.offered: dict[str, str] = {}
         self.disconnect_reason = ""
         self.error = ""
-        # A logger of its own per connection; without a handler, Python prints paramiko's tracebacks on stderr.
+        # Each connection has its own logger. Without a handler, Python would print paramiko's tracebacks to stderr.
         self.logger = logging.getLogger(f"paramiko.halfstep.{next(_numbers)}")
         self.logger.propagate = False
         self.logger.setLevel(logging.DEBUG)
@@ -64,7 +64,7 @@ class TransportLog(logging.Handler):
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """paramiko's Packetizer, which would wait for gigabytes if the length of a packet is corrupt or malicious."""
+    """A Packetizer with a size limit: paramiko's own waits for gigabytes if a packet's length is corrupt or malicious."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         """Return the next `n` bytes. Raises SSHException if `n` is above MAX_PACKET_BYTES."""
@@ -103,15 +103,15 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
 
     @property
     def was_authenticated(self) -> bool:
-        """True once the server accepted a login, even if it closed the connection since."""
+        """True if the server accepted a login, even if it has closed the connection since."""
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Return True: paramiko has no public way to ask whether the server would accept `key`."""
+        """Return True. paramiko has no public function that asks whether the server would accept `key`."""
         return True
 
     def start_command(self, command: str) -> paramiko.Channel:
-        """Return a session in which `command` was started. Raises SSHException."""
+        """Return a session channel in which `command` was started. Raises SSHException."""
         channel = self.open_session()
         channel.exec_command(command)
         return channel
@@ -123,28 +123,28 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
     def progress_of(self, channel: paramiko.Channel) -> tuple[int, int]:
         """Return values that change while data written to `channel` is being sent.
 
-        In units of 4 KiB, so that a keepalive does not count as progress.
+        They count units of 4 KiB, so that a keepalive is not counted as progress.
         """
         return channel.out_window_size >> 12, (self.sock.unacknowledged() or 0) >> 12
 
     def end_handshake(self) -> None:
-        """Disable immediate acknowledgements and the debug log, which only the handshake needs."""
+        """Disable immediate acknowledgements and the debug log, which are needed only during the handshake."""
         self.sock.quickack = False
         self.log.logger.setLevel(logging.INFO)
 
     def loss_reason(self) -> str:
-        """Return why the connection was lost; empty while it is open."""
+        """Return why the connection was lost, or "" while it is open."""
         if self.is_active():
             return ""
         return self.log.disconnect_reason or self.log.error or "the server closed the connection"
 
     def abort(self) -> None:
-        """Close the socket, which wakes every thread that waits for it."""
+        """Close the socket, which wakes every thread that waits on it."""
         self.packetizer.close()
 
     def stop(self) -> None:
         """Close the connection, and stop every thread that would keep the process alive."""
-        # The timer of paramiko's handshake is not a daemon thread.
+        # The timer of paramiko's handshake is not a daemon thread, so it is stopped here.
         self.packetizer.complete_handshake()
         self.close()
         self.sock.close()

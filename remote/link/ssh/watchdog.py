@@ -1,4 +1,4 @@
-"""A watchdog that closes a connection which is silent for too long, or on which a call exceeds its deadline."""
+"""A watchdog that closes a connection that is silent for too long, or on which a call exceeds its deadline."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from remote.link.ssh.sockets import Timeouts
 
 
 class Watchdog:
-    """Sends a keepalive on a silent connection, and calls `on_timeout` with the reason if it stays silent.
+    """Sends keepalives on a silent connection, and calls `on_timeout` with the reason if it stays silent.
 
-    Keepalives are sent from a thread of their own: a send blocks on a dead connection.
+    Keepalives are sent from a separate thread, because a send blocks on a dead connection.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The agent: the process that answers requests, how it ends, and the housekeeping after a payload was installed."""
+"""The agent: the process that answers requests, its shutdown, and the housekeeping after a payload was installed."""

@@ -1,4 +1,4 @@
-"""The agent: answers one request after another over two pipes, until the laptop closes them."""
+"""The agent: answers requests one after another over two pipes, until the laptop closes them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import BadFrame, FrameKind, hello, pack, pack_json, read_frame
 
-# Imported by name where needed, once per host and payload: the import takes a fifth of an agent's start-up time.
+# Imported by name when needed, once per host and payload, since the import takes a fifth of an agent's start-up time.
 BACKGROUND = "remote.payload.agent.background"
 
 
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
-    """Answer requests until the connection closes. Standard output carries only frames: prints go to stderr.
+    """Answer requests until the connection closes. Standard output carries only frames, so prints go to stderr.
 
-    `temporary`: the payload's own path if it is to be removed at the end, else empty. `first`: the frame of the first
-    request, in base64; may be empty. `compiled`: the path for the payload's byte code if it is missing, else empty.
+    `temporary` is the payload's own path if it must be removed at the end, otherwise "". `first` is the frame of the
+    first request in base64, or "". `compiled` is the path for the payload's byte code if it is missing, otherwise "".
     """
     connection = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -35,7 +35,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     lock = threading.Lock()
 
     def start_housekeeping() -> None:
-        # Under the lock, so that the hangup thread cannot end this process before the housekeeping was started.
+        # Under the lock, so that the hangup thread cannot end this process before the housekeeping has started.
         with lock:
             if pending:
                 importlib.import_module(BACKGROUND).start_housekeeping(payload, pending.pop(), workdir)
@@ -68,27 +68,27 @@ def _remove(temporary: str) -> None:
 
 
 def parse_first(frame: bytes) -> bytes:
-    """The body of the JSON frame in `frame`; empty if `frame` is empty."""
+    """Return the body of the JSON frame in `frame`, or b"" if `frame` is empty."""
     if not frame:
         return b""
     view = memoryview(frame)
-    taken = 0
+    position = 0
 
     def take(size: int) -> bytes:
-        nonlocal taken
-        taken += size
-        return bytes(view[taken - size : taken])
+        nonlocal position
+        position += size
+        return bytes(view[position - size : position])
 
     return read_frame(take)[1]
 
 
 def greeting(payload: str, workdir: str) -> Dict[str, Any]:
-    """The agent's first message: its payload, workdir, Python version and pid."""
+    """Return the agent's first message: its payload, workdir, Python version and pid."""
     return {"payload": payload, "workdir": workdir, "python": list(sys.version_info[:3]), "pid": os.getpid()}
 
 
 def answer(request: Dict[str, Any], connection: Connection, workdir: str, payload: str) -> Dict[str, Any]:
-    """The answer to one request. Every error becomes an answer, so that the next request can be read."""
+    """Return the answer to one request. Every error becomes an answer, so that the next request can be read."""
     call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, connection)
     stream = request.get("stream", "")
     result: Dict[str, Any]
@@ -106,7 +106,7 @@ def answer(request: Dict[str, Any], connection: Connection, workdir: str, payloa
 
 
 def pack_answer(value: Dict[str, Any]) -> bytes:
-    """Encode an answer; one that is too large becomes an error."""
+    """Encode an answer. If it is too large, it is replaced with an error."""
     try:
         return pack_json(value)
     except BadFrame as error:

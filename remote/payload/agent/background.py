@@ -12,8 +12,8 @@ def start_housekeeping(payload: str, compiled: str, workdir: str) -> None:
     """Start housekeeping.py in a process that outlives the connection."""
     argv = [sys.executable, "-I", "-S", "-B", payload, "settle", compiled, workdir]
     null = subprocess.DEVNULL
-    # In this session: Linux divides CPU time among sessions first, and niceness has an effect only within a session.
+    # In the same session, since Linux divides CPU time among sessions first and applies niceness only within one.
     with contextlib.suppress(OSError):
         process = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null, cwd="/")
-        # Without a wait the child would stay a zombie as long as this process runs.
+        # Wait for the child; otherwise it would remain a zombie for the lifetime of this process.
         threading.Thread(target=process.wait, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The payload's byte code, compiled once per host and Python: later agents start in half the time."""
+"""The payload's byte code, compiled once per host and Python, which halves the start-up time of later agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 def compile_payload(payload: str, target: str) -> None:
-    """Write the payload's modules as this Python's byte code to `target`; tracebacks still name the payload's files.
+    """Compile the payload's modules with this Python and write them to `target`. Tracebacks still name the sources.
 
     The zip is preceded by its SHA-256, which the bootstrap verifies, because zipimport does not.
     """

@@ -1,4 +1,4 @@
-"""Ends the agent if the laptop disconnects during a read-only request."""
+"""End the agent if the laptop disconnects during a read-only request."""
 
 from __future__ import annotations
 

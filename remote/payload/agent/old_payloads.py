@@ -1,7 +1,7 @@
-"""Remove the payloads of other versions that no living process needs; the newest of them is kept.
+"""Remove old payloads that no running process needs, except the newest one.
 
-Modules are imported from the zip when they are first used, so an agent or a supervisor needs its payload until it ends.
-The newest is kept because a laptop with that version may connect again.
+Modules are imported from the zip on first use, so an agent or a supervisor needs its payload until it ends. The newest
+is kept because a laptop with that version may connect again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UPLOAD_MAX_S = 24 * 3600.0
 
 
 def remove_old_payloads(payload: str, workdir: str) -> List[str]:
-    """Remove the payloads that are not needed; return their names. Does nothing if a process cannot be inspected."""
+    """Remove the payloads that are not needed and return their names. Does nothing if a process cannot be inspected."""
     folder = os.path.dirname(payload)
     files = payload_files(folder)
     needed = needed_payloads(workdir)
@@ -33,32 +33,32 @@ def remove_old_payloads(payload: str, workdir: str) -> List[str]:
         return []
     old = {sha: names for sha, names in files.items() if f"{sha}.pyz" != os.path.basename(payload)}
     newest = max(old, key=lambda sha: _age(folder, old[sha]), default="")
-    gone = [name for sha, names in old.items() if sha not in needed and sha != newest for name in names]
-    for name in [*gone, *stale_uploads(folder)]:
+    removed = [name for sha, names in old.items() if sha not in needed and sha != newest for name in names]
+    for name in [*removed, *stale_uploads(folder)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))
-    return gone
+    return removed
 
 
 def payload_files(folder: str) -> Dict[str, List[str]]:
-    """Map each payload's hash to its files."""
-    found: Dict[str, List[str]] = {}
+    """Map the hash of each payload to the names of its files."""
+    files: Dict[str, List[str]] = {}
     for name in sorted(os.listdir(folder)):
         match = NAME.fullmatch(name)
         if match:
-            found.setdefault(match.group(1), []).append(name)
-    return found
+            files.setdefault(match.group(1), []).append(name)
+    return files
 
 
 def stale_uploads(folder: str) -> List[str]:
-    """Partial uploads that are older than a day."""
+    """Return the partial uploads that are older than a day."""
     before = time.time() - UPLOAD_MAX_S
     parts = (name for name in os.listdir(folder) if name.startswith(PART))
     return [name for name in parts if os.stat(os.path.join(folder, name)).st_mtime < before]
 
 
 def needed_payloads(workdir: str) -> Optional[Set[str]]:
-    """The hashes in command lines and environments of all processes; None if invisible processes may need more.
+    """Return the hashes in the command lines and environments of all processes, or None if they may be incomplete.
 
     A job's supervisor may run on another machine or in a container, or may still wait in Slurm's queue.
     """
@@ -66,8 +66,8 @@ def needed_payloads(workdir: str) -> Optional[Set[str]]:
         return None
     if not all(_running_jobs(workdir)):
         return None
-    words = (word for process in all_processes() if not process.dead for word in _arguments_of(process.pid))
-    return {sha.decode() for word in words for sha in re.findall(rb"[0-9a-f]{64}", word)}
+    arguments = (word for process in all_processes() if not process.dead for word in _arguments_of(process.pid))
+    return {sha.decode() for word in arguments for sha in re.findall(rb"[0-9a-f]{64}", word)}
 
 
 def _arguments_of(pid: int) -> Tuple[bytes, ...]:
@@ -75,7 +75,7 @@ def _arguments_of(pid: int) -> Tuple[bytes, ...]:
 
 
 def _running_jobs(workdir: str) -> Iterator[bool]:
-    """For each running job under the workdir: True if its supervisor is a visible process."""
+    """For each running job under the workdir, yield True if its supervisor is a visible process."""
     for run in _runs(workdir):
         number = newest_job(run)
         observed = observe_job(run, number)

@@ -1,4 +1,4 @@
-"""The adapter that a run produced: its folder, and its digest, cached while the file stays the same."""
+"""The folder and the digest of a run's adapter. The digest is cached until the file changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.payload.output.event_files import find_made
 from remote.protocol.layout import RunLayout
 
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
-# A full model that a script saves in the same folder as its adapter is not pulled.
+# A full model that a script saves in the same folder as its adapter is not downloaded.
 SAVED = WEIGHTS[:2]
 ADAPTER_ROOTS = ("checkpoints", "code")
 CHUNK = 4 * 2**20
@@ -22,7 +22,10 @@ CHUNK = 4 * 2**20
 
 @dataclass(frozen=True)
 class AdapterRecord:
-    """adapter.json: the digest of the weights, valid while their `signature` is the same. `folder` is in the run's."""
+    """The content of adapter.json. The digest of the weights is valid as long as `signature` matches.
+
+    `folder` is relative to the run's folder.
+    """
 
     name: str
     signature: str
@@ -35,7 +38,7 @@ def _record_path(run: RunLayout) -> str:
 
 
 def adapter_folder(run: RunLayout) -> str:
-    """Return the run's adapter/, or the folder in which its script had saved an adapter by the end of the job."""
+    """Return the run's adapter/, or the folder in which its script has saved an adapter by the end of the job."""
     record = read_record(_record_path(run), AdapterRecord)
     if record is None or _weights(run.adapter):
         return run.adapter
@@ -43,7 +46,7 @@ def adapter_folder(run: RunLayout) -> str:
 
 
 def adapter_digest(run: RunLayout) -> str:
-    """The SHA-256 of the adapter's weights; "" if there are none yet."""
+    """Return the SHA-256 of the adapter's weights, or "" if there are none yet."""
     folder = adapter_folder(run)
     name = _weights(folder)
     if not name:
@@ -55,9 +58,9 @@ def adapter_digest(run: RunLayout) -> str:
 
 
 def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
-    """Store the adapter's folder and digest once the job has ended, so that later surveys need not read the file.
+    """Store the folder and the digest of the adapter after the job, so that later surveys need not read the file.
 
-    An adapter that a script saved elsewhere under the run's folder counts only if the job succeeded.
+    An adapter that a script saved elsewhere in the run's folder counts only if the job succeeded.
     """
     folder = run.adapter
     if not _weights(folder) and ended_well:
@@ -70,11 +73,13 @@ def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
 
 
 def adapter_saved_since(run: RunLayout, unix: float) -> bool:
-    """Return True if a final adapter (not one in a checkpoint) was saved under the run's folder since that time."""
+    """Return True if a final adapter (not one in a checkpoint) was saved in the run's folder since the time `unix`."""
     if _changed_since(run.adapter, unix):
         return True
-    found = find_made(run.root, ADAPTER_ROOTS, SAVED.__contains__)
-    return any(_changed_since(path, unix) for name, path in found if not any(step_of(p) >= 0 for p in name.split("/")))
+    adapters = find_made(run.root, ADAPTER_ROOTS, SAVED.__contains__)
+    return any(
+        _changed_since(path, unix) for name, path in adapters if not any(step_of(p) >= 0 for p in name.split("/"))
+    )
 
 
 def _changed_since(path: str, unix: float) -> bool:
@@ -85,13 +90,13 @@ def _changed_since(path: str, unix: float) -> bool:
 
 
 def _saved_elsewhere(run_root: str) -> str:
-    """The folder of the adapter that was saved last; one in a checkpoint only if there is no other."""
-    found = [pair for pair in find_made(run_root, ADAPTER_ROOTS, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
-    return os.path.dirname(max(found, key=_recency)[1]) if found else ""
+    """Return the folder of the adapter that was saved last. One in a checkpoint is used only if there is no other."""
+    adapters = [pair for pair in find_made(run_root, ADAPTER_ROOTS, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
+    return os.path.dirname(max(adapters, key=_recency)[1]) if adapters else ""
 
 
-def _recency(found: Tuple[str, str]) -> Tuple[bool, int, int]:
-    name, path = found
+def _recency(adapter: Tuple[str, str]) -> Tuple[bool, int, int]:
+    name, path = adapter
     step = max(step_of(part) for part in name.split("/"))
     return step < 0, step, os.lstat(path).st_mtime_ns
 

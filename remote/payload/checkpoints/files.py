@@ -1,4 +1,4 @@
-"""The files that a trainer checkpoint must contain, and the integrity of each. Nothing is ever unpickled."""
+"""Check that a trainer checkpoint has the required files and that each is intact. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANIFEST = "halfstep-manifest.json"
 VERDICT = "halfstep-verified.json"
 STATE = "trainer_state.json"
 INCOMPLETE = "checkpoint-is-incomplete.txt"
-"""Present while transformers saves after a SIGTERM (trainer_jit_checkpoint.py)."""
+"""Exists while transformers saves after a SIGTERM (trainer_jit_checkpoint.py)."""
 MAX_HEADER = 100 * 2**20
 WEIGHTS = re.compile(
     r"(adapter_model|model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)$|pytorch_model_fsdp_\d+/|global_step\d+/"
@@ -25,26 +25,26 @@ RANK_STATE = re.compile(r"rng_state_(\d+)\.pth$")
 
 
 class BrokenCheckpoint(Exception):
-    """A checkpoint is incomplete or damaged; the message names the file and the reason."""
+    """A checkpoint is incomplete or damaged. The message names the file and the reason."""
 
 
 def list_names(folder: str) -> List[str]:
-    """Every regular file under `folder`, relative and sorted, without halfstep's records and partial files."""
+    """Return the sorted relative paths of the regular files under `folder`, without halfstep's records and partial files."""
     names = []
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders.sort()
         for name in files:
-            path = os.path.join(place, name)
+            path = os.path.join(parent, name)
             if name not in (MANIFEST, VERDICT) and not name.startswith(".hs-part-") and os.path.isfile(path):
                 names.append(os.path.relpath(path, folder))
     return sorted(names)
 
 
 def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
-    """The first problem with `names`; empty if all files that a resume needs are among them.
+    """Return the first problem with `names`, or "" if they include all files that a resume needs.
 
-    transformers loads optimizer and scheduler only if both exist, skips a missing scaler silently and a missing random
-    state with one line, so each of them is required here (trainer.py, `_load_optimizer_and_scheduler`).
+    transformers loads optimizer and scheduler only if both exist. It skips a missing scaler silently, and a missing
+    random state with one line. Each of them is therefore required here (trainer.py, `_load_optimizer_and_scheduler`).
     """
     present = set(names)
     if not any(WEIGHTS.match(name) for name in names):
@@ -61,7 +61,7 @@ def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
 
 
 def judge_random_states(present: Any, world_size: int) -> str:
-    """Which rank's random state is missing; empty if none is."""
+    """Return which rank's random state is missing, or "" if none is."""
     ranks = {int(match.group(1)) for match in map(RANK_STATE.match, present) if match}
     if world_size <= 1 and not ranks:
         return "" if "rng_state.pth" in present else "rng_state.pth is missing"
@@ -70,7 +70,7 @@ def judge_random_states(present: Any, world_size: int) -> str:
 
 
 def judge_file(folder: str, name: str) -> str:
-    """Why the file is damaged, by its own structure; empty if no damage is found."""
+    """Return why the structure of the file is damaged, or "" if no damage is found."""
     path = os.path.join(folder, name)
     if name == INCOMPLETE:
         return f"{name} is present: its save was interrupted"
@@ -102,8 +102,8 @@ def _judge_safetensors(path: str, name: str) -> str:
         if start != end:
             return f"{name}: gaps between its tensors"
         end = stop
-    wanted = 8 + length + end
-    return "" if wanted == size else f"{name}: {size} bytes, its header says {wanted}"
+    expected_size = 8 + length + end
+    return "" if expected_size == size else f"{name}: {size} bytes, its header says {expected_size}"
 
 
 def _span(tensor: Any) -> Tuple[int, int]:
@@ -123,7 +123,7 @@ def _judge_zip(path: str, name: str) -> str:
 
 
 def read_step(folder: str) -> Optional[int]:
-    """The global step in trainer_state.json; None if the file is missing or damaged."""
+    """Return the global step in trainer_state.json, or None if the file is missing or damaged."""
     state = _read_json(os.path.join(folder, STATE))
     step = state.get("global_step") if isinstance(state, dict) else None
     return step if isinstance(step, int) else None
@@ -138,6 +138,6 @@ def _read_json(path: str) -> Any:
 
 
 def step_of(folder: str) -> int:
-    """The step in a folder's name; -1 if it is not a checkpoint."""
+    """Return the step in a folder's name, or -1 if it is not a checkpoint."""
     match = CHECKPOINT.match(os.path.basename(folder.rstrip("/")))
     return int(match.group(1)) if match else -1

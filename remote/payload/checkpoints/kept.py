@@ -1,4 +1,4 @@
-"""Hard links to the newest verified checkpoint, which outlive a script's own rotation of its checkpoints."""
+"""Keep hard links to the newest verified checkpoint, so that it survives if a script deletes its old checkpoints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from remote.protocol.parts import PART
 
 
 def keep(run_root: str, checkpoint: str) -> None:
-    """Link the files of a verified checkpoint into the run's kept/, in place of those of the one kept before.
+    """Replace the run's kept/ with links to the files of a verified checkpoint.
 
-    A script that keeps one checkpoint deletes the last one as soon as the next is saved, before that one is verified.
-    Raises OSError, and keeps the earlier one, if the checkpoint is being deleted or hard links are not supported.
+    A script that keeps one checkpoint deletes the previous one as soon as the next is saved, before it is verified.
+    Raises OSError, and keeps the previous links, if the checkpoint is being deleted or hard links are not supported.
     """
     parent = os.path.join(run_root, KEPT)
     name = os.path.basename(checkpoint)
@@ -32,7 +32,7 @@ def keep(run_root: str, checkpoint: str) -> None:
             shutil.rmtree(part, ignore_errors=True)
             raise
         os.rename(part, target)
-        # A new link changes the ctime of its file, on which a stored verification depends.
+        # A new link changes the ctime of its file, which a stored verification compares.
         remember_verdict(target)
         remember_verdict(checkpoint)
     for other in os.listdir(parent):
@@ -41,5 +41,5 @@ def keep(run_root: str, checkpoint: str) -> None:
 
 
 def keep_none(run_root: str) -> None:
-    """Remove the links: the run has succeeded, and what its script deleted may go."""
+    """Remove the links when the run has succeeded, so that checkpoints deleted by its script free their space."""
     shutil.rmtree(os.path.join(run_root, KEPT), ignore_errors=True)

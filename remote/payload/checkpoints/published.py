@@ -1,4 +1,4 @@
-"""Trainer checkpoints: published with a manifest of digests, verified against it, rotated, set aside if broken."""
+"""Trainer checkpoints: published with a manifest of digests, verified, rotated, or renamed if they are broken."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SEARCH_DEPTH = 5
 
 @dataclass(frozen=True)
 class FileDigest:
-    """Size and digest of one file when it was published."""
+    """The size and the digest that one file had when it was published."""
 
     size: int
     sha256: str
@@ -45,9 +45,9 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """A checkpoint's manifest, written last.
+    """The manifest of a checkpoint, written after all its other files.
 
-    `world_size`: the number of ranks that saved; `scaler`: whether it contains a loss scale.
+    `world_size` is the number of ranks that saved; `scaler` is True if the checkpoint contains a loss scale.
     """
 
     step: int
@@ -60,7 +60,7 @@ class CheckpointManifest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A stored verification: valid while no file's size, times or inode change."""
+    """A stored verification. It is valid until the size, a timestamp or the inode of a file changes."""
 
     signature: str
     notes: Dict[str, str] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class Verdict:
 def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
     """Check and sync every file of the checkpoint, then write its manifest.
 
-    Call it on one rank, after a barrier. With `scaler` None, a loss scale is required if another checkpoint in the same
-    folder has one. Raises BrokenCheckpoint.
+    Call it on one rank, after a barrier. If `scaler` is None, a loss scale is required if another checkpoint in the
+    same folder has one. Raises BrokenCheckpoint.
     """
     if scaler is None:
         scaler = _siblings_have_scaler(folder)
@@ -83,8 +83,8 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
     if problem:
         raise BrokenCheckpoint(f"{os.path.basename(folder)}: {problem}")
     files = {name: _sync_and_digest(os.path.join(folder, name)) for name in names}
-    for place in {os.path.dirname(os.path.join(folder, name)) for name in names}:
-        sync_folder(place)
+    for parent in {os.path.dirname(os.path.join(folder, name)) for name in names}:
+        sync_folder(parent)
     manifest = CheckpointManifest(step_of(folder), files, world_size, scaler, time.time())
     write_record(os.path.join(folder, MANIFEST), manifest)
     sync_folder(os.path.dirname(os.path.abspath(folder)))
@@ -93,9 +93,9 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
 
 
 def verify(folder: str, *, trust_stat: bool = False) -> str:
-    """The file and the reason why the checkpoint cannot be resumed from; empty if every digest matches.
+    """Return the file and the reason why the checkpoint cannot be resumed from, or "" if every digest matches.
 
-    With `trust_stat` an earlier verification counts as long as no file's size, times or inode have changed.
+    If `trust_stat` is True, a stored verification counts as long as the size, times and inode of no file have changed.
     """
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     if manifest is None:
@@ -116,13 +116,13 @@ def verify(folder: str, *, trust_stat: bool = False) -> str:
 
 
 def _compare(folder: str, manifest: CheckpointManifest) -> str:
-    for name, wanted in sorted(manifest.files.items()):
+    for name, published in sorted(manifest.files.items()):
         path = os.path.join(folder, name)
         try:
             size = os.path.getsize(path)
-            if size != wanted.size:
-                return f"{name}: {size} bytes, published with {wanted.size}"
-            if _digest(path) != wanted.sha256:
+            if size != published.size:
+                return f"{name}: {size} bytes, published with {published.size}"
+            if _digest(path) != published.sha256:
                 return f"{name}: its bytes changed since it was published"
         except OSError as error:
             return f"{name}: {error.strerror or error}"
@@ -138,10 +138,10 @@ def remember_verdict(folder: str) -> None:
 
 
 def _write_verdict(folder: str, names: Iterable[str]) -> None:
-    """Store a successful verification, and give the folder the time of its newest file again.
+    """Store a successful verification, then reset the folder's mtime to that of its newest file.
 
-    transformers' `rotate_checkpoints` deletes the folders with the oldest mtime, which every record written into a
-    checkpoint changes (trainer_utils.py, `sort_checkpoints`).
+    transformers' `rotate_checkpoints` deletes the folders with the oldest mtime, and every record that is written into
+    a checkpoint changes its mtime (trainer_utils.py, `sort_checkpoints`).
     """
     write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, names)))
     saved = max(os.stat(os.path.join(folder, name)).st_mtime_ns for name in names)
@@ -149,32 +149,35 @@ def _write_verdict(folder: str, names: Iterable[str]) -> None:
 
 
 def signature(folder: str, names: Iterable[str]) -> str:
-    """A digest over the files' sizes, times and inodes; "" if a file is missing."""
-    words = []
+    """Return a digest of the files' sizes, times and inodes, or "" if a file is missing."""
+    rows = []
     for name in sorted(names):
         try:
             status = os.stat(os.path.join(folder, name))
         except OSError:
             return ""
-        words.append(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}")
-    return hashlib.sha256("\n".join(words).encode("utf-8", "surrogateescape")).hexdigest()
+        rows.append(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}")
+    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def find_checkpoints(run_root: str) -> List[str]:
-    """Every checkpoint-N folder of the run, newest step first; of one step, that in checkpoints/ or code/ first."""
+    """Return every checkpoint-N folder of the run, newest step first.
+
+    For equal steps, checkpoints/ and code/ come first.
+    """
     try:
         earlier = sorted(name for name in os.listdir(run_root) if name.startswith(EARLIER_CODE))
     except OSError:
         return []
-    found: List[str] = []
-    for place in ("checkpoints", "code", *earlier, KEPT):
-        _search(os.path.join(run_root, place), 0, found)
-    # Stable: checkpoints of one step keep the order of their places.
-    return sorted(found, key=step_of, reverse=True)
+    folders: List[str] = []
+    for parent in ("checkpoints", "code", *earlier, KEPT):
+        _search(os.path.join(run_root, parent), 0, folders)
+    # The sort is stable, so checkpoints of the same step keep the order of their parent folders.
+    return sorted(folders, key=step_of, reverse=True)
 
 
 def unpublished(run_root: str) -> List[str]:
-    """The checkpoints with a trainer state but no manifest: saved by a user's script, or interrupted."""
+    """Return the checkpoints with a trainer state but no manifest: saved by a user's script, or interrupted."""
     return [
         folder
         for folder in find_checkpoints(run_root)
@@ -182,25 +185,25 @@ def unpublished(run_root: str) -> List[str]:
     ]
 
 
-def _search(folder: str, depth: int, found: List[str]) -> None:
+def _search(folder: str, depth: int, folders: List[str]) -> None:
     try:
         entries = list(os.scandir(folder))
     except OSError:
         return
     for entry in entries:
-        # Links are skipped: a linked folder of the tree is shared with other runs.
+        # Links are skipped, because a linked folder of the tree is shared with other runs.
         if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS:
             continue
         if step_of(entry.name) >= 0:
-            found.append(entry.path)
+            folders.append(entry.path)
         elif depth < SEARCH_DEPTH and not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
-            _search(entry.path, depth + 1, found)
+            _search(entry.path, depth + 1, folders)
 
 
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
-    """Every checkpoint, newest first, named relative to the run.
+    """Return every checkpoint, newest first, with names relative to the run.
 
-    With `digests` False, they are listed without verification.
+    If `digests` is False, they are listed without verification.
     """
     rows: List[Checkpoint] = []
     for path in find_checkpoints(run_root):
@@ -213,13 +216,13 @@ def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
 
 
 def size_of(folder: str) -> int:
-    """The size of a checkpoint according to its manifest; 0 without one."""
+    """Return the size of a checkpoint according to its manifest, or 0 without one."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
 
 
 def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Checkpoint]:
-    """The newest checkpoint of the run that verifies, or None."""
+    """Return the newest checkpoint of the run that passes verification, or None."""
     for path in find_checkpoints(run_root):
         if not verify(path, trust_stat=trust_stat):
             return Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path))
@@ -227,7 +230,7 @@ def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Chec
 
 
 def set_aside(folder: str) -> str:
-    """Rename a broken checkpoint so that no trainer resumes from it; return its new path. Nothing is deleted."""
+    """Rename a broken checkpoint so that no trainer resumes from it, and return its new path. Nothing is deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     parent, name = os.path.split(folder)
     target = os.path.join(parent, f"{BROKEN}{name}-{stamp}")
@@ -239,19 +242,19 @@ def set_aside(folder: str) -> str:
 
 
 def rotate(parent: str, keep: int, *, also: Iterable[str] = ()) -> List[str]:
-    """Delete all but the `keep` newest verified checkpoints of that folder, and those in `also`; return their names.
+    """Delete verified checkpoints except the `keep` newest ones and those in `also`; return the deleted names.
 
-    Nothing is deleted while the newest one does not verify, nor any that does not verify itself: `prepare` sets those
-    aside.
+    Nothing is deleted if the newest checkpoint fails verification. Broken ones are never deleted; `prepare` renames
+    them.
     """
     _empty_trash(parent)
     names = sorted((name for name in os.listdir(parent) if step_of(name) >= 0), key=step_of, reverse=True)
     paths = [os.path.join(parent, name) for name in names]
     if not paths or verify(paths[0], trust_stat=True):
         return []
-    kept = {os.path.basename(name.rstrip("/")) for name in also}
+    kept_names = {os.path.basename(name.rstrip("/")) for name in also}
     verified = [path for path in paths if not verify(path, trust_stat=True)]
-    removed = [path for path in verified[max(keep, 1) :] if os.path.basename(path) not in kept]
+    removed = [path for path in verified[max(keep, 1) :] if os.path.basename(path) not in kept_names]
     for path in removed:
         os.rename(path, os.path.join(parent, f"{TRASH}{os.path.basename(path)}-{secrets.token_hex(4)}"))
     sync_folder(parent)

@@ -22,9 +22,9 @@ MAX_FILES = 1000
 
 
 def list_weights(call: Call) -> Dict[str, Any]:
-    """List the regular files of the adapter's folder: name, size and SHA-256.
+    """List the regular files of the adapter's folder with name, size and SHA-256.
 
-    `checkpoint`: list the adapter in that trainer checkpoint, without the state of the training.
+    If `checkpoint` is given, list the adapter in that trainer checkpoint, without the state of the training.
     """
     folder = _folder(call)
     rows: List[Tuple[str, int, str]] = []
@@ -40,7 +40,7 @@ def list_weights(call: Call) -> Dict[str, Any]:
 
 
 def read_weights(call: Call) -> Dict[str, Any]:
-    """Send files of the adapter from given offsets as one stream of segments. `wants`: [name, offset]."""
+    """Send the contents of files of the adapter as one stream of segments. `wants` is a list of [name, offset]."""
     folder = _folder(call)
     for index, (name, offset) in enumerate(call.args["wants"]):
         with open_regular(os.path.join(folder, name)) as file:
@@ -55,16 +55,16 @@ def _folder(call: Call) -> str:
     checkpoint = call.args.get("checkpoint", "")
     if not checkpoint:
         return adapter_folder(run)
-    found = (path for path in find_checkpoints(run.root) if os.path.relpath(path, run.root) == checkpoint)
-    folder = next(found, None)
+    folders = (path for path in find_checkpoints(run.root) if os.path.relpath(path, run.root) == checkpoint)
+    folder = next(folders, None)
     if folder is None:
-        words = f"the run no longer has {checkpoint}"
-        raise Refusal("not-found", words, where=run.root, hint="try again", exit_code=ExitCode.PULL)
+        message = f"the run no longer has {checkpoint}"
+        raise Refusal("not-found", message, where=run.root, hint="try again", exit_code=ExitCode.PULL)
     return folder
 
 
 def _adapter_in(checkpoint: str) -> List[str]:
-    """The files of a trainer checkpoint that belong to its adapter; none if it has no adapter."""
+    """Return the files of a trainer checkpoint that belong to its adapter, or none if it has no adapter."""
     names = _names(checkpoint)
     if not set(SAVED).intersection(names):
         return []
@@ -73,12 +73,12 @@ def _adapter_in(checkpoint: str) -> List[str]:
 
 
 def _names(folder: str) -> List[str]:
-    found = [
+    names = [
         os.path.relpath(os.path.join(root, leaf), folder) for root, _, leaves in os.walk(folder) for leaf in leaves
     ]
-    if len(found) > MAX_FILES:
+    if len(names) > MAX_FILES:
         raise Refusal("too-many", f"more than {MAX_FILES} files in the adapter", where=folder, exit_code=ExitCode.PULL)
-    return sorted(found)
+    return sorted(names)
 
 
 def _digest(file: BinaryIO) -> str:

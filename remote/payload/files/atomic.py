@@ -1,4 +1,4 @@
-"""Atomic writes (to a temporary file beside the target, synced, renamed), and private folders."""
+"""Write files atomically (to a temporary file beside the target, synced, then renamed); create private folders."""
 
 from __future__ import annotations
 

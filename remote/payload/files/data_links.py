@@ -1,4 +1,4 @@
-"""Link large data into a job's copy of the code, where the script expects it."""
+"""Link large data into a job's copy of the code, at the paths that the script expects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Mapping
 
 
 def place_data(data: Mapping[str, str], code: str) -> None:
-    """Link each place under `code` to its data; into a folder that exists, link the data's files one by one.
+    """Create the links of `data` under `code`. If the target is an existing folder, its files are linked one by one.
 
-    Existing links are replaced, existing files stay. A place that is reached through a link out of `code` is skipped.
+    Existing links are replaced, existing files are kept. A target that is reached through a link out of `code` is
+    skipped.
     """
     for place, target in data.items():
         at = os.path.join(code, place)
@@ -27,7 +28,7 @@ def place_data(data: Mapping[str, str], code: str) -> None:
 
 
 def _link_files(source: str, folder: str) -> None:
-    # One by one, because os.walk and rglob do not enter linked folders.
+    # One by one, because os.walk and rglob do not follow linked folders.
     for name in os.listdir(source):
         of, at = os.path.join(source, name), os.path.join(folder, name)
         if os.path.isdir(of) and not os.path.islink(at):

@@ -33,7 +33,10 @@ class Holder:
 
 
 class Lease:
-    """A lease, held until `release`. A thread increments its counter, which shows other machines that it is alive."""
+    """A lease that is held until `release`.
+
+    A thread increments its counter, which shows other machines that it is alive.
+    """
 
     def __init__(self, path: str, nonce: str, descriptor: int) -> None:
         self._path = path
@@ -59,9 +62,9 @@ class Lease:
 
 
 def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
-    """Take the lease; None if another holder is alive at the monotonic time `deadline`.
+    """Acquire the lease, or return None if another holder is still alive at the monotonic time `deadline`.
 
-    Clocks of different machines are never compared: a holder on another machine counts as dead if its counter does not
+    Clocks of different machines are never compared. A holder on another machine counts as dead if its counter does not
     change for 8 s.
     """
     while True:
@@ -92,7 +95,7 @@ def _create(path: str, words: str) -> Optional[Lease]:
 
 
 def read_holder(path: str) -> Holder:
-    """The holder of the lease; an empty Holder if there is none."""
+    """Return the holder of the lease, or an empty Holder if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             beats, _, text = file.read().partition("\n")
@@ -104,7 +107,10 @@ def read_holder(path: str) -> Holder:
 
 
 def is_held(path: str, seen: Holder) -> bool:
-    """Return True if the holder is alive: judged by its process on this machine, else by its counter within 8 s."""
+    """Return True if the holder is alive.
+
+    A process on this machine is looked up; for another machine, the counter must change within 8 s.
+    """
     if not seen.beats:
         return False
     if seen.boot == boot_id() and seen.namespace == _namespace():
@@ -129,7 +135,7 @@ def _namespace() -> str:
 
 
 def _break(path: str, dead: Holder) -> None:
-    """Remove the file of a dead holder, unless another one has replaced it meanwhile."""
+    """Remove the file of a dead holder, unless another holder has replaced it in the meantime."""
     aside = f"{path}.dead-{secrets.token_hex(8)}"
     try:
         if read_holder(path).nonce != dead.nonce:
