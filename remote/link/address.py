@@ -68,7 +68,7 @@ class Address:
 
     @property
     def other_python(self) -> str:
-        """The configured interpreter if it is outside the project, so that the agent can run with it; otherwise empty."""
+        """The configured interpreter if it is outside the project, so that the agent can run with it; otherwise ""."""
         return self.python if self.python.startswith(("/", "~/")) else ""
 
     @property

@@ -1,4 +1,4 @@
-"""The table of the payload's operations: where each handler is, and whether it changes the host."""
+"""The table of the payload's operations: the handler of each, and whether it changes the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from remote.payload.request.call import Handler
 class Operation:
     """A handler as `module:function` of remote.payload, imported on first use so that an agent starts fast.
 
-    `changes`: it may change the host. Following a job adopts it if it lost its supervisor; that counts as no change.
+    `changes` is True if the operation may change the host. An operation that follows a job may adopt it; that does not
+    count as a change.
     """
 
     location: str

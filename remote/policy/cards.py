@@ -124,7 +124,7 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
 
 
 def memory_of(name: str) -> int | None:
-    """Return the bytes of memory of a card by its printed name, such as 'TITAN RTX'; None if unknown."""
+    """Return the bytes of memory of a card by its printed name, such as 'TITAN RTX', or None if unknown."""
     found = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
     gib = next(found, None)
     return None if gib is None else gib * 2**30

@@ -31,7 +31,7 @@ def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
 
 
 def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
-    """The paths of one index file, and the name of the shared index that it builds on (or empty)."""
+    """Return the paths of one index file, and the name of the shared index that it builds on (or empty)."""
     if path.stat().st_size > MAX_INDEX:
         return [], ""
     data = path.read_bytes()
@@ -45,7 +45,7 @@ def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
 
 
 def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
-    """The paths of the entries, and the offset of the first extension."""
+    """Return the paths of the entries, and the offset of the first extension."""
     signature, version, count = HEADER.unpack_from(data)
     if signature != b"DIRC" or version not in {2, 3, 4}:
         raise ValueError("not a git index of a known version")

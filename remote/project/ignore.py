@@ -50,7 +50,10 @@ class _Matcher:
         self.fold = _lower if ignores_case else str
 
     def last_match(self, path: str, name: str) -> int:
-        """The position of the last pattern that matches, or -1. `path` is relative to the ignore file's folder."""
+        """Return the position of the last pattern that matches, or -1.
+
+        `path` is relative to the ignore file's folder.
+        """
         folded = self.fold(name)
         last = self.names.get(folded, -1)
         if self.paths:

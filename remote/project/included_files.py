@@ -182,7 +182,7 @@ def kind_of(mode: int) -> str:
 
 
 def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
-    """The folder with its own ignore files, or None if it is an environment that git does not track."""
+    """Return the folder with its own ignore files, or None if it is an environment that git does not track."""
     inside = f"{folder.path}/" if folder.path else ""
     if inside and not folder.kept and names & ENVIRONMENT_MARKS:
         if not folder.scope.holds_tracked(folder.path):
@@ -201,7 +201,7 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
 
 
 def _top_folder(root: Path) -> _Folder:
-    """The root, with the rules of the repository around it; rules that ignore the root itself have no effect."""
+    """Return the root, with the rules of the repository around it; rules that ignore the root itself have no effect."""
     repository = find_repository(root)
     if repository is None:
         return _Folder("", _Scope(), (DEFAULTS,), ())
@@ -218,14 +218,14 @@ def _top_folder(root: Path) -> _Folder:
 
 
 def _shared_rules(repository: Repository) -> tuple[Rules, ...]:
-    """The rules that hold in all of a repository, the highest precedence first."""
+    """Return the rules that hold in all of a repository, the highest precedence first."""
     case = repository.ignores_case
     read = (rules for file in repository.exclude_files for rules in _read_rules(file, "", case, follow=True))
     return (*read, DEFAULTS)
 
 
 def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = False) -> tuple[Rules, ...]:
-    """The rules of one ignore file, or nothing. Like git, a link is followed only outside the work tree."""
+    """Return the rules of one ignore file, or nothing. Like git, a link is followed only outside the work tree."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
         descriptor = os.open(path, flags)

@@ -49,7 +49,7 @@ class Repository:
         return (self.common_folder / "info" / "exclude", *personal)
 
     def tracked_paths(self) -> frozenset[str]:
-        """Every path in the index, in POSIX form and relative to the work tree."""
+        """Return every path in the index, in POSIX form and relative to the work tree."""
         sha256 = self.settings.get("extensions.objectformat", "").lower() == "sha256"
         return read_index(self.git_folder, hash_bytes=32 if sha256 else 20)
 
@@ -76,7 +76,7 @@ def repository_at(folder: Path) -> Repository | None:
 
 
 def _pointer(file: Path, prefix: str = "") -> Path | None:
-    """The folder that a `.git` or `commondir` file names, relative to the file's own folder."""
+    """Return the folder that a `.git` or `commondir` file names, relative to the file's own folder."""
     with file.open("rb") as opened:
         text = os.fsdecode(opened.read(MAX_POINTER))
     if not text.startswith(prefix) or "\0" in text:

@@ -53,11 +53,11 @@ class Scan:
         return sum(row.size for row in self.manifest.rows.values())
 
     def paths(self) -> tuple[str, ...]:
-        """The regular files, in order."""
+        """Return the regular files, in order."""
         return tuple(path for path, row in self.manifest.rows.items() if not row.link)
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of one file, at the time of the scan."""
+        """Return the SHA-256 of one file, at the time of the scan."""
         return self.manifest.rows[path].source
 
     def read(self, path: str) -> bytes:

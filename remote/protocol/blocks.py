@@ -67,7 +67,7 @@ def is_dense(sample: bytes) -> bool:
 
 
 def always_quick() -> int:
-    """The fastest compression level."""
+    """Return the fastest compression level."""
     return QUICK_LEVEL
 
 

@@ -9,7 +9,7 @@ from remote.protocol.findings import Finding, Severity
 
 
 def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
-    """The exit code for these findings: that of the first error, or `default` if the error carries none.
+    """Return the exit code for these findings: that of the first error, or `default` if the error carries none.
 
     Without an error: the first code that a warning carries (for example, of an unreachable host), else OK.
     """

@@ -35,12 +35,12 @@ class Finding:
     def error(
         cls, check: str, message: str, where: str = "", hint: str = "", exit_code: ExitCode = ExitCode.OK
     ) -> Finding:
-        """A finding that stops a stage."""
+        """Return a finding that stops a stage."""
         return cls(check, Severity.ERROR, message, where, hint, exit_code)
 
     @classmethod
     def warning(cls, check: str, message: str, where: str = "", hint: str = "") -> Finding:
-        """A finding that stops nothing."""
+        """Return a finding that stops nothing."""
         return cls(check, Severity.WARNING, message, where, hint)
 
 

@@ -292,7 +292,7 @@ def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now
 
 
 def seconds_left(progress: Optional[Progress]) -> Optional[float]:
-    """Return the time that the remaining steps take at the job's pace; None if the pace or the total is unknown."""
+    """Return the time that the remaining steps take at the job's pace, or None if the pace or the total is unknown."""
     pace = (progress.pace_seconds or progress.step_seconds) if progress is not None else None
     if progress is None or pace is None or not progress.steps:
         return None

@@ -68,7 +68,7 @@ def writer() -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Return True if the process with that `writer` identifier is dead; False if its machine or boot differs."""
+    """Return True if the process with that `writer` identifier is dead, or False if its machine or boot differs."""
     machine, pid, started = name.split("-")
     if machine != _machine():
         return False
@@ -88,7 +88,7 @@ def _is_no_process(pid: int) -> bool:
 
 
 def _started(pid: int) -> Optional[int]:
-    """Return the start time of a process in clock ticks since boot; None if it does not exist or is unknown."""
+    """Return the start time of a process in clock ticks since boot, or None if it does not exist or is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()

@@ -47,7 +47,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return the fault in the bytes of the file `name`; None if they look valid, which only a digest can confirm."""
+    """Return the fault in the bytes of the file `name`, or None if they look valid, which only a digest can confirm."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -138,7 +138,7 @@ def digest_of(data: bytes) -> Digest:
 
 
 def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
-    """The digest in a hub's ETag: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
+    """Return the digest in a hub's ETag: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
     tag = etag.strip().strip('"')
     if re.fullmatch(r"[0-9a-f]{64}", tag):
         return Digest(size, sha256=tag)

@@ -81,7 +81,7 @@ class MonitoredSocket:
         return len(info) == TCP_INFO_BYTES and int.from_bytes(info[MIN_RTT_OFFSET:], sys.byteorder) < NEARBY_RTT_US
 
     def unacknowledged(self) -> int | None:
-        """Return the number of bytes that the kernel accepted and the peer has not acknowledged; None if unknown."""
+        """Return the number of bytes that the kernel accepted and the peer has not acknowledged, or None if unknown."""
         if not isinstance(self._socket, socket.socket):
             return None
         try:

@@ -14,7 +14,7 @@ from remote.link.ssh.route import ResolvedHop
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Limits in seconds: to connect and authenticate, between keepalives, and of silence before the connection closes."""
+    """Limits in seconds: to connect and log in, between keepalives, and of silence before the connection closes."""
 
     connect_s: float = 15.0
     keepalive_s: float = 8.0

@@ -29,7 +29,7 @@ class BrokenCheckpoint(Exception):
 
 
 def list_names(folder: str) -> List[str]:
-    """Return the sorted relative paths of the regular files under `folder`, without halfstep's records and partial files."""
+    """Return the sorted relative paths of the regular files under `folder`, except halfstep's records."""
     names = []
     for parent, folders, files in os.walk(folder):
         folders.sort()

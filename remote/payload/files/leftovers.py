@@ -1,4 +1,4 @@
-"""Temporary folders under scratch/, each owned by a process; those of dead processes are removed."""
+"""Temporary folders under scratch/. Each is owned by a process, and removed when its process is dead."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ OWNER_MARK = re.compile(rf"(.+)\.of-({WRITER})")
 
 
 def new_owned_name(kind: str) -> str:
-    """A new folder name that contains this process's id."""
+    """Return a new folder name that contains this process's id."""
     return f"{kind}-{writer()}-{os.urandom(4).hex()}"
 
 
 def mark_owner(folder: str) -> None:
-    """Record this process as the owner of a folder whose name lacks its id. Call it before creating the folder."""
+    """Record this process as the owner of a folder whose name does not contain its pid, before the folder is created."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(f"{folder}.of-{writer()}", "w", encoding="utf-8"):
         pass
 
 
 def remove(folder: str) -> None:
-    """Remove the folder and its owner mark, even if write permission is missing on folders in it."""
+    """Remove the folder and its owner mark, even if folders in it are not writable."""
     parent, name = os.path.split(folder)
     if os.path.lexists(folder):
         for path, _, _ in os.walk(folder):
@@ -63,7 +63,7 @@ def record_temporary_folder(folder: str, temporary: str) -> None:
 
 
 def recorded_temporary_folder(folder: str) -> str:
-    """The temporary folder recorded by `record_temporary_folder`; empty if there is none."""
+    """Return the temporary folder recorded by `record_temporary_folder`, or "" if there is none."""
     try:
         with open(os.path.join(folder, TEMPORARY), encoding="utf-8") as file:
             return str(json.load(file)["path"])
@@ -72,14 +72,14 @@ def recorded_temporary_folder(folder: str) -> str:
 
 
 def _entries(parent: str) -> List[Tuple[str, str, str]]:
-    """(folder name, path of the entry that names the owner, owner) for every owned folder in `parent`."""
-    found = []
+    """Return (folder name, path of the entry that names the owner, owner) for every owned folder in `parent`."""
+    entries = []
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
-            own, marked = OWNED_NAME.fullmatch(name), OWNER_MARK.fullmatch(name)
+            own_entry, marked = OWNED_NAME.fullmatch(name), OWNER_MARK.fullmatch(name)
             path = os.path.join(parent, name)
-            if own is not None:
-                found.append((name, path, own.group(1)))
+            if own_entry is not None:
+                entries.append((name, path, own_entry.group(1)))
             elif marked is not None:
-                found.append((marked.group(1), path, marked.group(2)))
-    return found
+                entries.append((marked.group(1), path, marked.group(2)))
+    return entries

@@ -1,4 +1,4 @@
-"""File locks by flock(2), which the kernel releases when their holder dies; leases where flock is not supported."""
+"""File locks with flock(2), which the kernel releases when their holder dies. Uses leases if flock is not supported."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
 KERNEL_DEADLINE_S = 10.0
-# Imported by name where needed: every agent takes locks, but few file systems need leases.
+# Imported by name when needed: every agent takes locks, but few file systems need leases.
 LEASES = "remote.payload.files.lease"
 
 
 class Held(Exception):
-    """Another process holds the lock; the message is the text in the lock file."""
+    """Another process holds the lock. The message is the content of the lock file."""
 
 
 class Lock:
-    """A lock that is held until `release`, or until this process ends in any way."""
+    """A lock that is held until `release`, or until this process ends."""
 
     def __init__(self, descriptor: int, lease: Optional[Lease] = None) -> None:
         self._descriptor = descriptor
         self._lease = lease
 
     def fileno(self) -> int:
-        """The lock's file descriptor; a process that inherits it holds the lock too."""
+        """Return the lock's file descriptor. A process that inherits the descriptor holds the lock too."""
         return self._descriptor
 
     def release(self) -> None:
@@ -55,7 +55,7 @@ class Lock:
 
 
 def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
-    """Take the lock and write `words` into its file. Raises Held if it is not free within `wait_s` seconds."""
+    """Acquire the lock and write `words` to its file. Raises Held if it is not free within `wait_s` seconds."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + wait_s
@@ -90,7 +90,7 @@ def lease_path(path: str) -> str:
 
 
 def holder(path: str) -> Optional[str]:
-    """The text that the lock's holder wrote into its file; None if nobody holds the lock."""
+    """Return the text that the holder of the lock wrote to its file, or None if nobody holds the lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -106,9 +106,12 @@ def holder(path: str) -> Optional[str]:
 
 
 def _try(descriptor: int, kind: int) -> Optional[bool]:
-    """Try to take the lock without waiting; None if the file system has no locks or did not answer within 10 s."""
+    """Try to acquire the lock without waiting.
+
+    Return None if the file system has no locks, or does not answer in 10 s.
+    """
     answers: List[int] = []
-    # Without its lock daemon, NFS blocks even a non-blocking flock, so the call is made in a thread.
+    # Without a lock daemon, NFS blocks even a non-blocking flock, so the call is made in a thread.
     attempt = threading.Thread(target=_flock, args=(descriptor, kind, answers), daemon=True)
     attempt.start()
     attempt.join(KERNEL_DEADLINE_S)

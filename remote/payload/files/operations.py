@@ -18,7 +18,7 @@ MAX_LISTED = 1_000_000
 
 
 def read_file(call: Call) -> Dict[str, Any]:
-    """Send at most `limit` bytes of the file from `offset` on."""
+    """Send at most `limit` bytes of the file, starting at `offset`."""
     sent = 0
     limit = call.args.get("limit")
     with open(call.path(call.args["path"]), "rb") as file:
@@ -40,12 +40,12 @@ def write_file(call: Call) -> Dict[str, Any]:
 
 
 def exist(call: Call) -> Dict[str, Any]:
-    """The paths that exist on the host. `~` is expanded and links are followed."""
+    """Return which of the paths exist on the host. `~` is expanded and links are followed."""
     return {"there": [path for path in call.args["paths"] if os.path.exists(os.path.expanduser(path))]}
 
 
 def list_files(call: Call) -> Dict[str, Any]:
-    """List every path under a folder without following links; a missing folder has none."""
+    """List every path under a folder, without following links. The list is empty if the folder is missing."""
     root = call.path(call.args["path"])
     rows: List[List[Any]] = []
     for folder, folders, names in os.walk(root):
@@ -67,7 +67,7 @@ def _kind(mode: int) -> str:
 
 
 def run_command(call: Call) -> Dict[str, Any]:
-    """Run `argv`; return its exit status and output. Raises Refusal `timeout`."""
+    """Run `argv` and return its exit status and output. Raises Refusal `timeout`."""
     argv: List[str] = call.args["argv"]
     stdin = base64.b64decode(call.args.get("stdin", ""))
     cwd = call.args.get("cwd")

@@ -1,4 +1,4 @@
-"""The FFmpeg releases whose shared libraries are installed on this host."""
+"""Find the FFmpeg releases whose shared libraries are installed on this host."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from remote.protocol.audio import AudioFacts
 from remote.protocol.values import encode
 
 RELEASE_OF_AVUTIL = {56: 4, 57: 5, 58: 6, 59: 7, 60: 8}
-"""FFmpeg's major version by that of its libavutil, from the APIchanges file of each release."""
+"""The major version of FFmpeg for each major version of libavutil, from FFmpeg's APIchanges file."""
 SONAME = re.compile(r"libavutil\.so\.(\d+)|libavutil\.(\d+)\.dylib")
 FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/lib", "/lib", "/opt/homebrew/lib")
 
 
 def look_at_audio(call: Call) -> Dict[str, Any]:
-    """The `AudioFacts` of this host."""
+    """Return the `AudioFacts` of this host."""
     environment = job_environment(call.args.get("environment", {}))
     majors: Set[int] = set()
     for text in _library_listings(environment.get("LD_LIBRARY_PATH", ""), call.args.get("prefix", "")):
-        for found in SONAME.finditer(text):
-            majors.add(int(found[1] or found[2]))
+        for match in SONAME.finditer(text):
+            majors.add(int(match[1] or match[2]))
     releases = sorted(RELEASE_OF_AVUTIL[major] for major in majors if major in RELEASE_OF_AVUTIL)
     answer: Dict[str, Any] = encode(AudioFacts(tuple(releases)))
     return answer
 
 
 def _library_listings(search_path: str, prefix: str) -> Iterator[str]:
-    """The loader's cache, and the libavutil files in the library folders."""
+    """Yield the content of the loader's cache, and the libavutil files in the library folders."""
     try:
         done = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, timeout=10, check=False)
         yield done.stdout.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The project's data collator on the host: inspect it and all other files with its name, and replace it."""
+"""Inspect the project's data collator and all other files of its name on the host, and replace it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
 
 
 def replace_collator(call: Call) -> Dict[str, Any]:
-    """Replace the file in the project's tree; the previous one is kept for undo."""
+    """Replace the file in the project's tree. The previous file is kept for undo."""
     project, path = open_project(call), check_path(call.args["path"])
     data = base64.b64decode(call.args["data"])
     replace_kept(project, call.args["fixer"], os.path.join(project.tree, path), data, call.args["expected"])
@@ -46,18 +46,18 @@ def replace_collator(call: Call) -> Dict[str, Any]:
 
 
 def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str, bool]]:
-    """(path, whether it shadows the project's) of each such file on PYTHONPATH, in the tree, in site-packages."""
+    """Yield (path, whether it shadows the project's file) for each such file on PYTHONPATH, in the tree, in site-packages."""
     name, seen = os.path.basename(installed), {os.path.realpath(installed)}
     ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
     roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]
     roots += [(project.tree, False, True)]
     roots += [(folder, False, False) for folder in _site_packages(call.args.get("prefix", ""))]
     for root, shadows, deep in roots:
-        for found in _named(root, name, deep):
-            real = os.path.realpath(found)
+        for path in _named(root, name, deep):
+            real = os.path.realpath(path)
             if real not in seen:
                 seen.add(real)
-                yield found, shadows
+                yield path, shadows
 
 
 def _named(root: str, name: str, deep: bool) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The size of an installation as pip plans it, and whether it fits on the disk."""
+"""Compute the size of an installation from pip's plan, and check whether it fits on the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
 PLANS_WITHOUT_DOWNLOADING = (25, 3)
-"""The first pip whose `install --dry-run` with `fast-deps` downloads no wheels (25.1 still does)."""
+"""The first pip whose `install --dry-run` with `fast-deps` does not download wheels (25.1 still does)."""
 TIMEOUT_S = 15.0
 PARALLEL_REQUESTS = 8
 GB = 10**9
@@ -22,7 +22,7 @@ GB = 10**9
 
 @dataclass(frozen=True)
 class Downloads:
-    """A planned installation: bytes to download, bytes already on this machine, and packages of unknown size."""
+    """A planned installation: bytes to download, bytes that are already local, and packages of unknown size."""
 
     packages: int
     largest: str
@@ -32,7 +32,7 @@ class Downloads:
 
 
 def parse_report(data: bytes) -> List[Dict[str, Any]]:
-    """The `install` list of a `pip install --report`: `metadata` and `download_info` of each package."""
+    """Return the `install` list of a `pip install --report`: `metadata` and `download_info` of each package."""
     try:
         items = json.loads(data)["install"]
     except (ValueError, KeyError, TypeError):
@@ -41,7 +41,7 @@ def parse_report(data: bytes) -> List[Dict[str, Any]]:
 
 
 def sum_downloads(items: Sequence[Dict[str, Any]]) -> Downloads:
-    """Sum the sizes of all packages in the report, which come from HEAD requests."""
+    """Return the sum of the sizes of all packages in the report. The sizes are requested with HEAD."""
     urls = [str(item.get("download_info", {}).get("url", "")) for item in items]
     with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
         sizes = list(pool.map(_size, urls))
@@ -77,8 +77,10 @@ def _size(url: str) -> Optional[int]:
 
 
 def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
-    """Raises Refusal if the installation cannot fit. pip keeps every download until all packages are unpacked, and a
-    package is at least as large as its archive."""
+    """Raise Refusal if the installation cannot fit on the disk.
+
+    pip keeps every download until all packages are unpacked, and a package is at least as large as its archive.
+    """
     needed = 2 * downloads.remote_bytes + downloads.local_bytes
     if needed <= free_bytes:
         return
@@ -91,7 +93,10 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
 
 
 def reachable(index: str) -> bool:
-    """Return True if the package index serves torch. Checked once, because pip would wait for it at every package."""
+    """Return True if the package index serves torch.
+
+    Checked once, because pip would wait for the index at every package.
+    """
     try:
         with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=TIMEOUT_S) as answer:
             return 200 <= int(answer.status) < 300

@@ -1,4 +1,4 @@
-"""The project's venv on the host: create it, or complete an interrupted installation."""
+"""Create the project's venv on the host, or complete an interrupted installation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from remote.protocol.values import dumps
 ASK_ARCHITECTURES = "import json, torch; print(json.dumps(torch.cuda.get_arch_list()))"
 DONE, UNFINISHED = "done", "unfinished"
 TEMPORARY = "tmp.halfstep"
-"""The folder for pip's temporary files: inside the venv, on the file system that the packages need anyway."""
+"""The folder for pip's temporary files. It is inside the venv, because that file system needs the space anyway."""
 LOCK = "venv.lock"
 FOREIGN_PATHS = ("PYTHONPATH", "PYTHONHOME")
 LOCK_WAIT_S = 1.0
@@ -34,10 +34,10 @@ IMPORT_TIMEOUT_S = 60.0
 
 
 def create_environment(call: Call) -> Dict[str, Any]:
-    """Install everything that the request names into the venv. Pushes {doing, done, total}, {note} and {downloads}.
+    """Install the packages of the request into the venv. Push {doing, done, total}, {note} and {downloads}.
 
-    An unfinished venv of the same recipe is completed, one of another recipe is created anew. Raises Refusal if the
-    folder was not made by halfstep, and if a step fails; what was installed until then stays.
+    An unfinished venv of the same recipe is completed; one of another recipe is created again. Raises Refusal if the
+    folder was not made by halfstep, or if a step fails; packages that were installed before it are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)
@@ -54,7 +54,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
-    """Hold the lock of the installation; wait for an earlier one, even if only its pip is left."""
+    """Hold the lock of the installation. Waits for an earlier installation, even if only its pip is still running."""
     while True:
         try:
             lock = take_lock(path, f"pid {os.getpid()}", wait_s=LOCK_WAIT_S)
@@ -68,7 +68,7 @@ def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
 
 
 def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
-    """Mark the folder. Returns the state of an earlier venv of this recipe in it; empty if there is none."""
+    """Mark the folder. Return the state of an earlier venv of this recipe in it, or "" if there is none."""
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
         message = f"{path} exists and was not made by halfstep; nothing was changed"
@@ -97,7 +97,7 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     os.makedirs(temporary)
     environment = {**job_environment(args.get("environment", {})), "TMPDIR": temporary}
     for name in FOREIGN_PATHS:
-        # pip would count packages in these folders as installed, and the venv would lack them.
+        # pip would treat packages in these folders as installed, so the venv would lack them.
         environment.pop(name, None)
     venv = Venv(call, path, tree, environment, lock.fileno())
     if not _has_pip(path):
@@ -114,15 +114,16 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
 
 
 def _remove_interrupted_installs(path: str) -> None:
-    """Remove packages without a RECORD, which pip writes last: pip would count them as installed."""
+    """Remove packages without a RECORD file, which pip writes last; otherwise pip would treat them as installed."""
     for folder in glob.glob(os.path.join(glob.escape(path), "lib", "python*", "site-packages", "*.dist-info")):
         if not os.path.exists(os.path.join(folder, "RECORD")):
             shutil.rmtree(folder)
 
 
 def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator[Any]:
-    """(description, arguments) of each `pip install`: one, which resolves all versions together, or two if torch has
-    its own index.
+    """Yield (description, arguments) of each `pip install`.
+
+    There is one, which resolves all versions together, or two if torch has its own index.
     """
     sources = _sources(args, tree)
     files = [word for name in args["requirements"] for word in ("-r", os.path.join(tree, check_path(name)))]
@@ -137,7 +138,7 @@ def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator
 
 
 def _sources(args: Mapping[str, Any], tree: str) -> List[str]:
-    """pip's arguments for sources besides those of the host's pip configuration."""
+    """Return pip's arguments for package sources in addition to the host's pip configuration."""
     found = str(args["find_links"])
     links = ["--find-links", found if "://" in found else os.path.join(tree, found)] if found else []
     return [*links, *(["--no-index"] if args["no_index"] else [])]
@@ -157,7 +158,7 @@ def _require_architecture(venv: Venv, capability: Sequence[int]) -> None:
 
 
 def _recipe(args: Mapping[str, Any], tree: str) -> str:
-    """A digest over everything that determines the venv's packages."""
+    """Return a digest of everything that determines the venv's packages."""
     keys = ("base", "torch", "index", "build_index", "find_links", "no_index", "capability", "packages")
     files = []
     for name in args["requirements"]:

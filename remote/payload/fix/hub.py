@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def tree(request: Dict[str, Any]) -> Dict[str, Any]:
-    """The commit of a revision, and the digests of the named files that the repository has."""
+    """Return the commit of a revision, and the digests of the named files that the repository has."""
     return _query_hub(lambda hub: _tree(hub, request["repo"], request.get("revision") or None, request["names"]))
 
 
@@ -62,7 +62,7 @@ def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dic
 
 
 def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Download every file of `digests` into `folder` and verify it. Raises HubFault."""
+    """Download each file of `digests` into `folder` and verify it. Raises HubFault."""
     wanted = {name: Digest(**digest) for name, digest in request["digests"].items()}
     for name, digest in wanted.items():
         _query_hub(partial(_fetch_one, request, name, digest))
@@ -70,7 +70,7 @@ def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
-    """Download one file, from the start, up to three times until its digest matches."""
+    """Download one file until its digest matches, up to three times, each time from the start."""
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -98,7 +98,7 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
 
 
 def load(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Load the file with the tokenizers library and encode and decode fixed strings; return the problem, if any."""
+    """Load the file with the tokenizers library, encode and decode fixed strings, and return the problem, if any."""
     try:
         tokenizers = importlib.import_module("tokenizers")
     except ImportError as error:
@@ -111,7 +111,7 @@ def load(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _round_trip_problem(tokenizer: Any) -> str:
-    """How the tokenizer changes a text that it has encoded and decoded once already; empty if it changes none.
+    """Return how the tokenizer changes a text in the second round trip of encoding and decoding, or "" if it does not.
 
     A normaliser may change the text in the first round trip, but not in the second.
     """
@@ -154,7 +154,7 @@ _STATUS = {401: "unauthorized", 403: "gated", 404: "not-found", 429: "rate-limit
 
 
 def _kind_of(error: BaseException) -> str:
-    """One word for an error of the hub's client, with any of the HTTP libraries that it may use."""
+    """Return one word that classifies an error of the hub's client, for each HTTP library that the client may use."""
     chain = _chain(error)
     for link in chain:
         status = getattr(getattr(link, "response", None), "status_code", None)
@@ -173,7 +173,7 @@ def _kind_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> List[BaseException]:
-    """The error and its causes; the root cause is last."""
+    """Return the error and its causes, ending with the root cause."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
@@ -181,7 +181,7 @@ def _chain(error: BaseException) -> List[BaseException]:
 
 
 def _describe(error: BaseException) -> str:
-    """The first lines of the root cause and of the error."""
+    """Return the first lines of the root cause and of the error."""
     lines = [next((line.strip() for line in str(link).splitlines() if line.strip()), "") for link in _chain(error)]
     words = [text for text in (lines[-1], lines[0]) if text]
     return ": ".join(dict.fromkeys(words))[:300] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The host's access to the model hub: what is cached, whether there is a token, and the hub's answer."""
+"""Check the host's access to the model hub: what is cached, whether there is a token, and the hub's answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHTS = (".safetensors", ".bin", ".safetensors.index.json")
 
 
 def look_at_hub(call: Call) -> Dict[str, Any]:
-    """The `HubFacts` of one model. The hub is queried only if the model is not in the cache."""
+    """Return the `HubFacts` of one model. The hub is queried only if the model is not in the cache."""
     environment = call.args.get("environment", {})
     repo, revision = call.args["repo"], call.args["revision"]
     cache, token = hub_cache(environment), token_source(environment)
@@ -32,7 +32,7 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
 
 
 def token_source(environment: Mapping[str, str]) -> str:
-    """The variable or file that holds a token for huggingface_hub; empty if there is none."""
+    """Return the variable or file that contains a token for huggingface_hub, or "" if there is none."""
     env = job_environment(environment)
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if env.get(name):

@@ -1,4 +1,4 @@
-"""Run pip and similar commands: their progress is pushed to the laptop, and they end if it disconnects."""
+"""Run pip and similar commands. Their progress is pushed to the laptop, and they end if it disconnects."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def run_command(
     keep: Sequence[int] = (),
     parse: Optional[ParseLine] = None,
 ) -> str:
-    """Run the command; return its last 400 lines of output.
+    """Run the command and return its last 400 lines of output.
 
-    Raises Refusal with its last lines if it fails, and EOFError if the laptop disconnects; the command and its children
-    have ended by then. `keep`: descriptors that the command inherits, such as a lock to hold as long as it runs.
+    Raises Refusal with its last lines if it fails, and EOFError if the laptop disconnects; by then, the command and its
+    children have ended. `keep` lists descriptors that the command inherits, such as a lock to hold as long as it runs.
     """
     try:
         process = subprocess.Popen(
@@ -66,7 +66,7 @@ def run_command(
 
 
 def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], parse: Optional[ParseLine]) -> None:
-    """Append the output to `lines` until it ends, pushing events. Raises EOFError if the laptop disconnects."""
+    """Append the output to `lines` until it ends, and push events. Raises EOFError if the laptop disconnects."""
     assert process.stdout is not None
     output, laptop = process.stdout.fileno(), call.connection.source.fileno()
     latest: Dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], par
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and its children: first by SIGINT, so that pip removes its temporary files; later by SIGKILL."""
+    """End the command and its children with SIGINT, so that pip removes its temporary files, and later with SIGKILL."""
     if process.poll() is None:
         for number in (signal.SIGINT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
@@ -112,14 +112,14 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
 
 
 def reason_of(text: str) -> str:
-    """The last line that pip marks ERROR, which sums up the failure; without one, the last line."""
+    """Return the last line that pip marks with ERROR, which summarises the failure, or the last line if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines or ["no output"])[-1][:400]
 
 
 def last_lines(text: str) -> List[str]:
-    """The last 8 lines of output, without pip's notices, progress and empty lines."""
+    """Return the last 8 lines of output, without pip's notices, progress and empty lines."""
     lines = [line.rstrip()[:200] for line in text.splitlines() if line.strip()]
     kept = [
         line

@@ -1,7 +1,7 @@
-"""The undo journal of setup fixers: the original of each replaced file is kept before the new one is written.
+"""The undo journal of setup fixers, which keeps the original of each file before the file is replaced.
 
-undo/<fixer>/<digest of the path>.json records the replacement; beside it, `.bytes` is the original file. Only the first
-original is kept: undo restores the file as it was before the fixer first replaced it.
+undo/<fixer>/<digest of the path>.json records the replacement; the `.bytes` file beside it is the original. Only the
+first original is kept, so undo restores the file as it was before the fixer first replaced it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from remote.protocol.values import decode, dumps
 
 @dataclass(frozen=True)
 class Replaced:
-    """The file at `path` (absolute) had digest `before` (empty: it did not exist) and was given digest `after`."""
+    """A replaced file. `path` is absolute; `before` and `after` are digests, and `before` is "" if the file was new."""
 
     path: str
     before: str
@@ -35,7 +35,8 @@ class Replaced:
 def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected: str) -> None:
     """Write `data` to `path` and keep the original for undo.
 
-    `expected`: the digest that the plan was made for (empty: no file). Raises Refusal if the file has another one.
+    `expected` is the digest for which the plan was made ("" for a new file). Raises Refusal if the file differs from
+    it.
     """
     before = _digest(path)
     after = hashlib.sha256(data).hexdigest()
@@ -63,7 +64,7 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
 
 
 def _keep(project: Project, entry: str, path: str, before: str) -> None:
-    """Keep the original for this fixer's undo; if the laptop sent it, also for `tree.undo`."""
+    """Keep the original for this fixer's undo. A file that the laptop sent is also kept for `tree.undo`."""
     with open(path, "rb") as file:
         data = file.read()
     write_atomic(entry + ".bytes", data, 0o600)
@@ -73,13 +74,13 @@ def _keep(project: Project, entry: str, path: str, before: str) -> None:
 
 
 def made_by(project: Project, fixer: str, path: str) -> str:
-    """The digest that the fixer gave `path`; empty if it never replaced it."""
+    """Return the digest of the file after the fixer replaced it, or "" if the fixer never replaced it."""
     known = _read_entry(_entry(project, fixer, path))
     return known.after if known else ""
 
 
 def restore_replaced(project: Project, fixer: str) -> List[str]:
-    """Restore every file that the fixer replaced; return their paths. Raises Refusal if a file was edited since."""
+    """Restore every file that the fixer replaced, and return their paths. Raises Refusal if a file was edited since."""
     restored: List[str] = []
     for entry in _entries(project, fixer):
         known = _read_entry(entry)
@@ -90,7 +91,7 @@ def restore_replaced(project: Project, fixer: str) -> List[str]:
 
 
 def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
-    """Restore one file; return its path, or nothing if a sync has replaced what the fixer wrote."""
+    """Restore one file and return its path in a list. The list is empty if a sync has replaced the fixer's file."""
     now = _digest(known.path)
     if now not in (known.after, known.before) and not _is_synced(project, known.path, now):
         raise Refusal(
@@ -114,7 +115,7 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
 
 
 def _is_synced(project: Project, path: str, digest: str) -> bool:
-    """Return True if a later sync has written these bytes, so that there is nothing to undo."""
+    """Return True if a later sync has written this content, so that there is nothing to undo."""
     row, _ = _row_of(project, path)
     return row is not None and row.installed == digest
 
@@ -132,7 +133,10 @@ def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *,
 
 
 def _row_of(project: Project, path: str) -> Tuple[Optional[Row], str]:
-    """The manifest's row for `path`, and its name in the tree; no row if it is outside the tree or was never sent."""
+    """Return the manifest's row for `path` and its name in the tree.
+
+    The row is None if the path is outside the tree or was never sent.
+    """
     tree = os.path.realpath(project.tree)
     real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     name = os.path.relpath(real, tree)

@@ -1,4 +1,4 @@
-"""Folders that a fixer created: the mark file in them, and their removal."""
+"""The mark file in folders that a fixer created, and the removal of such folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMOVED = ".halfstep-removed"
 
 
 def read_mark(folder: str) -> Dict[str, Any]:
-    """The contents of the mark file; empty if there is none, or if it is not halfstep's."""
+    """Return the content of the mark file, or an empty dict if it is missing or not halfstep's."""
     try:
         with open(os.path.join(folder, MARK), encoding="utf-8") as file:
             mark = json.load(file)
@@ -29,7 +29,7 @@ def read_mark(folder: str) -> Dict[str, Any]:
 
 
 def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
-    """Write the mark into `folder`. A new folder appears together with its mark, by a rename."""
+    """Write the mark to `folder`. A new folder is renamed into place together with its mark."""
     if not os.path.isdir(folder):
         beside = folder + NEW
         shutil.rmtree(beside, ignore_errors=True)
@@ -42,8 +42,10 @@ def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
 
 
 def discard(folder: str) -> None:
-    """Remove the folder. It is renamed first, so that an interrupted removal never leaves a part of it under its name;
-    the next call removes the rest."""
+    """Remove the folder. It is renamed first, so that an interrupted removal never leaves a part of it under its name.
+
+    The next call completes an interrupted removal.
+    """
     removed = folder + REMOVED
     shutil.rmtree(removed, ignore_errors=True)
     if os.path.isdir(folder) and not os.path.islink(folder):

@@ -24,8 +24,10 @@ print(json.dumps(sorted({distribution.name.lower() for distribution in importlib
 
 
 def install_packages(call: Call) -> Dict[str, Any]:
-    """Install the packages into the interpreter's venv and record what was added. Raises Refusal if the venv was not
-    created by halfstep."""
+    """Install the packages into the interpreter's venv and record which ones were added.
+
+    Raises Refusal if the venv was not created by halfstep.
+    """
     project, python = open_project(call), str(call.args["python"])
     venv = os.path.dirname(os.path.dirname(python))
     if read_mark(venv).get("state") != "done":

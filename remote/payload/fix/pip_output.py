@@ -14,13 +14,13 @@ ARCHIVE = re.compile(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.\w+|\.zip)")
 
 
 class PipOutput:
-    """Parses pip's output line by line; a `Progress` line belongs to the download before it."""
+    """Parses pip's output line by line. A `Progress` line belongs to the previous download."""
 
     def __init__(self) -> None:
         self._download = ""
 
     def event(self, line: str) -> Optional[Dict[str, Any]]:
-        """{doing}, with {done, total} in bytes while a file is downloaded; None for a line that shows no progress."""
+        """Return the event {doing}, with {done, total} in bytes during a download, or None if the line shows no progress."""
         progress = PROGRESS.match(line)
         if progress:
             done, total = int(progress.group(1)), int(progress.group(2))

@@ -1,4 +1,4 @@
-"""End the processes that a finished run left behind, recognised by their environment."""
+"""End the processes that a finished run left running. They are recognised by their environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S = 0.05
 
 
 def end_leftovers(call: Call) -> Dict[str, Any]:
-    """End the named processes of the run. Those that are not the run's are left alone and returned as `spared`.
+    """End the listed processes of the run. Other processes are not touched, and returned as `spared`.
 
     Raises Refusal `busy` while a job of the run is running, `os` if a process cannot be ended.
     """
@@ -43,7 +43,7 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
 
 
 def _end(processes: List[Process], grace_s: float) -> List[Process]:
-    """Send SIGTERM, and SIGKILL after `grace_s`; return the processes that are still alive."""
+    """Send SIGTERM, and SIGKILL after `grace_s`. Return the processes that are still alive."""
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
         for process in _living(processes):
             send_signal(process, number)
@@ -54,10 +54,10 @@ def _end(processes: List[Process], grace_s: float) -> List[Process]:
 
 
 def _living(processes: List[Process]) -> List[Process]:
-    """The processes that are still alive, compared by start time."""
-    found = []
+    """Return the processes that are still alive; a reused pid is recognised by its start time."""
+    living = []
     for process in processes:
         now = read_process(process.pid)
         if now is not None and now.ticks == process.ticks and not now.dead:
-            found.append(process)
-    return found
+            living.append(process)
+    return living

@@ -1,4 +1,4 @@
-"""The tokenizer files of a host: find them, check them, replace one atomically."""
+"""Find and check the tokenizer files of a host, and replace one atomically."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIXER = "tokenizer"
 
 
 def look_at_tokenizers(call: Call) -> Dict[str, Any]:
-    """Check every tokenizer file in the project's tree, in the named folders, and of the named cached models."""
+    """Check every tokenizer file in the project's tree, in the listed folders, and of the listed cached models."""
     project = open_project(call)
     environment = call.args.get("environment", {})
     places = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
@@ -51,14 +51,20 @@ def look_at_tokenizers(call: Call) -> Dict[str, Any]:
 
 
 def ask_hub(call: Call) -> Dict[str, Any]:
-    """Query the hub for a repository's commit and the digests of its tokenizer files. An error becomes a fault."""
+    """Query the hub for a repository's commit and the digests of its tokenizer files.
+
+    An error is returned as a fault.
+    """
     request = {"do": "tree", "repo": call.args["repo"], "revision": call.args["revision"], "names": list(NAMES)}
     environment = call.args.get("environment", {})
     return ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
 
 
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
-    """Replace the file by one of the given digest that loads; the previous one is kept for undo. Raises Refusal."""
+    """Replace the file with one that loads and has the given digest. The previous file is kept for undo.
+
+    Raises Refusal.
+    """
     project, path = open_project(call), call.path(call.args["path"])
     name, digest = call.args["name"], decode(Digest, call.args["digest"])
     scratch = project.at(project.layout.scratch)
@@ -77,7 +83,7 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
 
 
 def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
-    """Copy the file into `folder` from a good one on this machine, or download it; return its bytes."""
+    """Copy the file into `folder` from an intact one on this machine, or download it; return its content."""
     copy = call.args.get("copy", "")
     if copy:
         shutil.copyfile(call.path(copy), os.path.join(folder, name))
@@ -121,14 +127,14 @@ def _hub_refusal(answer: Mapping[str, Any], repo: str) -> Refusal:
 
 
 def _load(call: Call, path: str) -> Dict[str, Any]:
-    """Load the file with the host's own tokenizers library; empty if it is not installed."""
+    """Load the file with the host's tokenizers library. Return an empty dict if the library is not installed."""
     environment = call.args.get("environment", {})
     request = {"do": "load", "path": path}
     return ask_python(call.args["python"], call.payload, "hub", request, environment, LOAD_TIMEOUT_S)
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
-    """The same files, each intact tokenizer.json with the result of loading it in the project's interpreter."""
+    """Return the same files. Each intact tokenizer.json has the result of loading it in the project's interpreter."""
     python = call.args.get("python", "")
     wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
     problems: Dict[str, str] = {}
@@ -171,7 +177,7 @@ def _inspect(
 
 
 def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
-    """A fault if the fixer wrote these bytes but was interrupted before it updated the manifest."""
+    """Return a fault if the fixer wrote this content but was interrupted before it updated the manifest."""
     row = rows.get(os.path.relpath(path, project.tree))
     if row is None or row.installed == digest or made_by(project, FIXER, path) != digest:
         return None
@@ -198,7 +204,10 @@ def _in_folders(roots: List[str]) -> Iterator[Place]:
 
 
 def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
-    """The digest and commit of a downloaded file; huggingface_hub records commit, ETag and time, one per line."""
+    """Return the digest and the commit of a downloaded file.
+
+    huggingface_hub records commit, ETag and time, one per line.
+    """
     record = os.path.join(folder, ".cache", "huggingface", "download", f"{name}.metadata")
     try:
         with open(record, encoding="utf-8") as file:
@@ -209,7 +218,7 @@ def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
 
 
 def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
-    """The tokenizer files of one cached snapshot; the name of a blob is its digest."""
+    """Yield the tokenizer files of one cached snapshot. The name of a blob is its digest."""
     snapshot = cached_snapshot(cache, repo, revision)
     for name in NAMES if snapshot else ():
         path = os.path.join(snapshot, name)
@@ -218,7 +227,7 @@ def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
 
 
 def cached_snapshot(cache: str, repo: str, revision: str) -> str:
-    """The cache's folder of that revision (default: main); empty if it is not cached."""
+    """Return the folder of that revision (default: main) in the cache, or "" if it is not cached."""
     model = os.path.join(cache, "models--" + repo.replace("/", "--"))
     commit = _commit_of(model, revision)
     snapshot = os.path.join(model, "snapshots", commit)
@@ -236,7 +245,7 @@ def _commit_of(model: str, revision: str) -> str:
 
 
 def _digest_in_links(path: str) -> Optional[Digest]:
-    """The digest in the name of the blob that the links lead to."""
+    """Return the digest in the name of the blob to which the links lead."""
     for _ in range(8):
         if not os.path.islink(path):
             break
@@ -248,13 +257,13 @@ def _digest_in_links(path: str) -> Optional[Digest]:
 
 
 def hub_cache(environment: Mapping[str, str]) -> str:
-    """The folder of huggingface_hub's cache in that environment."""
+    """Return the folder of huggingface_hub's cache for that environment."""
     env = job_environment(environment)
     return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
 
 
 def hub_home(env: Mapping[str, str]) -> str:
-    """HF_HOME, with huggingface_hub's default."""
+    """Return HF_HOME, or huggingface_hub's default."""
     caches = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.expanduser(env.get("HF_HOME") or os.path.join(caches, "huggingface"))
 

@@ -1,4 +1,4 @@
-"""Undo everything that one setup fixer did to the host."""
+"""Undo all changes of one setup fixer on the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.payload.tree.lock import open_project
 def undo(call: Call) -> Dict[str, Any]:
     """Uninstall packages, remove folders and restore files.
 
-    Raises Refusal if a file was edited since; packages and folders are undone all the same.
+    Raises Refusal if a file was edited since the fixer wrote it. Packages and folders are undone in that case too.
     """
     project, fixer = open_project(call), str(call.args["fixer"])
     restored = [*uninstall_packages(project, fixer), *remove_made(project, fixer)]

@@ -1,4 +1,4 @@
-"""One venv on the host: create it, upgrade its pip, plan and install packages."""
+"""A venv on the host: create it, upgrade its pip, plan and install packages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class Venv:
         return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), parse=parse)
 
     def make(self, base: str) -> None:
-        """Create the venv with pip. If `base` has no ensurepip, as on Debian, use uv, else the pip of `base`."""
+        """Create the venv with pip.
+
+        If `base` has no ensurepip, as on Debian, use uv, or otherwise the pip of `base`.
+        """
         self.call.push({"doing": f"creating {os.path.basename(self.path)} with {base}"})
         try:
             self.run([base, "-m", "venv", self.path], f"{base} could not create a venv")
@@ -58,7 +61,10 @@ class Venv:
                 raise _without_venv(base, refusal) from None
 
     def _made_with_pip_of(self, base: str) -> bool:
-        """Create the venv without ensurepip, and let the pip of `base` install pip. False if it has no venv or pip."""
+        """Create the venv without ensurepip and install pip with the pip of `base`.
+
+        Return False if `base` has no venv module or no pip.
+        """
         install = ["--python", self.python, "install", *ATTEMPTS, "pip"]
         try:
             self.run([base, "-m", "venv", "--without-pip", self.path], f"{base} could not create a venv")
@@ -71,7 +77,7 @@ class Venv:
         return True
 
     def newest_pip(self, sources: Sequence[str], *, offline: bool) -> PipVersion:
-        """Upgrade pip if an index answers, and return its version: old versions cannot plan a download."""
+        """Upgrade pip if an index answers, since old versions cannot plan a download. Return its version."""
         pip = [self.python, *PIP]
         if not offline:
             self.call.push({"doing": "updating pip"})
@@ -83,7 +89,7 @@ class Venv:
         return tuple(int(part) for part in printed[1].split(".") if part.isdigit()) if len(printed) > 1 else ()
 
     def extra_index(self, index: str) -> List[str]:
-        """pip's arguments for an index of torch builds; none if it cannot be reached."""
+        """Return pip's arguments for an index of torch builds, or none if it cannot be reached."""
         if not index:
             return []
         if reachable(index):
@@ -117,7 +123,7 @@ class Venv:
 
 
 def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
-    """The path of uv. Its installer writes to the home folder, which is not on the PATH of an SSH command."""
+    """Return the path of uv. Its installer writes to the home folder, which is not on the PATH of an SSH command."""
     at_home = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
     return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
 

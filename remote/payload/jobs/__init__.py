@@ -1,1 +1,1 @@
-"""Training processes: started once, supervised, judged, resumed. docs/jobs.md names the parts of this package."""
+"""Training processes: start once, supervise, judge, resume. docs/jobs.md describes the parts of this package."""

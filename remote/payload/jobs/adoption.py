@@ -1,4 +1,4 @@
-"""Adoption: a job whose supervisor was killed gets a new one; if the job has ended, its result is written instead."""
+"""Adoption: start a new supervisor for a job whose supervisor was killed, or record its result if the job has ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remote.protocol.layout import PAYLOAD, RunLayout
 
 
 def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
-    """Start a supervisor for a job that has lost its own, if the job still runs or its end can be judged."""
+    """Start a supervisor for a job without one, if the job still runs or its end can be judged."""
     observed = observe_job(run, number)
     state = observed.answer.state
     if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):
@@ -23,7 +23,10 @@ def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
 
 
 def _lasting_payload(call: Call) -> str:
-    """The path of a payload that outlives this agent, because a supervisor imports modules from it until it ends."""
+    """Return the path of a payload that outlives this agent.
+
+    A supervisor imports modules from it until it ends.
+    """
     folder = os.path.join(call.workdir, PAYLOAD)
     if os.path.dirname(call.payload) == folder:
         return call.payload

@@ -21,7 +21,10 @@ from remote.protocol.layout import JobLayout, RunLayout
 def continue_run(
     payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str], result: JobResult
 ) -> JobResult:
-    """Queue the next job behind this one, and return the result with its number, or with the reason why not."""
+    """Queue the next job after this one.
+
+    Return the result with the number of that job, or with the reason if it failed.
+    """
     if not result.preempted:
         return result
     newest = newest_verified(run.root, trust_stat=True)
@@ -39,7 +42,7 @@ def continue_run(
 
 
 def why_not(spec: JobSpec, newest_step: int, *, stopped: bool) -> str:
-    """The reason why the run must not be continued automatically; empty if it may be. Pure."""
+    """Return the reason why the run must not be continued automatically, or "" if it may be. Pure."""
     began = step_of(spec.resume_from) if spec.resume_from else 0
     if stopped:
         return "stopped on request"
@@ -49,7 +52,7 @@ def why_not(spec: JobSpec, newest_step: int, *, stopped: bool) -> str:
 
 
 def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
-    """Queue the job so that it starts once this one has ended; return why that failed, or an empty text."""
+    """Queue the job so that it starts after this one has ended. Return why that failed, or ""."""
     submitted = read_record(job.submitted, Submitted)
     mine = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)
@@ -59,7 +62,7 @@ def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets:
         write_record(after.spec, spec)
         queue_job(payload, after, spec, secrets, (*spec.slurm, f"--dependency=afterany:{mine}"))
     except (OSError, Refusal) as error:
-        # Without the folder, the newest job of the run is still the one that was preempted.
+        # Without the folder, the preempted job remains the newest job of the run.
         shutil.rmtree(after.root, ignore_errors=True)
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""The evidence of how a job ended, gathered from its folder."""
+"""Gather the evidence of how a job ended from its folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def gather_evidence(
     oom_kills: int = 0,
     unkillable: int = 0,
 ) -> Evidence:
-    """Everything needed to judge the job's end. `status` is the wait(2) status; None if it is unknown."""
+    """Return everything that is needed to judge the job's end. `status` is the wait(2) status, or None if unknown."""
     checkpoint = None
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)
     started = read_record(job.supervisor, Started)
-    # If one node fails, srun ends the others by SIGTERM.
+    # If one node fails, srun ends the other nodes with SIGTERM.
     on_nodes = ("{payload}", "nodes") in zip(spec.argv, spec.argv[1:])
     return Evidence(
         status=status,
@@ -51,8 +51,10 @@ def gather_evidence(
 
 
 def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:
-    """Return True if a job that ended without a supervisor can be judged: its exit status was recorded, or its work is
-    complete. Otherwise the job is lost."""
+    """Return True if a job that ended without a supervisor can be judged; otherwise it is lost.
+
+    It can be judged if its exit status was recorded or its work is complete.
+    """
     spec = read_record(job.spec, JobSpec)
     if spec is None or read_record(job.supervisor, Started) is None or os.path.exists(job.result):
         return False
@@ -62,7 +64,7 @@ def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:
 
 
 def _read_tail(path: str) -> bytes:
-    """The last 64 KiB of a file; empty if there is none."""
+    """Return the last 64 KiB of a file, or b"" if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

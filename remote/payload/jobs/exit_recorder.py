@@ -1,4 +1,4 @@
-"""The exit recorder: the parent of a job's first process, which records its exit status even without a supervisor."""
+"""The exit recorder: the parent of a job's first process. It records the exit status even without a supervisor."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def read_exit(job: JobLayout) -> Optional[int]:
-    """The wait(2) status of the job's first process; None while it runs, and if its exit recorder was killed."""
+    """Return the wait(2) status of the job's first process.
+
+    None while the process runs, and if its exit recorder was killed.
+    """
     recorded = read_record(job.exit, Exit)
     return recorded.status if recorded is not None else None
 
 
 def fork_recorded(job: JobLayout) -> None:
-    """Fork and return in the child only. The parent waits for it, records its status and exits with the same status."""
+    """Fork, and return only in the child.
+
+    The parent waits for it, records its status and exits with the same status.
+    """
     trainer = 0
 
     def forward(number: int, frame: Optional[FrameType]) -> None:
         if trainer:
             os.kill(trainer, number)
 
-    # execve resets handlers to the default, so the trainer starts without them.
+    # execve resets signal handlers to the default, so the trainer starts without them.
     for number in FORWARDED:
         signal.signal(number, forward)
     trainer = os.fork()
@@ -46,7 +52,7 @@ def fork_recorded(job: JobLayout) -> None:
 
 
 def _release_descriptors() -> None:
-    """Close the inherited descriptors: the supervisor's lock and pipes must not stay open after its death."""
+    """Close the inherited descriptors, so that the supervisor's lock and pipes do not stay open after its death."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)

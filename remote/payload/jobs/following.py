@@ -1,4 +1,4 @@
-"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted meanwhile."""
+"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted on the way."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OBSERVE_EVERY_S = 1.0
 
 
 def follow_job(call: Call) -> Dict[str, Any]:
-    """Push the job's `JobNews` whenever it changes; the last one has a state other than RUNNING.
+    """Push the job's `JobNews` whenever it changes. The last one has a state other than RUNNING.
 
-    If another job continues the run, it is followed next.
+    If another job continues the run, that job is followed next.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = int(call.args.get("job") or current_job(run))
@@ -36,7 +36,7 @@ def follow_job(call: Call) -> Dict[str, Any]:
         ensure_supervised(call, run, number)
         news = read_news(run, number)
         if news.state is JobState.LOST:
-            # If it ended after the first look, its end can be judged now.
+            # If the job ended after the first look, its end can be judged now.
             ensure_supervised(call, run, number)
             news = read_news(run, number)
         if news.result is not None and news.result.next_job:
@@ -54,7 +54,7 @@ def follow_job(call: Call) -> Dict[str, Any]:
 
 
 def read_news(run: RunLayout, number: int) -> JobNews:
-    """The `JobNews` that a follower of that job would receive now."""
+    """Return the current `JobNews` of the job."""
     job, observed = run.job(number), observe_job(run, number)
     now, flags = observed.answer, read_record(job.flags, Flags)
     return JobNews(
@@ -72,19 +72,19 @@ def read_news(run: RunLayout, number: int) -> JobNews:
 
 
 def follow_events(call: Call) -> Dict[str, Any]:
-    """`output.follow.follow_events` until the job has ended."""
+    """Run `output.follow.follow_events` until the job has ended."""
     return follow.follow_events(call, _has_ended(call, whole_run=True))
 
 
 def follow_log(call: Call) -> Dict[str, Any]:
-    """`output.follow.follow_log` until the job has ended."""
+    """Run `output.follow.follow_log` until the job has ended."""
     return follow.follow_log(call, _has_ended(call, whole_run=False))
 
 
 def _has_ended(call: Call, *, whole_run: bool) -> Callable[[], bool]:
-    """Return a function that is True once the job has ended or is lost; it checks at most once a second.
+    """Return a function that returns True once the job has ended or is lost. It checks at most once a second.
 
-    `whole_run`: the job, and those that continue it after Slurm's time limit.
+    If `whole_run` is True, the jobs that continue this one after Slurm's time limit are included.
     """
     run = RunLayout(run_root(call))
     number = int(call.args.get("job", 0)) or current_job(run)

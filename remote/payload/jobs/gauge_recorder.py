@@ -1,4 +1,4 @@
-"""Record the gauges of a running job: gauges.json for the current state, event files for the curves."""
+"""Record the gauges of a running job: the current state in gauges.json, the curves in event files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITE_EVERY_S = 2.0
 
 
 class LossHistory:
-    """At most HISTORY losses that span the whole job: when the list is full, neighbours are averaged."""
+    """At most HISTORY losses that cover the whole job. When the list is full, neighbours are averaged."""
 
     def __init__(self, losses: Tuple[float, ...] = ()) -> None:
         self.losses = losses
@@ -47,7 +47,7 @@ class GpuCurves:
         self._samples: List[Tuple[GpuUse, ...]] = []
 
     def add(self, step: int, gpus: Tuple[GpuUse, ...]) -> None:
-        """Add a sample that was taken after `step`; the samples of an earlier step are written."""
+        """Add a sample that was taken after `step`, and write the samples of the previous step."""
         if step != self._step:
             self.flush()
         self._step = step
@@ -73,7 +73,7 @@ def mean_scalars(samples: List[Tuple[GpuUse, ...]]) -> Dict[str, float]:
 
 
 class GaugeRecorder:
-    """Records the gauges of one job. `check` takes microseconds unless something changed."""
+    """Records the gauges of one job. `check` takes only microseconds if nothing has changed."""
 
     def __init__(self, run: RunLayout, job: JobLayout, spec: JobSpec) -> None:
         self._run = run
@@ -81,7 +81,7 @@ class GaugeRecorder:
         visible = spec.environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self.sampler = GpuSampler(visible)
         self._curves = GpuCurves(run.gpu_events)
-        # A supervisor that adopts the job continues the records of its predecessor.
+        # A supervisor that adopts the job continues the records of the previous one.
         self._gauges = read_record(job.gauges, Gauges) or Gauges()
         self._gpus = self._gauges.gpus
         self._history = LossHistory(self._gauges.losses)
@@ -90,7 +90,7 @@ class GaugeRecorder:
         self._next_write = float("-inf")
 
     def check(self, now: float, stamp: Optional[int]) -> None:
-        """Record what is new at `now` (monotonic seconds). `stamp` changes with every written progress."""
+        """Record what is new at `now` (monotonic seconds). `stamp` changes each time the progress is written."""
         if stamp is not None and stamp != self._stamp:
             self._stamp = stamp
             self._read_progress()
@@ -106,7 +106,7 @@ class GaugeRecorder:
                 write_record(self._job.gauges, gauges)
 
     def finish(self) -> None:
-        """Write what is left, with the losses of the last steps."""
+        """Write the remaining data, with the losses of the last steps."""
         self.sampler.close()
         self._read_progress()
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Sample the load of a job's GPUs with nvidia-smi, in a child process that is never waited for."""
+"""Sample the load of a job's GPUs with nvidia-smi in a child process, without ever waiting for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.gauges import GpuUse
 SAMPLE_EVERY_S = 5.0
 DEADLINE_S = 10.0
 MAX_SHARE = 0.1
-"""The largest share of time that queries may take: without persistence mode, one nvidia-smi takes seconds."""
+"""The largest share of time that queries may take. Without persistence mode, one nvidia-smi takes seconds."""
 FIELDS = "index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
 MEBI = 2**20
 
@@ -20,7 +20,7 @@ MEBI = 2**20
 class GpuSampler:
     """Queries nvidia-smi at intervals. `visible` is the job's CUDA_VISIBLE_DEVICES.
 
-    If the driver hangs, nvidia-smi may be unkillable: it gets SIGKILL after DEADLINE_S, and no other one is started
+    If the driver hangs, nvidia-smi may be unkillable. It gets SIGKILL after DEADLINE_S, and no other one is started
     before it has ended. Without nvidia-smi there are no samples.
     """
 
@@ -32,23 +32,23 @@ class GpuSampler:
 
     @property
     def pid(self) -> Optional[int]:
-        """The process of the running query, which is a child of the supervisor but no process of the job."""
+        """The pid of the running query, which is a child of the supervisor but not a process of the job."""
         return self._query.pid if self._query is not None else None
 
     def sample(self, now: float) -> Tuple[GpuUse, ...]:
-        """Return the sample of a query that has just ended, or (); start a query if it is due at `now`."""
-        found: Tuple[GpuUse, ...] = ()
+        """Return the sample of a query that has just ended, or (). Start a query if one is due at `now`."""
+        sample: Tuple[GpuUse, ...] = ()
         if self._query is not None:
             if self._query.poll() is None:
                 if now - self._began > DEADLINE_S:
                     self._query.kill()
                 return ()
-            found = self._read(self._query)
+            sample = self._read(self._query)
             self._next = self._began + max(SAMPLE_EVERY_S, (now - self._began) / MAX_SHARE)
             self._query = None
         if now >= self._next:
             self._start(now)
-        return found
+        return sample
 
     def close(self) -> None:
         """Kill a query that is still running."""
@@ -69,7 +69,7 @@ class GpuSampler:
             self._next = float("inf")
 
     def _read(self, query: subprocess.Popen[bytes]) -> Tuple[GpuUse, ...]:
-        # A pipe holds 64 KiB, far more than a table of GPUs, so nvidia-smi never waits for a reader.
+        # A pipe holds 64 KiB, far more than a table of GPUs, so nvidia-smi never blocks on a full pipe.
         assert query.stdout is not None
         with query.stdout, contextlib.suppress(OSError):
             return parse_gpu_use(query.stdout.read().decode("utf-8", "replace"), self._visible)
@@ -77,10 +77,10 @@ class GpuSampler:
 
 
 def parse_gpu_use(text: str, visible: str = "") -> Tuple[GpuUse, ...]:
-    """Parse the answer to FIELDS; only the GPUs that `visible` lists by index or UUID, or all if it lists none."""
+    """Parse the answer to FIELDS. Return the GPUs that `visible` lists by index or UUID, or all if it is empty."""
     rows = list(_rows(text))
-    wanted = {word.strip() for word in visible.split(",")}
-    chosen = [use for uuid, use in rows if str(use.index) in wanted or uuid in wanted]
+    visible_ids = {word.strip() for word in visible.split(",")}
+    chosen = [use for uuid, use in rows if str(use.index) in visible_ids or uuid in visible_ids]
     return tuple(chosen or [use for _, use in rows])
 
 

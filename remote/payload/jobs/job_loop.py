@@ -1,4 +1,4 @@
-"""The supervisor's loop around one running job: wait, monitor, end every process, judge, write the result last."""
+"""The supervisor's loop for one running job: monitor it, end every process, judge the end, and write the result last."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ RESERVE_BYTES = 64 * 1024
 
 
 class Signals:
-    """Records SIGTERM and SIGINT and ignores SIGHUP. `wait` returns early on any signal, SIGCHLD included.
+    """Records SIGTERM and SIGINT, and ignores SIGHUP. `wait` returns early on any signal, including SIGCHLD.
 
-    SIGUSR1 counts as a SIGTERM; Slurm sends it `at_time_limit`, some time before it kills the job.
+    SIGUSR1 counts as a SIGTERM. Slurm sends it some time before it kills the job; it sets `at_time_limit`.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Signals:
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Optional[FrameType]) -> None:
-        # After an earlier SIGTERM, which is a preemption or a stop, the run must not be continued automatically.
+        # An earlier SIGTERM is a preemption or a stop, after which the run must not be continued automatically.
         self.at_time_limit |= number == signal.SIGUSR1 and not self.sigterm_received
         self.sigterm_received = True
 
@@ -63,7 +63,7 @@ class Signals:
 
 
 class Reserve:
-    """A little disk space held back, so that the result can be written even if the job has filled the disk."""
+    """Reserved disk space, so that the result can be written even if the job has filled the disk."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -76,9 +76,10 @@ class Reserve:
 
 
 class JobLoop:
-    """Supervises one job. `members` returns its living processes; `adopted`: the job is not a child of this process.
+    """Supervises one job.
 
-    `finish` is called before the result is written, and returns the result to write.
+    `members` returns its living processes. `adopted` means that the job is not a child of this process. `finish` is
+    called before the result is written, and returns the result to write.
     """
 
     def __init__(
@@ -106,10 +107,10 @@ class JobLoop:
         self._reserve = Reserve(job.reserve)
 
     def run(self, kills_before: Optional[int]) -> JobResult:
-        """Return once the job has ended, no process of it is left, and its result is written."""
+        """Return once the job and all its processes have ended and its result is written."""
         unkillable = self._until_ended()
         kills = (count_oom_kills() or 0) - (kills_before or 0)
-        # A job that has ended gets a result, whatever is wrong with its files.
+        # A job that has ended gets a result even if its files are damaged.
         with contextlib.suppress(OSError, ValueError):
             self._monitor.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
@@ -135,7 +136,7 @@ class JobLoop:
         return result
 
     def _until_ended(self) -> Tuple[int, ...]:
-        """The pids that survived SIGKILL, once everything else has ended."""
+        """Return the pids that survived SIGKILL, once all other processes have ended."""
         ending: Optional[Ending] = None
         while True:
             exited = self._has_exited()
@@ -152,13 +153,13 @@ class JobLoop:
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
 
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
-        """End the job after a SIGTERM, and what is left of it after its first process has exited."""
+        """End the job after a SIGTERM, and its remaining processes after its first process has exited."""
         if self._signals.sigterm_received:
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
         return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None
 
     def _processes(self) -> List[Process]:
-        """The living processes of the job, without one that the monitor has started."""
+        """Return the living processes of the job, without a process of the monitor."""
         return [process for process in self._members() if process.pid != self._monitor.own_pid]
 
     def _has_exited(self) -> bool:

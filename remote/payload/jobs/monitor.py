@@ -1,4 +1,4 @@
-"""What the supervisor monitors while a job runs: steps, disk, size of the output, new checkpoints, gauges."""
+"""The supervisor's monitor of a running job: steps, disk, size of the output, new checkpoints, gauges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits in bytes: `output`, above which only head and tail are kept, and free disk space, below which to warn."""
+    """Limits in bytes.
+
+    Output above `output` is cut to its head and tail. Free disk space below `low_disk` causes a warning.
+    """
 
     output: int = OUTPUT_LIMIT
     head: int = OUTPUT_HEAD
@@ -42,7 +45,7 @@ class Limits:
 
 
 class JobMonitor:
-    """Monitors one job. `check` is cheap: it does only what is due."""
+    """Monitors one job. `check` is cheap, because it does only what is due."""
 
     def __init__(self, run: RunLayout, job: JobLayout, spec: JobSpec, limits: Limits) -> None:
         self._run = run
@@ -62,11 +65,11 @@ class JobMonitor:
 
     @property
     def own_pid(self) -> Optional[int]:
-        """The running nvidia-smi, which is no process of the job."""
+        """The pid of the running nvidia-smi, which is not a process of the job."""
         return self._gauges.sampler.pid
 
     def check(self, now: float) -> None:
-        """Do every check that is due at `now` (monotonic seconds), and write the flags if they changed."""
+        """Run every check that is due at `now` (monotonic seconds), and write the flags if they changed."""
         self._gauges.check(now, self._progress_time())
         if now >= self._next_check:
             self._next_check = now + CHECK_EVERY_S
@@ -80,7 +83,10 @@ class JobMonitor:
             self._publish_in_background(now)
 
     def finish(self, now: float) -> None:
-        """Publish the remaining checkpoints, or warn why not; call it once every process of the job has ended."""
+        """Publish the remaining checkpoints, or warn why that failed.
+
+        Call it after every process of the job has ended.
+        """
         if self._publisher is not None:
             self._publisher.join()
         self._gauges.finish()
@@ -89,7 +95,7 @@ class JobMonitor:
         self._write_flags(Flags(False, tuple(self._warnings()), time.time()))
 
     def _publish_in_background(self, now: float) -> None:
-        # Hashing a large checkpoint takes long, and the reaction to a SIGTERM must not wait for it.
+        # Hashing a large checkpoint takes long, and must not delay the reaction to a SIGTERM.
         if self._publisher is None or not self._publisher.is_alive():
             self._publisher = threading.Thread(target=self.publish_found, args=(now, QUIET_S), daemon=True)
             self._publisher.start()
@@ -137,7 +143,7 @@ class JobMonitor:
                 keep(self._run.root, newest)
 
     def _publish(self, folder: str) -> bool:
-        """Publish the checkpoint, and return True, or warn why not."""
+        """Publish the checkpoint and return True; on failure, record a warning and return False."""
         try:
             publish(folder, world_size=self._processes)
             self._complaints.pop(folder, None)
@@ -158,7 +164,7 @@ class StepClock:
         self._lengths: List[float] = []
 
     def note(self, mark: Optional[int], now: float) -> None:
-        """Record `mark`, which changes with every step; None before the first."""
+        """Record `mark`, which changes with every step and is None before the first one."""
         if mark is None or mark == self._last:
             return
         if self._last is not None:
@@ -175,14 +181,14 @@ class StepClock:
 
 
 def rank_logs(job: JobLayout) -> List[str]:
-    """The files into which torchrun writes the output of each rank, as well as into the job's output."""
+    """Return the files to which torchrun writes the output of each rank, besides the job's output."""
     return [os.path.join(place, name) for place, _, names in os.walk(job.ranks) for name in names]
 
 
 def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
-    """Punch a hole into the middle of a file of more than `limits.output` bytes; return the bytes removed so far.
+    """Punch a hole into the middle of a file above `limits.output` bytes; return the bytes removed so far.
 
-    Offsets do not change, so the trainer keeps writing and readers keep their position. Raises OSError where the file
+    Offsets do not change, so the trainer keeps writing and readers keep their position. Raises OSError if the file
     system does not support holes.
     """
     status = os.stat(path)

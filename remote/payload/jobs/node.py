@@ -1,4 +1,7 @@
-"""`payload.pyz node ENDPOINT COMMAND...`: the command on one node of a Slurm job, started by `payload.pyz nodes`."""
+"""`payload.pyz node ENDPOINT COMMAND...`: run the command on one node of a Slurm job.
+
+Started by `payload.pyz nodes`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 def main(endpoint: str, *command: str) -> int:
-    """Run the command with the rendezvous filled in, and return its exit status.
+    """Run the command with the rendezvous address filled in, and return its exit status.
 
-    A line on stdin, or its end, ends the command by SIGTERM; so does the end of the process that started this one.
+    A line on stdin, the end of stdin, or the end of the parent process ends the command with SIGTERM.
     """
     address = address_towards(*endpoint.rsplit(":", 1))
     words = {
@@ -25,7 +28,7 @@ def main(endpoint: str, *command: str) -> int:
         "{local_address}": address,
         "{is_host}": str(int(os.environ.get("SLURM_NODEID", "0") == "0")),
     }
-    # Slurm sends a SIGTERM to every process of the job, so the command has its own.
+    # Slurm sends SIGTERM to every process of the job, so the command runs in its own session.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     child = subprocess.Popen(filled(command, words), env=environment(address), stdin=subprocess.DEVNULL)
     asked = False
@@ -41,14 +44,17 @@ def main(endpoint: str, *command: str) -> int:
 
 
 def filled(command: Sequence[str], words: Dict[str, str]) -> List[str]:
-    """Return the command with these words in their places; other words, such as those of the script, stay."""
+    """Return the command with its placeholders replaced with these values.
+
+    Other words, such as the script's, are kept.
+    """
     store = "is_host={is_host}"
     given = (word.replace("{is_host}", words["{is_host}"]) if word.startswith(store) else word for word in command)
     return [words.get(word, word) for word in given]
 
 
 def environment(address: str) -> Dict[str, str]:
-    """Return the environment of the command: its processes talk on the interface that has the address."""
+    """Return the environment of the command, in which its processes use the network interface with the address."""
     interface = interface_of(address)
     talk = dict.fromkeys(INTERFACES, interface) if interface else {}
     return {**talk, **os.environ, "HALFSTEP_SHARED_RUN": "1"}

@@ -1,6 +1,6 @@
 """`payload.pyz nodes COUNT COMMAND...`: the first process of a training on several nodes of a Slurm job.
 
-It starts `payload.pyz node ENDPOINT COMMAND...` on each node by srun, and returns the exit status of srun.
+It starts `payload.pyz node ENDPOINT COMMAND...` on each node with srun, and returns the exit status of srun.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SCONTROL_S = 30.0
 
 
 def main(count: str, *command: str) -> int:
-    """Run the command on `count` nodes. After a SIGTERM, each node is asked to end it by a line on its stdin.
+    """Run the command on `count` nodes. After a SIGTERM, a line on stdin requests its end on each node.
 
-    srun itself would kill the command at a SIGTERM, before it can save a checkpoint.
+    At a SIGTERM, srun would kill the command before it can save a checkpoint.
     """
     endpoint = f"{own_address()}:{free_port()}"
     argv = [*srun_argv(count), sys.executable, "-B", os.path.abspath(sys.argv[0]), "node", endpoint, *command]
@@ -40,16 +40,16 @@ def main(count: str, *command: str) -> int:
 
 
 def srun_argv(count: str) -> List[str]:
-    """Return the words that start one task on each of the job's nodes, with all of its cards and processors."""
+    """Return the srun command that starts one task on each of the job's nodes, with all of its cards and processors."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    # Slurm 22.05 and newer: srun does not take the number from the job, and binds a task to one processor.
+    # Slurm 22.05 and newer: srun does not inherit the number from the job, and binds a task to one processor.
     given = (f"--cpus-per-task={cpus}",) if cpus else ()
     one_each = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1")
     return ["srun", "--kill-on-bad-exit=1", "--unbuffered", "--cpu-bind=none", *one_each, *given]
 
 
 def own_address() -> str:
-    """Return the address by which the other nodes reach this one: the one that Slurm's configuration gives the node."""
+    """Return the address of this node in Slurm's configuration, which the other nodes can reach."""
     node = os.environ.get("SLURMD_NODENAME", "")
     done = subprocess.run(
         ["scontrol", "show", "node", node, "--oneliner"],
@@ -66,7 +66,7 @@ def own_address() -> str:
 def numeric(name: str) -> str:
     """Return the IPv4 address of a node's name or address.
 
-    On the node itself, the name may be that of a loopback address, which the other nodes cannot use.
+    On the node itself, the name may resolve to a loopback address, which the other nodes cannot use.
     """
     try:
         address = socket.gethostbyname(name)

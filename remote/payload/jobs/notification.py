@@ -1,4 +1,4 @@
-"""Report the end of a job: run the command, or post to the URL, of `notify:` in the config."""
+"""Report the end of a job with the command or the URL of `notify:` in the config."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from remote.protocol.values import dumps
 
 DEADLINE_S = 30.0
 MARKS = ("HALFSTEP_RUN_DIR", "HALFSTEP_JOB")
-"""Variables by which processes of a job are recognised; the command must not inherit them."""
+"""Variables by which processes of a job are recognised. The command must not inherit them."""
 
 
 def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environment: Dict[str, str]) -> None:
-    """Send the notification of a job that has ended. Errors go to the supervisor's log and change nothing else.
+    """Send the notification of a job that has ended. Errors are only written to the supervisor's log.
 
-    `environment` is the job's, with its secrets. It fills in `$NAME` in a URL, and is the environment of a command.
+    `environment` is the job's environment, with its secrets. It replaces `$NAME` in a URL, and a command runs in it.
     """
     if not spec.notify:
         return
@@ -63,13 +63,13 @@ def end_of_job(run: RunLayout, result: JobResult) -> Dict[str, str]:
 
 
 def as_variables(facts: Dict[str, str]) -> Dict[str, str]:
-    """Return the facts as HALFSTEP_STATE and so on."""
+    """Return the facts as environment variables, such as HALFSTEP_STATE."""
     return {f"HALFSTEP_{name.upper()}": value for name, value in facts.items()}
 
 
 def _post(url: str, facts: Dict[str, str]) -> None:
     # Slack and Mattermost show `text`, Discord shows `content`.
-    urllib_request = importlib.import_module("urllib.request")  # 20 ms, and only some supervisors need it
+    urllib_request = importlib.import_module("urllib.request")  # Takes 20 ms, and only some supervisors need it.
     body = dumps({**facts, "text": facts["message"], "content": facts["message"]})
     request = urllib_request.Request(url, body, {"Content-Type": "application/json", "User-Agent": "halfstep"})
     with urllib_request.urlopen(request, timeout=DEADLINE_S):

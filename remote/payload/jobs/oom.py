@@ -1,4 +1,4 @@
-"""The kernel's count of out-of-memory kills; compare it before and after a job."""
+"""Read the kernel's count of out-of-memory kills, to compare it before and after a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHOLE_MACHINE = "/proc/vmstat"
 
 
 def count_oom_kills() -> Optional[int]:
-    """Out-of-memory kills so far in this process's control group; without such a counter, on the whole machine.
+    """Return the out-of-memory kills in this process's control group, or on the whole machine without such a counter.
 
     None on kernels before 4.13, which have no counter (`oom_kill` in cgroup v1, v2 and vmstat).
     """
@@ -31,7 +31,7 @@ def count_oom_kills() -> Optional[int]:
 
 
 def parse_cgroup(text: str) -> Dict[str, str]:
-    """Map each controller in /proc/self/cgroup to its path; the controller of cgroup v2 is the empty string."""
+    """Map each controller in /proc/self/cgroup to its path. The controller of cgroup v2 is the empty string."""
     paths: Dict[str, str] = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""Starting, adopting, stopping and listing jobs. Every operation is idempotent."""
+"""Operations that start, adopt, stop and list jobs. Each of them is idempotent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STOP_SLACK_S = 30.0
 
 
 def start(call: Call) -> Dict[str, Any]:
-    """Start the job, unless a job of that number was started before. Returns its `StartAnswer`.
+    """Start the job, unless a job of that number was already started. Return its `StartAnswer`.
 
     Raises Refusal `busy` while another job of the run is alive.
     """
@@ -72,7 +72,10 @@ def start(call: Call) -> Dict[str, Any]:
 
 
 def submit_array(call: Call) -> Dict[str, Any]:
-    """Submit held jobs to Slurm; those with the same options become one array. Already submitted jobs are skipped."""
+    """Submit held jobs to Slurm; jobs with the same options become one array.
+
+    Jobs that were already submitted are skipped.
+    """
     request = decode(ArrayRequest, call.args)
     groups: Dict[Tuple[Any, ...], List[Tuple[JobLayout, Dict[str, str]]]] = {}
     with _queue_lock(call):
@@ -97,7 +100,10 @@ def _queue_lock(call: Call) -> Lock:
 
 
 def _queue_behind(call: Call, job: JobLayout) -> None:
-    """Add the job's turn and the jobs that it waits for to its spec. The lock orders jobs that are queued at once."""
+    """Add the job's turn and the jobs that it waits for to its spec.
+
+    The lock orders jobs that are queued concurrently.
+    """
     spec = read_record(job.spec, JobSpec)
     assert spec is not None
     before = jobs_before(call.workdir, job, spec)
@@ -118,8 +124,10 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 
 
 def _remove_leftovers(run: RunLayout) -> None:
-    """Remove what killed supervisors left: disk space reserves, places in the queue, partial files. No job of the run
-    may be alive."""
+    """Remove what killed supervisors left: disk reserves, places in the queue, partial files.
+
+    No job of the run may be alive.
+    """
     for number in range(1, newest_job(run) + 1):
         sweep(run.job(number).root)
         for left in (run.job(number).reserve, run.job(number).queued):
@@ -166,7 +174,7 @@ def _reply(answer: StartAnswer) -> Dict[str, Any]:
 
 
 def adopt(call: Call) -> Dict[str, Any]:
-    """Give the newest job a new supervisor if its own was killed; it writes the result if the job has ended.
+    """Start a new supervisor for the newest job if its own was killed. It writes the result if the job has ended.
 
     A supervised job keeps its supervisor. A job whose end left no evidence stays lost.
     """
@@ -177,9 +185,9 @@ def adopt(call: Call) -> Dict[str, Any]:
 
 
 def stop(call: Call) -> Dict[str, Any]:
-    """Stop the newest job of the run and wait until no process of it is left. What it saved stays.
+    """Stop the newest job of the run and wait until all its processes have ended. Saved files are kept.
 
-    Waits for the grace period and 40 s more. A job that is not running is left as it is.
+    Waits for the grace period plus 40 s. Does nothing if the job is not running.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = current_job(run)
@@ -235,6 +243,6 @@ def _await_end(call: Call, run: RunLayout, job: JobLayout, timeout_s: float) -> 
 
 
 def list_jobs(call: Call) -> Dict[str, Any]:
-    """Every job of a run, oldest first, as `StartAnswer`s."""
+    """Return every job of a run, oldest first, as `StartAnswer`s."""
     run = run_layout(call, call.args["project"], call.args["run"])
     return {"jobs": [encode(judge_job(run, number)) for number in range(1, newest_job(run) + 1)]}

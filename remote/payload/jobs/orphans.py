@@ -1,4 +1,4 @@
-"""The living processes of a job, found without its supervisor."""
+"""Find the living processes of a job whose supervisor has died."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from remote.protocol.layout import JobLayout, RunLayout
 
 
 def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
-    """Every descendant of the job's exit recorder, and every process with the job's marks in its environment."""
+    """Return every descendant of the job's exit recorder, and every process with the job's marks in its environment."""
     started = read_record(job.supervisor, Started)
-    found = {process.pid: process for process in marked(*_marks(run, job))}
+    processes = {process.pid: process for process in marked(*_marks(run, job))}
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
-        found.update({process.pid: process for process in descendants(started.child_pid)})
-    return list(found.values())
+        processes.update({process.pid: process for process in descendants(started.child_pid)})
+    return list(processes.values())
 
 
 def _marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:
-    """The environment variables that every process of this job has, and no other process."""
+    """Return the environment variables that mark every process of this job and no other process."""
     return f"HALFSTEP_RUN_DIR={run.root}", f"HALFSTEP_JOB={os.path.basename(job.root)}"

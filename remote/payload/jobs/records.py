@@ -15,7 +15,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """stop.json: job.stop requested the end and allows `grace_s` seconds to save; written before the SIGTERM."""
+    """stop.json: a request to end the job, which allows `grace_s` seconds to save. Written before the SIGTERM."""
 
     grace_s: float
     at_unix: float = 0.0

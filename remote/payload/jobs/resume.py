@@ -1,4 +1,4 @@
-"""Preparing a resume: find the newest trainer checkpoint that verifies, and set broken ones aside."""
+"""Prepare a resume: find the newest trainer checkpoint that passes verification, and rename broken ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remote.protocol.values import encode
 def prepare(call: Call) -> Dict[str, Any]:
     """Compare every digest of the run's checkpoints, rename the broken ones, and return the run's `ResumePoint`.
 
-    Raises Refusal `no-checkpoint` (exit 43) if none verifies: a new start at step 0 needs an explicit request.
+    Raises Refusal `no-checkpoint` (exit 43) if no checkpoint passes. A new start at step 0 needs an explicit request.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
@@ -42,7 +42,7 @@ def prepare(call: Call) -> Dict[str, Any]:
     problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
     whole = [folder for folder, problem in problems.items() if not problem]
     if not whole:
-        # The broken ones stay in place: without them the next attempt would start from step 0.
+        # The broken checkpoints keep their names: without them the next attempt would start from step 0.
         raise _no_checkpoint(
             call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()]
         )

@@ -1,4 +1,4 @@
-"""One shared run if two projects on a host start the same work, for example from two laptops."""
+"""Share one run if two projects on a host start the same work, for example from two laptops."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ WAIT_S = 60.0
 
 
 def claim_run(workdir: str, project: str, run: str) -> RunLayout:
-    """Return the run's folder. If another project has this run already, create a link to its folder, else a new folder.
+    """Return the run's folder. If another project has this run, the folder is a link to the other one.
 
     A run id is a digest of the work, so an equal id in another project means equal work. Raises Refusal `busy`.
     """
-    place = os.path.join(workdir, ProjectLayout(project).run(run).root)
-    if not os.path.isdir(place):
-        make_private_folder(os.path.dirname(place))
+    folder = os.path.join(workdir, ProjectLayout(project).run(run).root)
+    if not os.path.isdir(folder):
+        make_private_folder(os.path.dirname(folder))
         try:
             with take_lock(os.path.join(workdir, PROJECTS, "start.lock"), run, wait_s=WAIT_S):
-                _create(place, _other_project(workdir, project, run))
+                _create(folder, _other_project(workdir, project, run))
         except Held as held:
             raise Refusal("busy", f"another process is starting {held}", exit_code=ExitCode.BUSY) from None
-    return RunLayout(real_run(place))
+    return RunLayout(real_run(folder))
 
 
-def _create(place: str, other: str) -> None:
-    if os.path.isdir(place):
+def _create(folder: str, other: str) -> None:
+    if os.path.isdir(folder):
         return
-    with contextlib.suppress(FileNotFoundError):  # a link to a run that was removed
-        os.unlink(place)
+    with contextlib.suppress(FileNotFoundError):  # A link to a run that was removed.
+        os.unlink(folder)
     if other:
-        os.symlink(os.path.relpath(other, os.path.dirname(place)), place)
+        os.symlink(os.path.relpath(other, os.path.dirname(folder)), folder)
     else:
-        os.mkdir(place, 0o700)
+        os.mkdir(folder, 0o700)
 
 
 def _other_project(workdir: str, project: str, run: str) -> str:
-    """Return the folder of that run in another project; empty if there is none."""
+    """Return the folder of that run in another project, or "" if there is none."""
     projects = os.path.join(workdir, PROJECTS)
     for key in sorted(os.listdir(projects)):
         folder = os.path.join(workdir, ProjectLayout(key).run(run).root)

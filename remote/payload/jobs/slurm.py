@@ -1,4 +1,4 @@
-"""Slurm: the batch script that becomes the supervisor, and the queue."""
+"""Slurm: the batch script that becomes the supervisor, and queries of the queue."""
 
 from __future__ import annotations
 
@@ -35,26 +35,29 @@ LIVING = (
 
 
 def read_submitted(job: JobLayout) -> Optional[Submitted]:
-    """The job's number in Slurm, or None if it was not submitted."""
+    """Return the job's number in Slurm, or None if it was not submitted."""
     return read_record(job.submitted, Submitted)
 
 
 def poll_interval_s(job: JobLayout, usual_s: float) -> float:
-    """Seconds between two checks of a job: at least 2 under Slurm, to spare its controller."""
+    """Return the seconds between two checks of a job: at least 2 under Slurm, to limit the load on its controller."""
     return SLURM_POLL_S if read_submitted(job) is not None else usual_s
 
 
 def render_script(name: str, output: str, argv: Sequence[str], options: Sequence[str], grace_s: float) -> str:
-    """The batch script. Slurm sends SIGUSR1 before its time limit, early enough to save a checkpoint.
+    """Return the batch script. Slurm sends SIGUSR1 before its time limit, early enough to save a checkpoint.
 
-    `exec` makes the supervisor the batch step itself, so that signals to the batch step reach it. Raises Refusal for
+    `exec` makes the supervisor the batch step itself, so that it receives signals to the batch step. Raises Refusal for
     an option that is not of the form --name=value.
     """
     return "\n".join([*_header(name, output, options, grace_s), f"exec {shlex.join(argv)}"]) + "\n"
 
 
 def render_array(name: str, folder: str, argvs: Sequence[Sequence[str]], options: Sequence[str], grace_s: float) -> str:
-    """The batch script of an array. Its task N becomes the supervisor `argvs[N]`, with its output in `folder`/N.log."""
+    """Return the batch script of an array.
+
+    Task N becomes the supervisor `argvs[N]`, with its output in `folder`/N.log.
+    """
     header = _header(name, f"{folder}/", [*options, f"--array=0-{len(argvs) - 1}"], grace_s, suffix="%a.log")
     cases = [f"{number}) exec {shlex.join(argv)} ;;" for number, argv in enumerate(argvs)]
     return "\n".join([*header, 'case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac"]) + "\n"
@@ -75,7 +78,7 @@ def _header(name: str, output: str, options: Sequence[str], grace_s: float, *, s
 
 
 def _escape(path: str) -> str:
-    # sbatch(1), "filename pattern": %% is a percent sign, while %j and the like are replaced.
+    # sbatch(1), "filename pattern": %% is a percent sign, while patterns such as %j are replaced.
     return path.replace("%", "%%")
 
 
@@ -84,17 +87,20 @@ def _quoted(option: str) -> str:
 
 
 def submit(script: str, folder: str) -> str:
-    """Submit the script; return its job number. Raises Refusal with Slurm's own message."""
+    """Submit the script and return its job number. Raises Refusal with Slurm's own message."""
     return _run(["sbatch", "--parsable", f"--chdir={folder}"], stdin=script).strip().partition(";")[0]
 
 
 def find_by_name(name: str) -> str:
-    """The number of this user's job or array of that name, "" for none. Finds a submission whose answer was lost."""
+    """Return the number of this user's job or array of that name, or "" if there is none.
+
+    Finds a submission whose answer was lost.
+    """
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
 
 
 def queue_state(number: str) -> str:
-    """The job's state and reason as squeue prints them; "" if it has left the queue, "UNKNOWN" if squeue failed.
+    """Return the job's state and reason as squeue prints them, "" if it has left the queue, "UNKNOWN" if squeue failed.
 
     An unreachable controller is no evidence that the job has ended.
     """
@@ -114,10 +120,10 @@ def queue_state(number: str) -> str:
 
 
 def end_state(number: str) -> str:
-    """The state in which a job left the queue, such as TIMEOUT; "" if neither accounting nor the controller knows it.
+    """Return the state in which a job left the queue, such as TIMEOUT, or "" if it is unknown.
 
-    Where accounting is enabled, it keeps the state for months but may lag behind; the controller keeps it for
-    some minutes.
+    If accounting is enabled, it keeps the state for months but may lag behind. The controller keeps it for some
+    minutes.
     """
     if number not in _ENDED:
         sacct = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State"]
@@ -129,8 +135,8 @@ def end_state(number: str) -> str:
 
 
 def _final(states: Sequence[str]) -> str:
-    """The last of the states, that of the newest start; "" if it is none of Slurm's, or one of a living job."""
-    # "CANCELLED by 1000", and "CANCELLED+" where it is cut.
+    """Return the last of the states, which is that of the newest start, if it is a final state of Slurm, otherwise ""."""
+    # "CANCELLED by 1000", or "CANCELLED+" if the column is too narrow.
     state = states[-1].partition(" ")[0].rstrip("+") if states else ""
     return state if re.fullmatch(r"[A-Z_]{3,20}", state) and not is_living(state) else ""
 
@@ -140,7 +146,7 @@ def _states(records: str) -> List[str]:
 
 
 def _answer(argv: List[str]) -> str:
-    """The output of a command of Slurm; "" if it is not installed, fails, or does not answer."""
+    """Return the output of a Slurm command, or "" if it is not installed, fails, or does not answer."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=QUEUE_DEADLINE_S, check=False
@@ -151,12 +157,12 @@ def _answer(argv: List[str]) -> str:
 
 
 def is_living(state: str) -> bool:
-    """Return True if a job in that queue state has not ended, or may not have."""
+    """Return True if a job in that queue state has not ended, or may not have ended."""
     return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 
 def end(number: str) -> None:
-    """Cancel a waiting job; send SIGTERM to the supervisor of a running one."""
+    """Cancel a waiting job, or send SIGTERM to the supervisor of a running one."""
     if queue_state(number).startswith("RUNNING"):
         _run(["scancel", "--signal=TERM", "--batch", number])
     else:
@@ -164,12 +170,12 @@ def end(number: str) -> None:
 
 
 def kill(number: str) -> None:
-    """Cancel the job, which kills what is left of it."""
+    """Cancel the job, which kills its remaining processes."""
     _run(["scancel", number])
 
 
 def _environment() -> Dict[str, str]:
-    """This process's environment without the variables of its own Slurm job, which sbatch would pass on."""
+    """Return the environment of this process without the variables of its own Slurm job, which sbatch would pass on."""
     if "SLURM_JOB_ID" not in os.environ:
         return dict(os.environ)
     return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith("SLURM")}

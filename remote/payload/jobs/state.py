@@ -1,4 +1,4 @@
-"""The state of a run's jobs, judged from its folder and the living processes. Read-only."""
+"""Judge the state of a run's jobs from its folder and the living processes. Read-only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
-    """The run's folder, with absolute paths."""
+    """Return the run's folder, with absolute paths."""
     return RunLayout(real_run(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root)))
 
 
 def lock_holder(run: RunLayout) -> str:
-    """The number of the job whose supervisor holds the run's lock; "" if none does."""
+    """Return the number of the job whose supervisor holds the run's lock, or "" if none does."""
     return (holder(run.lock) or "").partition(" ")[0]
 
 
@@ -34,7 +34,7 @@ def lock_holder(run: RunLayout) -> str:
 class JobObservation:
     """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue.
 
-    A job whose supervisor waits for other jobs to end counts as running. `ended`: the state in which a job without a
+    A job whose supervisor waits for other jobs to end counts as running. `ended` is the state in which a job without a
     result left the queue.
     """
 
@@ -55,7 +55,7 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
 
 
 def observe_job(run: RunLayout, number: int) -> JobObservation:
-    """Observe the job of that number."""
+    """Observe the job with that number."""
     job = run.job(number)
     over = os.path.exists(job.result)
     alive = supervised(run, job)
@@ -66,7 +66,7 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     recorder_alive = before is not None and is_alive(before.child_pid, before.child_start_ticks, before.boot_id)
     if not (over or alive or slurm.is_living(queue)) and before is not None:
         orphans = tuple(orphans_of(run, job))
-    # The result is read after the processes: a job that ended in between has written it.
+    # The result is read after the processes, because a job that ended in between has already written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
     alive = alive or slurm.is_living(queue) or bool(orphans) or recorder_alive
@@ -78,14 +78,14 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
 
 
 def judge_job(run: RunLayout, number: int) -> StartAnswer:
-    """The job's state, without its orphans and queue state."""
+    """Return the job's state, without its orphans and queue state."""
     return observe_job(run, number).answer
 
 
 def current_job(run: RunLayout) -> int:
-    """The number of the run's newest job; 0 if there is none.
+    """Return the number of the run's newest job, or 0 if there is none.
 
-    A job that is only being queued to continue one that still runs does not count yet.
+    A job that is queued to continue a job that is still running does not count yet.
     """
     number = newest_job(run)
     if number > 1 and judge_job(run, number).state is JobState.ABSENT:
@@ -95,5 +95,5 @@ def current_job(run: RunLayout) -> int:
 
 
 def read_gauges(job: JobLayout) -> Gauges:
-    """The recorded gauges of a job; empty for a job of an older payload."""
+    """Return the recorded gauges of a job. They are empty for a job of an older payload."""
     return read_record(job.gauges, Gauges) or Gauges()

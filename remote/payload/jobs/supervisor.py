@@ -1,4 +1,4 @@
-"""The supervisor: the process that owns a job. It starts or adopts it, and hands it to the job loop."""
+"""The supervisor: the process that owns a job. It starts or adopts the job and runs the job loop."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ LOCK_WAIT_S = 2.0
 
 
 def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend: str = "setsid") -> int:
-    """Supervise the job in `job_root` to its end.
+    """Supervise the job in `job_root` until it ends.
 
-    `mode`: detach (double fork), stay (systemd, Slurm), adopt (a job that lost its supervisor). `notify`: a descriptor
-    that is closed once the job is on record. Exits with BUSY and changes nothing if the run already has a supervisor.
+    `mode` is detach (double fork), stay (systemd, Slurm) or adopt (a job that lost its supervisor). `notify` is a
+    descriptor that is closed once the job is on record. Exits with BUSY and changes nothing if the run already has a
+    supervisor.
     """
     job = JobLayout(job_root)
     run = RunLayout(os.path.dirname(os.path.dirname(job.root)))
@@ -66,13 +67,13 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
         remove_rendezvous(job)
     if ended.result.next_job:
         return int(ExitCode.PREEMPTED)
-    # The run is free again: a notification may take long.
+    # The lock is released first, because a notification may take long.
     send_notification(run, ended.spec, ended.result, ended.environment)
     return int(ExitCode.PREEMPTED) if ended.result.preempted else ended.result.exit
 
 
 class Ended(NamedTuple):
-    """A job that has ended; `environment` is the job's own, with secrets if this supervisor started it."""
+    """A job that has ended. `environment` is the job's environment, with secrets if this supervisor started the job."""
 
     spec: JobSpec
     environment: Dict[str, str]
@@ -80,7 +81,7 @@ class Ended(NamedTuple):
 
 
 def _detach() -> None:
-    # The first process leads the new session; its child does not, so it can never acquire a controlling terminal.
+    # The first process leads the new session. Its child does not, so it can never acquire a controlling terminal.
     if os.fork() > 0:
         os._exit(0)
 
@@ -101,7 +102,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     kills_before = count_oom_kills()
     for folder in (run.checkpoints, run.tensorboard):
         os.makedirs(folder, exist_ok=True)
-    # The progress of an earlier job of the run must not count as this job's.
+    # The progress of an earlier job of the run must not count as progress of this job.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(run.progress)
     environment = job_environment(spec, run, given)
@@ -133,8 +134,10 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
 
 
 def _stopped_while_waiting(job: JobLayout) -> JobResult:
-    """Write the result of a job that was stopped before its turn. After another signal, such as a shutdown of the
-    machine, the job has no result: it can be started again."""
+    """Write the result of a job that was stopped before its turn.
+
+    After another signal, such as a shutdown of the machine, the job has no result, so it can be started again.
+    """
     result = JobResult(130, stopped=True, reason="stopped before it began", ended_unix=time.time())
     if not os.path.exists(job.stop):
         raise SystemExit(int(ExitCode.PREEMPTED))
@@ -150,16 +153,16 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    # The process that requested the adoption waits for this; if the job has ended already, it waits for the result.
+    # The process that requested the adoption waits for this. If the job has already ended, it waits for the result.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
-    # The secrets were known only to the supervisor that started the job.
+    # Only the supervisor that started the job had its secrets.
     return Ended(spec, job_environment(spec, run, Launch()), loop.run(count_oom_kills()))
 
 
 def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
-    """The processes without the exit recorder, which ends by itself after the process that it records."""
+    """Return the processes without the exit recorder, which ends by itself after the process that it records."""
     return [process for process in processes if process.pid != exit_recorder]
 
 

@@ -28,7 +28,7 @@ BACKENDS = ("auto", "setsid", "systemd", "slurm")
 
 
 def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest, user: str) -> None:
-    """Start the job, or put it into Slurm's queue. Raises Refusal with the supervisor's output."""
+    """Start the job, or add it to Slurm's queue. Raises Refusal with the supervisor's output."""
     if request.backend not in BACKENDS:
         words = f"unknown job backend {request.backend!r}; choose one of {', '.join(BACKENDS)}"
         raise Refusal("usage", words, exit_code=ExitCode.USAGE)
@@ -56,7 +56,10 @@ def on_record(job: JobLayout) -> bool:
 
 
 def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
-    """The path of a new launch file, "" if `launch` is empty. Launch files left over from killed starts are removed."""
+    """Return the path of a new launch file, or "" if `launch` is empty.
+
+    Launch files of killed starts are removed.
+    """
     remove_launches(job)
     if not launch.secrets and not launch.environment:
         return ""
@@ -66,7 +69,7 @@ def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
 
 
 def remove_launches(job: JobLayout) -> None:
-    """Remove the job's launch files, which contain its secrets; its supervisor removes the one that it reads."""
+    """Remove the job's launch files, which contain its secrets. The supervisor removes the one that it reads."""
     for place in {secret_folder() or job.root, job.root}:
         for name in os.listdir(place):
             if name.startswith(_launch_stem(job)):
@@ -83,7 +86,7 @@ def _remove_launch(launch: str) -> None:
 
 
 def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
-    """Start a supervisor; return the end of its log once its job is on record or it has exited."""
+    """Start a supervisor. Return the end of its log once its job is on record or it has exited."""
     log = job.supervisor_log
     reader, writer = os.pipe()
     with open(log, "ab") as output:
@@ -97,7 +100,7 @@ def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
             cwd="/",
         )
     os.close(writer)
-    # The supervisor closes the other end when the job is on record, and the kernel does if it dies.
+    # The supervisor closes the other end when the job is on record. If it dies, the kernel closes it.
     with os.fdopen(reader, "rb") as end:
         end.read()
     first.wait()
@@ -105,7 +108,7 @@ def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
 
 
 def _read_tail(path: str) -> str:
-    """The last 2000 bytes of a log; "" if there is none."""
+    """Return the last 2000 bytes of a log, or "" if there is none."""
     try:
         with open(path, "rb") as file:
             return file.read()[-2000:].decode("utf-8", "replace").strip()
@@ -114,18 +117,18 @@ def _read_tail(path: str) -> str:
 
 
 def unit_name(job: JobLayout) -> str:
-    """The name of a job's systemd unit or Slurm job: readable, and unique on this machine."""
+    """Return the readable name of a job's systemd unit or Slurm job, which is unique on this machine."""
     run = os.path.basename(os.path.dirname(os.path.dirname(job.root)))
     return f"halfstep-{run}-{os.path.basename(job.root)}-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:8]}"
 
 
 def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> bool:
-    """Start the job as a transient unit of systemd's user manager; False if that fails."""
+    """Start the job as a transient unit of systemd's user manager. Return False if that fails."""
     if shutil.which("systemd-run") is None:
         return False
     folder = secret_folder() or job.root
     environment = {**os.environ, "XDG_RUNTIME_DIR": os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")}
-    # A unit starts with the manager's environment, so the launch file carries this process's.
+    # A unit starts with the manager's environment, so the launch file contains the environment of this process.
     launch = prepare_launch(job, Launch(request.secrets, environment), folder)
     command = [*systemd_argv(job, spec.grace_s), *supervise_argv(payload, "stay", job.root, launch, -1), "systemd"]
     if not _succeeds(command, environment):
@@ -142,7 +145,7 @@ def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartReque
 
 
 def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
-    """The systemd-run command. Stopping the unit sends SIGTERM to the supervisor only (KillMode=mixed)."""
+    """Return the systemd-run command. Stopping the unit sends SIGTERM only to the supervisor (KillMode=mixed)."""
     properties = {
         "Type": "exec",
         "KillMode": "mixed",
@@ -171,11 +174,11 @@ def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
 def queue_job(
     payload: str, job: JobLayout, spec: JobSpec, secrets_by_name: Dict[str, str], options: Sequence[str]
 ) -> None:
-    """Submit the job to Slurm, unless it is in the queue already, and record its number. Raises Refusal."""
+    """Submit the job to Slurm, unless it is already in the queue, and record its number. Raises Refusal."""
     name = unit_name(job)
     number = slurm.find_by_name(name)
     if not number:
-        # The compute node shares no memory with this one, so the 0600 launch file waits in the job's folder.
+        # The compute node shares no memory with this one, so the 0600 launch file is in the job's folder.
         launch = prepare_launch(job, Launch(secrets_by_name), job.root)
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
         script = slurm.render_script(name, job.supervisor_log, argv, options, spec.grace_s)
@@ -192,7 +195,7 @@ def queue_array(
 ) -> None:
     """Submit the jobs as one array with these sbatch options, and record each task's job number. Raises Refusal.
 
-    `folder` gets a link to the log of each task. A submission whose answer was lost is found by its name.
+    A link to the log of each task is created in `folder`. A submission whose answer was lost is found by its name.
     """
     roots = "\n".join(job.root for job, _ in jobs)
     name = f"halfstep-array-{hashlib.sha256(os.fsencode(roots)).hexdigest()[:16]}"
@@ -216,7 +219,7 @@ def _submit_array(
     argvs = []
     for task, ((job, _), launch) in enumerate(zip(jobs, launches)):
         argvs.append([*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"])
-        # Slurm can put the number of a task into the name of its log, but not the folder of its run.
+        # The name of a task's log can contain the task's number, but not the folder of its run.
         log = os.path.join(folder, f"{task}.log")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(log)

@@ -1,4 +1,4 @@
-"""Waiting for a turn: a queued job starts after the jobs that use the same cards and were started before it."""
+"""Wait for a turn: a queued job starts after the jobs that use the same cards and were started before it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ POLL_S = 0.5
 
 
 def jobs_before(workdir: str, job: JobLayout, spec: JobSpec) -> Tuple[str, ...]:
-    """The folders of all living jobs of this machine that share a card with this one, in the order of their turns.
+    """Return the folders of all living jobs of this machine that share a card with this one, ordered by turn.
 
-    All jobs under the workdir are considered. Machines may share it over a network; each has cards of its own.
+    All jobs under the workdir are considered. Machines may share the workdir over a network, but each has its own
+    cards.
     """
-    found = [
+    jobs = [
         other
         for other in _newest_jobs(os.path.join(workdir, PROJECTS))
         if other.root != job.root and _shares_card(other, spec) and _is_here(other) and _is_living(other.root)
     ]
-    return tuple(other.root for other in sorted(found, key=turn_of))
+    return tuple(other.root for other in sorted(jobs, key=turn_of))
 
 
 def _newest_jobs(projects: str) -> Iterator[JobLayout]:
@@ -40,7 +41,7 @@ def _newest_jobs(projects: str) -> Iterator[JobLayout]:
 
 
 def turn_of(job: JobLayout) -> int:
-    """The job's turn: the time when it was queued, but always later than the turns of the jobs that it waits for."""
+    """Return the job's turn: the time when it was queued, but later than the turns of the jobs that it waits for."""
     spec = read_record(job.spec, JobSpec)
     return spec.turn if spec is not None else 0
 
@@ -54,13 +55,13 @@ def _shares_card(other: JobLayout, spec: JobSpec) -> bool:
 
 
 def _is_here(job: JobLayout) -> bool:
-    """Return True if the job's supervisor was started on this machine since its boot."""
+    """Return True if the job's supervisor was started on this machine since its last boot."""
     record = read_record(job.supervisor, Started) or read_record(job.queued, Queued)
     return record is not None and record.boot_id == boot_id()
 
 
 def cards_of(spec: JobSpec) -> Optional[FrozenSet[str]]:
-    """The cards that the job may use; None means all."""
+    """Return the cards that the job may use. None means all cards."""
     named = spec.environment.get("CUDA_VISIBLE_DEVICES")
     return None if named is None else frozenset(named.split(","))
 
@@ -71,7 +72,7 @@ def _is_living(job_root: str) -> bool:
 
 
 def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
-    """Wait until each job of `spec.after` has ended, however it ended; False if a signal arrived first."""
+    """Wait until each job of `spec.after` has ended, however it ended. Return False if a signal arrived first."""
     for before in spec.after:
         while _is_ahead(before, job, spec):
             if signals.sigterm_received:
@@ -81,9 +82,9 @@ def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
 
 
 def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
-    """Return True if the job `before` is alive and has begun, or waits with an earlier turn.
+    """Return True if the job `before` is alive and has either begun or waits with an earlier turn.
 
-    A job whose waiting supervisor was killed is queued again with a later turn. Jobs that were waiting for it then go
+    A job whose waiting supervisor was killed is queued again with a later turn. Jobs that were waiting for it then run
     first; otherwise they would wait for each other.
     """
     theirs = read_record(JobLayout(before).spec, JobSpec)
@@ -99,7 +100,7 @@ def record_waiting(job: JobLayout) -> None:
 
 
 def why_waiting(job: JobLayout, observed: JobObservation) -> str:
-    """The reason why a living job has not begun; empty if it has."""
+    """Return the reason why a living job has not begun, or "" if it has."""
     if observed.answer.started is not None:
         return ""
     if observed.queue:
@@ -109,7 +110,7 @@ def why_waiting(job: JobLayout, observed: JobObservation) -> str:
 
 
 def _waits_for(job: JobLayout) -> str:
-    """The run for which a queued job waits; empty if it does not wait."""
+    """Return the run for which a queued job waits, or "" if it does not wait."""
     queued, spec = read_record(job.queued, Queued), read_record(job.spec, JobSpec)
     if queued is None or spec is None or not is_alive(queued.pid, queued.start_ticks, queued.boot_id):
         return ""

@@ -1,4 +1,4 @@
-"""How a job ended, judged from evidence. Pure."""
+"""Judge from evidence how a job ended. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from remote.protocol.jobs import JobResult, Progress
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a job's end. `status` is the wait(2) status; None if it is unknown.
+    """The evidence of a job's end. `status` is the wait(2) status, or None if it is unknown.
 
-    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher got a SIGTERM;
-    `at_time_limit`: because Slurm's time limit is near. `checkpoint`: the name of the newest verified one. `adapter`:
-    this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
+    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher got a SIGTERM; if
+    `at_time_limit`, because Slurm's time limit is near. `checkpoint`: the name of the newest verified checkpoint.
+    `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     """
 
     status: Optional[int]
@@ -33,7 +33,7 @@ class Evidence:
     unkillable: int = 0
 
 
-# torch/distributed/elastic/multiprocessing/api.py: torchrun turns a SIGTERM into this line and exit status 1.
+# torch/distributed/elastic/multiprocessing/api.py: torchrun reports a SIGTERM with this line and exit status 1.
 LAUNCHER_SIGTERM = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
 
 
@@ -55,7 +55,7 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
     if seen.sigterm_received or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
         kept = bool(seen.checkpoint)
         words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was complete"
-        # A trainer may exit with 0 after SIGTERM; without a checkpoint only the signal shows that work is missing.
+        # A trainer may exit with 0 after SIGTERM. Without a checkpoint, only the signal shows that work is missing.
         number = number or (0 if kept or exit_code else int(signal.SIGTERM))
         cause = "before Slurm's time limit" if seen.at_time_limit else "by SIGTERM"
         return JobResult(exit_code, number, preempted=kept, reason=f"ended {cause}; {words}", ended_unix=now)

@@ -1,4 +1,4 @@
-"""The notes of the watch (the hooks during training): one line for each problem and rank."""
+"""Read the notes of the watch (the hooks during training): one line for each problem and rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOCK_TOLERANCE_S = 2.0
 
 
 def read_watch_notes(run: RunLayout, started: Optional[Started]) -> Tuple[WatchNote, ...]:
-    """The first note of each check since the job began, oldest first; an incomplete line is skipped."""
+    """Return the first note of each check since the job began, oldest first. An incomplete line is skipped."""
     since = started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0
     first: Dict[str, WatchNote] = {}
     for line in _lines(run.watched):

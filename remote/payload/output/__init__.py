@@ -1,1 +1,1 @@
-"""What a run writes: its output and its event files, read or followed."""
+"""The output and the event files of a run: read them, or follow them."""

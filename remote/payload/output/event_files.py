@@ -1,4 +1,4 @@
-"""Find the files that a run produced, such as TensorBoard event files, by name. Links are never followed."""
+"""Find files that a run produced, such as TensorBoard event files, by name. Links are never followed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Wanted = Callable[[str], bool]
 
 
 def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
-    """(name, path) of every event file, sorted. Files that came with the project are excluded.
+    """Return (name, path) of every event file, sorted. Files that were sent with the project are excluded.
 
-    If the config's `logs.tensorboard` is a folder outside the run's, the files written there since the run began are
-    named `outside/...`.
+    If the config's `logs.tensorboard` is a folder outside the run's folder, the files written there since the run began
+    are named `outside/...`.
     """
     found = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
@@ -34,12 +34,15 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
 
 
 def find_made(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
-    """(name, path) of every regular file whose name is `wanted`. Files that came with the project are excluded."""
-    found = [pair for root in roots for pair in _walk(root, os.path.join(run_root, root), 1, wanted)]
-    if any(name.startswith("code/") for name, _ in found):
+    """Return (name, path) of every regular file whose name is `wanted`.
+
+    Files that were sent with the project are excluded.
+    """
+    files = [pair for root in roots for pair in _walk(root, os.path.join(run_root, root), 1, wanted)]
+    if any(name.startswith("code/") for name, _ in files):
         sent = _sent_with_project(run_root)
-        found = [(name, path) for name, path in found if name not in sent]
-    return found
+        files = [(name, path) for name, path in files if name not in sent]
+    return files
 
 
 def _is_event_file(name: str) -> bool:
@@ -47,15 +50,17 @@ def _is_event_file(name: str) -> bool:
 
 
 def resolve(run_root: str, name: str) -> str:
-    """The path of the event file with that name."""
-    first, _, rest = name.partition("/")
+    """Return the path of the event file with that name."""
+    first, _, remainder = name.partition("/")
     return (
-        os.path.join(outside_folder(run_root) or run_root, rest) if first == OUTSIDE else os.path.join(run_root, name)
+        os.path.join(outside_folder(run_root) or run_root, remainder)
+        if first == OUTSIDE
+        else os.path.join(run_root, name)
     )
 
 
 def outside_folder(run_root: str) -> str:
-    """The real path of the config's folder for event files if it is outside the run's folder; else empty."""
+    """Return the real path of the config's folder for event files if it is outside the run's folder, otherwise ""."""
     run = RunLayout(run_root)
     try:
         with open(run.record, encoding="utf-8", errors="surrogateescape") as file:
@@ -68,7 +73,7 @@ def outside_folder(run_root: str) -> str:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file. Raises OSError for a link or anything else."""
+    """Open a regular file. Raises OSError for a link, a folder or a device."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -91,7 +96,7 @@ def _walk(name: str, folder: str, depth: int, wanted: Wanted) -> Iterator[Tuple[
 
 
 def _sent_with_project(run_root: str) -> FrozenSet[str]:
-    """The names under code/ that the laptop sent, such as event files of the user's earlier runs."""
+    """Return the names under code/ that the laptop sent, such as event files of the user's earlier runs."""
     project = os.path.dirname(os.path.dirname(run_root))
     manifest = os.path.join(project, os.path.basename(ProjectLayout("x").manifest))
     try:

@@ -19,7 +19,7 @@ VERSION = b"brain.Event:2"
 
 
 class EventWriter:
-    """Appends scalars to a new event file in `folder`, which is created with the first scalar."""
+    """Appends scalars to a new event file in `folder`. The folder is created with the first scalar."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class EventWriter:
 
 
 def frame(record: bytes) -> bytes:
-    """Return the record with its length and checksums, as records.py reads it."""
+    """Return the record with its length and checksums, in the format that records.py reads."""
     length = LENGTH.pack(len(record))
     return length + FOOTER.pack(masked_crc32c(length)) + record + FOOTER.pack(masked_crc32c(record))
 

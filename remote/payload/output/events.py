@@ -1,4 +1,4 @@
-"""A run's TensorBoard event files: survey them, and send their complete records as one stream."""
+"""Survey a run's TensorBoard event files, and send their complete records as one stream."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TAIL_CHECKED = 256 * 2**10
 
 
 def survey_events(run_root: str) -> Tuple[EventFile, ...]:
-    """Every event file of the run, by name, with its size in complete records. Read-only.
+    """Return every event file of the run by name, with its size in complete records. Read-only.
 
-    Checks the length of every record, and the data near the end; a pull checks everything. If the newest job has an
-    index of its files, only those are read.
+    Checks the length of every record, and the checksums near the end; a pull checks everything. If the newest job has
+    an index of its files, only the files in the index are read.
     """
     job, indexed = _read_index(run_root)
     if job and job == newest_job(RunLayout(run_root)):
@@ -37,7 +37,7 @@ def survey_events(run_root: str) -> Tuple[EventFile, ...]:
 
 
 def write_event_index(run_root: str) -> None:
-    """Write an index of the event files, so that later surveys need not search; call it once the job has ended."""
+    """Write an index of the event files, so that later surveys need not search. Call it after the job has ended."""
     rows = {}
     for name, path in find_events(run_root):
         found = _survey_file(name, path, None)
@@ -47,14 +47,14 @@ def write_event_index(run_root: str) -> None:
 
 
 def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
-    """Return True if the bytes before `offset` have that digest: then the file was not rewritten meanwhile."""
+    """Return True if the bytes before `offset` have that digest, which shows that the file was not rewritten."""
     return os.fstat(file.fileno()).st_size >= offset and tail_digest(file.fileno(), offset) == tail_sha256
 
 
 def read_events(call: Call) -> Dict[str, Any]:
     """Send the complete records of files from given offsets as one stream of segments: index, flags, size, bytes.
 
-    `wants`: [name, offset, digest of the bytes before it]. A file that was rewritten is sent from its start (FRESH).
+    `wants` is a list of [name, offset, digest of the bytes before it]. A rewritten file is sent from its start (FRESH).
     """
     root = call.path(call.args["run"])
     rows: List[Dict[str, Any]] = []
@@ -94,7 +94,7 @@ def _survey_file(name: str, path: str, indexed: Optional[List[Any]]) -> Optional
 
 
 def _head(file: BinaryIO) -> str:
-    """The digest of the first record, which identifies the file by its wall time."""
+    """Return the digest of the first record, which identifies the file by its wall time."""
     (length,) = LENGTH.unpack(os.pread(file.fileno(), LENGTH.size, 0))
     return hashlib.sha256(os.pread(file.fileno(), OVERHEAD + length, 0)).hexdigest()
 
@@ -104,7 +104,7 @@ def _stamp(status: os.stat_result) -> List[int]:
 
 
 def _read_index(run_root: str) -> Tuple[int, Dict[str, List[Any]]]:
-    """The job and the rows that `write_event_index` wrote; (0, {}) if the index is missing or damaged."""
+    """Return the job and the rows of the index, or (0, {}) if the index is missing or damaged."""
     try:
         with open(os.path.join(run_root, INDEX), "rb") as file:
             index = json.load(file)

@@ -1,4 +1,4 @@
-"""Wait until a file may have changed: by inotify, or by polling where inotify misses changes."""
+"""Wait until a file may have changed, with inotify, or by polling if inotify misses changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ try:
     import ctypes
 
     CAN_CALL = True
-except ImportError:  # a Python built without libffi
+except ImportError:  # A Python built without libffi.
     CAN_CALL = False
 
 IN_MODIFY, IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_ONLYDIR = 0x2, 0x8, 0x80, 0x100, 0x01000000
@@ -34,7 +34,7 @@ class FileWatcher:
         self._missed = 0
 
     def follow(self, folders: Iterable[str]) -> None:
-        """Watch exactly these folders; a missing one is tried again at the next call."""
+        """Watch exactly these folders. A missing folder is tried again at the next call."""
         wanted = set(folders)
         for folder in [folder for folder in self._folders if folder not in wanted]:
             self._libc.inotify_rm_watch(self._fd, self._folders.pop(folder))
@@ -48,7 +48,7 @@ class FileWatcher:
                 self.polling = True
 
     def wait(self, other: Any, timeout_s: float) -> bool:
-        """Wait and return True as soon as a file changes; False once `other` is readable or the time is up."""
+        """Wait, and return True as soon as a file changes, or False once `other` is readable or the time is up."""
         wait_s = min(timeout_s, POLL_S if self.polling else SAFETY_S)
         sources = [other] if self._fd < 0 else [other, self._fd]
         readable, _, _ = select.select(sources, [], [], max(0.0, wait_s))
@@ -58,12 +58,12 @@ class FileWatcher:
         return False
 
     def count_news(self, *, notified: bool) -> None:
-        """Count a change that inotify did not report; after three such changes, poll."""
+        """Count a change that inotify did not report. After three such changes, switch to polling."""
         self._missed += not notified
         self.polling = self.polling or self._missed >= MAX_MISSED
 
     def _drain(self) -> None:
-        """Discard the events. After IN_IGNORED (a watched folder was removed) `follow` sets every watch again."""
+        """Discard the events. After IN_IGNORED (a watched folder was removed), `follow` creates every watch again."""
         while True:
             try:
                 data = os.read(self._fd, 65536)

@@ -1,4 +1,4 @@
-"""Follow a running job: push its output, and complete records of its event files, as they are written."""
+"""Follow a running job: push its output and the complete records of its event files while they are written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """How far a file was sent: the offset, the digest of the bytes before it, and the file's stat fields then."""
+    """How far a file was sent: the offset, the digest of the bytes before it, and the file's stat fields at that time."""
 
     offset: int = 0
     tail_sha256: str = ""
@@ -47,9 +47,8 @@ class Position:
 def follow_events(call: Call, has_ended: HasEnded) -> Json:
     """Push {name, offset, fresh, data} for the complete records of every event file.
 
-    `wants` in the arguments holds the position to start from in each file; other files start at 0.
-
-    Returns when the job has ended and everything was pushed, or when the laptop has closed the connection.
+    `wants` contains the start position of each known file; other files start at 0. Returns when the job has ended and
+    everything was pushed, or when the laptop has closed the connection.
     """
     root = run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
@@ -76,7 +75,7 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
 
 
 def follow_log(call: Call, has_ended: HasEnded) -> Json:
-    """Push {offset, fresh, data, tail_sha256} of the output, starting at `offset` or with its last `lines` lines.
+    """Push {offset, fresh, data, tail_sha256} of the output, starting at `offset` or at its last `lines` lines.
 
     Returns under the same conditions as `follow_events`.
     """
@@ -136,9 +135,9 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
 
 
 def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
-    """{offset, fresh, data} for each piece that `read` returns from `position` on; `position` advances past it.
+    """Yield {offset, fresh, data} for each piece that `read` returns. `position` advances past each piece.
 
-    Ends before a record that does not fit into a frame; it is left to events.read.
+    Ends before a record that does not fit into a frame; such a record is sent by events.read.
     """
     try:
         if position.unchanged(path):

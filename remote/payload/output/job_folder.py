@@ -1,4 +1,4 @@
-"""The folders of the run and the job that a request names."""
+"""The folders of the run and the job of a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remote.protocol.layout import RunLayout
 
 
 def run_root(call: Call) -> str:
-    """The folder of the requested run. Raises Refusal if it does not exist."""
+    """Return the folder of the requested run. Raises Refusal if it does not exist."""
     root = real_run(call.path(call.args["run"]))
     if not os.path.isdir(root):
         name = os.path.basename(root)
@@ -20,12 +20,15 @@ def run_root(call: Call) -> str:
 
 
 def real_run(root: str) -> str:
-    """The folder of a run; if another project started the same work, the link to that project's folder is followed."""
+    """Return the folder of a run.
+
+    If another project started the same work, this is a link, which is followed.
+    """
     return os.path.normpath(os.path.join(os.path.dirname(root), os.readlink(root))) if os.path.islink(root) else root
 
 
 def newest_job(run: RunLayout) -> int:
-    """The number of the run's newest job; 0 if there is none."""
+    """Return the number of the run's newest job, or 0 if there is none."""
     try:
         return max((int(name) for name in os.listdir(os.path.join(run.root, "jobs")) if name.isdigit()), default=0)
     except OSError:
@@ -33,6 +36,6 @@ def newest_job(run: RunLayout) -> int:
 
 
 def job_folder(run_root: str, number: int) -> str:
-    """The folder of a job; number 0 means the newest."""
+    """Return the folder of a job. Number 0 means the newest job."""
     run = RunLayout(run_root)
     return run.job(number or newest_job(run)).root

@@ -1,4 +1,4 @@
-"""A job's output: from an offset, or its last lines."""
+"""Send a job's output from an offset, or its last lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_LIMIT = 2**62
 def read_log(call: Call) -> Dict[str, Any]:
     """Send the output as a stream of segments: at most `limit` bytes from `offset` on, or the last `lines` lines.
 
-    `tail_sha256` as in events.read: a file that was rewritten is sent from its start and reported as `fresh`.
+    `tail_sha256` as in events.read: a rewritten file is sent from its start and reported as `fresh`.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     with open_regular(os.path.join(folder, "output.log")) as file:
@@ -36,7 +36,7 @@ def read_log(call: Call) -> Dict[str, Any]:
 
 
 def start_of_last_lines(file: BinaryIO, lines: int) -> int:
-    """The offset of the last `lines` lines; searches at most 16 MiB."""
+    """Return the offset of the last `lines` lines. Searches at most 16 MiB."""
     size = os.fstat(file.fileno()).st_size
     if lines <= 0:
         return size

@@ -1,4 +1,4 @@
-"""Compute capability of each GPU from libcuda, for drivers whose nvidia-smi does not report it."""
+"""Read the compute capability of each GPU from libcuda, for drivers whose nvidia-smi does not report it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 try:
     import ctypes
-except ImportError:  # a Python built without libffi
+except ImportError:  # A Python built without libffi.
     ctypes = None  # type: ignore[assignment]
 
 # cuda.h: CUdevice_attribute
@@ -29,7 +29,7 @@ def read_capabilities(cuda: Any) -> Dict[str, str]:
         raise OSError("cuInit failed")
     count = ctypes.c_int()
     cuda.cuDeviceGetCount(ctypes.byref(count))
-    found: Dict[str, str] = {}
+    capabilities: Dict[str, str] = {}
     for number in range(count.value):
         device, identity = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         cuda.cuDeviceGet(ctypes.byref(device), number)
@@ -39,5 +39,5 @@ def read_capabilities(cuda: Any) -> Dict[str, str]:
             value = ctypes.c_int()
             cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
             parts.append(str(value.value))
-        found[f"GPU-{uuid.UUID(bytes=bytes(identity))}"] = ".".join(parts)
-    return found
+        capabilities[f"GPU-{uuid.UUID(bytes=bytes(identity))}"] = ".".join(parts)
+    return capabilities

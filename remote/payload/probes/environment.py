@@ -1,4 +1,4 @@
-"""The slow probe of the interpreter and the disk; its results are stored for the fast survey."""
+"""The slow probe of the interpreter and the disk. Its results are stored for the fast survey."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLOCK = 2**20
 
 
 def probe_environment(call: Call) -> Dict[str, Any]:
-    """Answer an `EnvironmentRequest` with `EnvironmentFacts`; environment.json stores the interpreter's facts."""
+    """Answer an `EnvironmentRequest` with `EnvironmentFacts`. Store the interpreter's facts in environment.json."""
     request = decode(EnvironmentRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
     tree, cache = call.path(layout.tree), call.path(layout.environment)
@@ -51,7 +51,7 @@ def _with_trial(
 ) -> EnvironmentFacts:
     environment, deadline_s = dict(request.environment), request.deadline_s
     launcher: List[str] = []
-    if request.slurm is not None:  # Slurm chooses the card
+    if request.slurm is not None:  # Slurm chooses the card.
         launcher = srun_argv(request.slurm, request.deadline_s)
         deadline_s += QUEUE_S
     elif request.gpus is not None:
@@ -76,9 +76,9 @@ def _with_trial(
 
 
 def write_disk(folder: str, size: int) -> Disk:
-    """Write, sync and remove `size` bytes under `folder`; return its file system.
+    """Write, sync and remove `size` bytes under `folder`, and return its file system.
 
-    statvfs ignores a user's quota (EDQUOT with free space shown), so only a write reveals it.
+    Only a write reveals a user's quota: statvfs shows free space although a write fails with EDQUOT.
     """
     disk = read_disk(folder)
     if disk.error:

@@ -1,4 +1,4 @@
-"""The GPUs as nvidia-smi reports them, within a deadline: a lost GPU makes nvidia-smi hang or report garbage."""
+"""Query the GPUs with nvidia-smi within a deadline, because a lost GPU makes nvidia-smi hang or report garbage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PROCESS_FIELDS = "gpu_uuid,pid,process_name,used_memory"
 
 @dataclass(frozen=True)
 class Query:
-    """One running nvidia-smi. `process` is None if it could not be started, for `reason` (empty: not installed)."""
+    """One running nvidia-smi.
+
+    If it could not be started, `process` is None and `reason` the error ("": not installed).
+    """
 
     process: Optional[subprocess.Popen[bytes]]
     reason: str = ""
@@ -32,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True)
 class GpuQueries:
-    """Two nvidia-smi queries that run while other facts are read. `until`: their deadline, in monotonic seconds."""
+    """Two nvidia-smi queries that run while other facts are read. `until` is their deadline in monotonic seconds."""
 
     cards: Query
     processes: Query
@@ -40,7 +43,7 @@ class GpuQueries:
 
 
 def start_gpu_queries(deadline_s: float = DEADLINE_S) -> GpuQueries:
-    """Start nvidia-smi; `read_gpus` reads its answers."""
+    """Start nvidia-smi. `read_gpus` reads its answers."""
     until = time.monotonic() + deadline_s
     return GpuQueries(_start(f"--query-gpu={CARD_FIELDS}"), _start(f"--query-compute-apps={PROCESS_FIELDS}"), until)
 
@@ -48,7 +51,7 @@ def start_gpu_queries(deadline_s: float = DEADLINE_S) -> GpuQueries:
 def read_gpus(
     queries: GpuQueries, wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
 ) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """The driver, and the GPUs with the `wanted` indices (None means all).
+    """Return the driver, and the GPUs with the `wanted` indices (None means all).
 
     `card` (name, compute capability) is assumed only if there is no driver at all. A driver that hangs or has lost a
     GPU is an error, because an assumed GPU must not hide a real one.
@@ -84,7 +87,7 @@ def _start(query: str) -> Query:
 
 
 def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
-    """Exit status and output; (None, reason) if there is no answer in time."""
+    """Return exit status and output, or (None, reason) if there is no answer in time."""
     process = query.process
     if process is None:
         return None, query.reason
@@ -100,7 +103,7 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
 
 
 def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
-    """The same table from a driver before 510, which lacks `compute_cap`: the capabilities come from libcuda."""
+    """Query a driver before 510, which lacks `compute_cap`: the capabilities come from libcuda."""
     code, text = _answer(_start(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
     payload = os.path.abspath(sys.argv[0])
     try:
@@ -122,7 +125,7 @@ def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
 
 
 def _last_kernel_error() -> str:
-    """The NVIDIA driver's last Xid error in the kernel's log; "" if there is none or the log cannot be read."""
+    """Return the NVIDIA driver's last Xid error in the kernel's log, or "" if there is none or it cannot be read."""
     try:
         done = subprocess.run(["dmesg"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -132,7 +135,7 @@ def _last_kernel_error() -> str:
 
 
 def parse_cards(code: Optional[int], text: str) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """Parse the output of `nvidia-smi --query-gpu`. A lost GPU is an error, even if the others work."""
+    """Parse the output of `nvidia-smi --query-gpu`. A lost GPU is an error, even if the other GPUs work."""
     gpus: List[Gpu] = []
     version = ""
     problems: List[str] = []
@@ -170,7 +173,7 @@ def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
 
 
 def _owner(pid: int) -> str:
-    """The user who owns the process; "" if it is not visible, as in another container."""
+    """Return the user who owns the process, or "" if the process is not visible, as in another container."""
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
         return pwd.getpwuid(uid).pw_name
@@ -179,7 +182,7 @@ def _owner(pid: int) -> str:
 
 
 def _run_of(pid: int) -> str:
-    """The id of the run that the process belongs to, from its environment; "" if it belongs to none."""
+    """Return the id of the run that the process belongs to, from its environment, or "" if it belongs to none."""
     for pair in read_environment(pid):
         if pair.startswith(b"HALFSTEP_RUN_DIR="):
             return os.path.basename(os.fsdecode(pair.partition(b"=")[2]).rstrip("/"))

@@ -1,4 +1,4 @@
-"""The machine: identity, disk. Every probe takes microseconds."""
+"""Probe the machine's identity and its disk. Every probe takes microseconds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Optional, Tuple
 from remote.protocol.machine import Disk, Machine, OwnContainer
 
 VOLUMES = ("/workspace",)
-"""Where RunPod and Vast.ai mount the disk that is kept when a container is deleted."""
+"""The mount points of the disks that RunPod and Vast.ai keep when a container is deleted."""
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
 def read_machine() -> Machine:
-    """Probe the machine."""
     return Machine(
         hostname=socket.gethostname(),
         machine_id=_first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id"),
@@ -30,7 +29,7 @@ def read_machine() -> Machine:
 
 
 def own_container() -> Optional[OwnContainer]:
-    """The container that halfstep created, as remote/link/container.sh describes it; None outside of one."""
+    """Return the container that halfstep created, as described by remote/link/container.sh; None outside of one."""
     words = os.environ.get("HALFSTEP_CONTAINER", "").split()
     return OwnContainer(*words) if len(words) in (3, 4) else None
 
@@ -44,7 +43,7 @@ def in_container() -> bool:
 
 
 def user_name() -> str:
-    """The name of the current user, or its uid."""
+    """Return the name of the current user, or its uid."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -68,7 +67,7 @@ def _size(path: str) -> int:
 
 
 def read_disk(path: str) -> Disk:
-    """The file system that would hold `path`. Writes nothing, so it misses a quota (see `write_disk`)."""
+    """Return the file system that would contain `path`. Writes nothing, so it misses a quota (see `write_disk`)."""
     place = path
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -87,7 +86,7 @@ def read_disk(path: str) -> Disk:
 
 
 def _mount(path: str) -> Tuple[str, str]:
-    """The mount point of the path, and the type of its file system."""
+    """Return the mount point of the path, and the type of its file system."""
     real = os.path.realpath(path)
     best, kind = "/", ""
     try:

@@ -30,10 +30,11 @@ The route to it shows which interface leads to other networks; nothing is sent.
 
 
 def listen(call: Call) -> Dict[str, Any]:
-    """Open a free port, push it as `Listening`, and answer whoever sends `token`, until the laptop disconnects.
+    """Open a free port, push it as `Listening`, and answer every client that sends `token`, until the laptop disconnects.
 
-    `address` in the request is the configured one; if empty, the address that the laptop's connection reached is used.
-    Like the store of a training, the port is open on that address only, unless no interface has it, as behind a NAT.
+    `address` in the request is the configured one. If it is empty, the address that the laptop's connection reached is
+    used. Like the store of a training, the port is open on that address only, unless no interface has it, as behind a
+    NAT.
     """
     address = call.args.get("address") or own_address()
     interface = interface_of(address)
@@ -67,7 +68,7 @@ def _answer(server: socket.socket, token: bytes) -> None:
 
 
 def reach(call: Call) -> Dict[str, Any]:
-    """Connect to the port of another host and check that it answers to the token; returns a `Reached`."""
+    """Connect to the port of another host and check that it answers to the token; return a `Reached`."""
     address, port = call.args["address"], int(call.args["port"])
     token = call.args["token"].encode("ascii")
     try:
@@ -92,9 +93,9 @@ def _read(peer: socket.socket) -> bytes:
 
 
 def own_address() -> str:
-    """The IPv4 address that the laptop's ssh connection reached, else that of the route to other networks.
+    """Return the IPv4 address that the laptop's ssh connection reached, else that of the route to other networks.
 
-    Raises Refusal if it is an IPv6 address: rendezvous addresses are IPv4.
+    Raises Refusal if it is an IPv6 address, because rendezvous addresses are IPv4.
     """
     words = os.environ.get("SSH_CONNECTION", "").split()
     address = words[2] if len(words) == 4 else ""
@@ -105,7 +106,7 @@ def own_address() -> str:
 
 
 def address_of_route() -> str:
-    """The address from which this host reaches other networks; that of the loopback interface if there are none."""
+    """Return the address from which this host reaches other networks, or a loopback address if there are none."""
     try:
         return address_towards(*OUTSIDE)
     except OSError:
@@ -113,14 +114,14 @@ def address_of_route() -> str:
 
 
 def address_towards(address: str, port: Union[int, str]) -> str:
-    """The address of this host on the way to another one. Raises OSError if there is no way."""
+    """Return the address of this host on the route to another one. Raises OSError if there is no route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, int(port)))
         return str(probe.getsockname()[0])
 
 
 def interface_of(address: str) -> str:
-    """The network interface that has the address; "" if none has it."""
+    """Return the network interface that has the address, or "" if none has it."""
     try:
         wanted = socket.gethostbyname(address)
     except OSError:

@@ -12,7 +12,7 @@ from remote.protocol.exits import ExitCode
 
 
 def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
-    """This agent's environment, updated with `extra`, in which `~` and `$NAME` are expanded."""
+    """Return this agent's environment, updated with `extra`, in which `~` and `$NAME` are expanded."""
     merged = {**os.environ, **{name: os.path.expandvars(os.path.expanduser(value)) for name, value in extra.items()}}
     merged["PYTHONDONTWRITEBYTECODE"] = "1"
     return merged
@@ -30,7 +30,7 @@ def ask_python(
 ) -> Dict[str, Any]:
     """Run `python payload.pyz VERB` with the request on stdin; return its answer. Raises Refusal if it cannot run.
 
-    `launcher` are words before the command, such as those of srun.
+    `launcher` is a command prefix, such as that of srun.
     """
     try:
         done = subprocess.run(

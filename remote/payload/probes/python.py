@@ -1,4 +1,4 @@
-"""Facts about the project's interpreter: it is run once, and the answer is kept until its files change."""
+"""Facts about the project's interpreter. It is run once, and the result is stored until its files change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.protocol.machine import Interpreter, Torch
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
 IMAGE_PYTHONS = tuple(f"{prefix}/bin/python3" for prefix in ("/opt/conda", "/opt/pytorch", "/venv/main", "/opt/venv"))
-"""Where images of rented machines have their Python with torch; these folders are not on the PATH of an SSH command."""
+"""Folders of Pythons with torch in the images of rented machines; the PATH of an SSH command lacks these folders."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
     "mlflow", "mlflow-skinny", "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch",
@@ -35,7 +35,7 @@ TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]
 
 @dataclass(frozen=True)
 class InterpreterFacts:
-    """An interpreter's answer, valid while `mark` (its paths, mtimes, sizes and inodes) stays the same."""
+    """The answer of an interpreter. It is valid while `mark` (its paths, mtimes, sizes and inodes) stays the same."""
 
     mark: str
     version: Tuple[int, ...] = ()
@@ -53,13 +53,14 @@ class StoredInterpreters:
 
 
 def find_python(python: str, tree: str) -> str:
-    """The interpreter's absolute path: a bare name is searched on PATH, a path is relative to the project's tree.
+    """Return the absolute path of the interpreter.
 
-    If empty: the project's venv/ or .venv/, else python3, else a Python of the image that has torch.
+    A bare name is searched on PATH; a path is relative to the project's tree. If `python` is empty, the project's venv/
+    or .venv/ is used, else python3, else a Python of the image that has torch.
     """
     if not python:
-        own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
-        return next((path for path in own if os.path.exists(path)), None) or _python_of_machine()
+        project_python = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
+        return next((path for path in project_python if os.path.exists(path)), None) or _python_of_machine()
     if "/" not in python:
         return shutil.which(python) or python
     return os.path.join(tree, os.path.expanduser(python))
@@ -83,7 +84,7 @@ def _torch_beside(python: str) -> bool:
 
 
 def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
-    """The interpreter, without writing anything or importing torch (`arch_list` is None until probed)."""
+    """Return the interpreter, without writing anything or importing torch (`arch_list` is None until probed)."""
     path = find_python(python, tree)
     known = read_record(cache, StoredInterpreters) or StoredInterpreters()
     before = known.interpreters.get(path)
@@ -97,11 +98,11 @@ def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
 
 
 class InterpreterFault(Exception):
-    """The interpreter cannot be run; the message says why."""
+    """The interpreter cannot be run. The message explains why."""
 
 
 def ask_interpreter(path: str) -> InterpreterFacts:
-    """Run the interpreter to learn its version and paths. Raises InterpreterFault."""
+    """Run the interpreter to read its version and paths. Raises InterpreterFault."""
     try:
         # Not in the project's folder, where a module could shadow the standard library.
         done = subprocess.run(
@@ -125,7 +126,7 @@ def ask_interpreter(path: str) -> InterpreterFacts:
 
 
 def installation_stamp(path: str) -> str:
-    """A text that changes whenever the interpreter or its environment is replaced."""
+    """Return a text that changes whenever the interpreter or its environment is replaced."""
     places = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
     words = []
     for place in places:
@@ -145,7 +146,10 @@ def store_interpreter(cache: str, path: str, known: InterpreterFacts) -> None:
 
 
 def read_packages(paths: Tuple[str, ...]) -> Dict[str, str]:
-    """The versions of the relevant packages from their metadata; the first folder on the path wins."""
+    """Return the versions of the relevant packages from their metadata.
+
+    The first folder on the path takes precedence.
+    """
     versions: Dict[str, str] = {}
     for place in paths:
         for name, folder in _distributions(place):

@@ -1,4 +1,4 @@
-"""A trial in the project's interpreter: import the packages that training needs, and compute on each GPU."""
+"""A test in the project's interpreter: import the packages that training needs, and compute on each GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 
 
 def main() -> int:
-    """Read {"packages": [...]} from stdin, print one JSON object to stdout; what libraries print goes to stderr."""
+    """Read {"packages": [...]} from stdin and print one JSON object to stdout. Output of libraries goes to stderr."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read() or b"{}")
@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def try_imports(names: List[str]) -> Dict[str, str]:
-    """The error of each package's import, "" if it succeeds."""
+    """Return the error of each package's import, or "" if it succeeds."""
     problems: Dict[str, str] = {}
     for name in names:
         try:
@@ -37,7 +37,7 @@ def try_imports(names: List[str]) -> Dict[str, str]:
 
 
 def try_cards(torch: Any) -> Dict[str, Any]:
-    """The architectures that torch was built for, and the result of a matrix product on every visible GPU."""
+    """Return the architectures that torch was built for, and the result of a matrix product on every visible GPU."""
     available = bool(torch.cuda.is_available())
     cards = [_try_card(torch, index) for index in range(torch.cuda.device_count() if available else 0)]
     return {"arch_list": list(torch.cuda.get_arch_list()), "cuda_available": available, "cards": cards}

@@ -1,1 +1,1 @@
-"""Processes of this machine: identified, started, ended."""
+"""Identify, start and end processes of this machine."""

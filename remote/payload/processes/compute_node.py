@@ -1,4 +1,4 @@
-"""Run a command on a compute node of Slurm, in an allocation of its own that ends with the command."""
+"""Run a command on a compute node of Slurm, in its own allocation that ends with the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARGIN_S = 120.0
 
 
 def srun_argv(options: Sequence[str], limit_s: float) -> List[str]:
-    """Return the words before a command that run it on a compute node, for `limit_s` seconds at most.
+    """Return the srun command that runs the following command on a compute node for at most `limit_s` seconds.
 
     srun passes on the command's streams, and waits as long as the command waits in the queue.
     """

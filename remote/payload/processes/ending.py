@@ -1,4 +1,4 @@
-"""Ending every process of a job: SIGTERM, a grace period, then SIGKILL; no other process is ever signalled."""
+"""End every process of a job: SIGTERM, a grace period, then SIGKILL. No other process is ever signalled."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TERMINATE_ALL_AFTER = 0.5
 
 
 class Ending:
-    """One stop in progress. `members` returns the job's living processes; it is called at every step.
+    """A stop in progress. `members` returns the job's living processes; it is called at every step.
 
-    First only the topmost processes get SIGTERM: the trainer, or the launcher, which forwards it. The trainer needs its
-    helpers (a logger, data workers) to save a checkpoint, so they are spared. After half of the grace period every
-    other process gets SIGTERM too, because not every launcher forwards it. After all of it, every process is killed.
+    First, only the topmost processes get SIGTERM: the trainer, or the launcher, which forwards it. Helpers (a logger,
+    data workers) are spared, because the trainer needs them to save a checkpoint. After half of the grace period every
+    other process gets SIGTERM too, because not every launcher forwards it. At its end, every process is killed.
     """
 
     def __init__(self, members: Members, now: float, grace_s: float) -> None:
@@ -28,11 +28,14 @@ class Ending:
         self.unkillable: Tuple[int, ...] = ()
 
     def kill_by(self, kill_at: float) -> None:
-        """Kill what is left at `kill_at` (monotonic seconds) if the grace period ends later."""
+        """Kill the remaining processes at `kill_at` (monotonic seconds) if the grace period ends later."""
         self._kill_at = min(self._kill_at, kill_at)
 
     def advance(self, now: float) -> bool:
-        """Send the signals that are due. True once no process is left, or those that are left cannot be killed."""
+        """Send the signals that are due.
+
+        Return True once all processes have ended, or the remaining ones cannot be killed.
+        """
         members = self._members()
         if not members:
             return True
@@ -62,6 +65,6 @@ def _without_helpers(members: List[Process]) -> List[Process]:
 
 
 def _topmost(members: List[Process]) -> List[Process]:
-    """The processes whose parent is not among `members`."""
+    """Return the processes whose parent is not among `members`."""
     living = {process.pid for process in members}
     return [process for process in members if process.parent not in living]

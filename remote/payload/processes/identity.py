@@ -15,14 +15,14 @@ HELPERS = (
     b"multiprocessing.forkserver",
     b"multiprocessing.resource_tracker",
     b"torch/_inductor/compile_worker",
-    # Kills its tasks on other nodes at a SIGTERM.
+    # srun kills its tasks on other nodes at a SIGTERM.
     b"srun\0--kill-on-bad-exit",
 )
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process. `ticks`: its start in clock ticks since boot; `state`: the kernel's letter."""
+    """One process. `ticks` is its start in clock ticks since boot, `state` the kernel's letter."""
 
     pid: int
     parent: int
@@ -31,12 +31,12 @@ class Process:
 
     @property
     def dead(self) -> bool:
-        """Return True if it has ended and only waits to be reaped."""
+        """True if the process has ended and only waits to be reaped."""
         return self.state in ("Z", "X")
 
 
 def boot_id() -> str:
-    """An id that changes with every boot: the kernel's boot id, or the boot time on systems without one."""
+    """Return an id that changes with every boot: the kernel's boot id, or the boot time on systems without one."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -46,7 +46,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Optional[Process]:
-    """The process that has that pid now, or None."""
+    """Return the process that has that pid now, or None."""
     if pid <= 0:
         return None
     try:
@@ -59,26 +59,26 @@ def read_process(pid: int) -> Optional[Process]:
 
 
 def _parse_stat(pid: int, line: bytes) -> Process:
-    # proc(5): the command name may hold spaces and parentheses, so fields are counted after the last one.
+    # proc(5): the command name may contain spaces and parentheses, so fields are counted after the last parenthesis.
     fields = line[line.rindex(b")") + 2 :].split()
     return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode("ascii"))
 
 
 def all_processes() -> List[Process]:
-    """Every visible process."""
+    """Return every visible process."""
     if not os.path.isdir("/proc/self"):
         return _list_by_ps()
-    found = []
+    processes = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             process = read_process(int(name))
             if process is not None:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def _list_by_ps() -> List[Process]:
-    # macOS has no /proc; its start times have a resolution of one second.
+    # macOS has no /proc. Its start times have a resolution of one second.
     done = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,state=,lstart="],
         capture_output=True,
@@ -95,7 +95,7 @@ def _list_by_ps() -> List[Process]:
 
 
 def is_alive(pid: int, ticks: int, boot: str) -> bool:
-    """Return True if the recorded process is alive: same boot, same pid, same start."""
+    """Return True if the recorded process is alive: same boot, same pid, same start time."""
     if boot != boot_id():
         return False
     process = read_process(pid)
@@ -103,35 +103,35 @@ def is_alive(pid: int, ticks: int, boot: str) -> bool:
 
 
 def descendants(root: int) -> List[Process]:
-    """Every living descendant of `root`, in any session."""
+    """Return every living descendant of `root`, in any session."""
     children: Dict[int, List[Process]] = {}
     for process in all_processes():
         children.setdefault(process.parent, []).append(process)
-    found: List[Process] = []
-    seen: Set[int] = {root}
+    result: List[Process] = []
+    visited: Set[int] = {root}
     waiting = [root]
     while waiting:
         for process in children.get(waiting.pop(), []):
-            if process.pid not in seen:
-                seen.add(process.pid)
+            if process.pid not in visited:
+                visited.add(process.pid)
                 waiting.append(process.pid)
                 if not process.dead:
-                    found.append(process)
-    return found
+                    result.append(process)
+    return result
 
 
 def marked(*marks: str) -> List[Process]:
-    """The living processes whose environment holds each of `marks` (NAME=value); none without /proc."""
-    wanted = {os.fsencode(mark) for mark in marks}
-    found = []
+    """Return the living processes whose environment has each of `marks` (NAME=value). Empty without /proc."""
+    variables = {os.fsencode(mark) for mark in marks}
+    result = []
     for process in all_processes():
-        if process.pid != os.getpid() and not process.dead and wanted.issubset(read_environment(process.pid)):
-            found.append(process)
-    return found
+        if process.pid != os.getpid() and not process.dead and variables.issubset(read_environment(process.pid)):
+            result.append(process)
+    return result
 
 
 def read_environment(pid: int) -> Tuple[bytes, ...]:
-    """The NAME=value pairs of a process's environment; () if it cannot be read."""
+    """Return the NAME=value pairs of a process's environment, or () if it cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return tuple(file.read().split(b"\0"))
@@ -140,7 +140,7 @@ def read_environment(pid: int) -> Tuple[bytes, ...]:
 
 
 def read_command(pid: int) -> bytes:
-    """A process's command line, with NUL between arguments; empty if it cannot be read."""
+    """Return a process's command line, with NUL between arguments, or b"" if it cannot be read."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()
@@ -151,7 +151,7 @@ def read_command(pid: int) -> bytes:
 def is_helper(process: Process, living: Iterable[int]) -> bool:
     """Return True for a helper of a living parent, such as a data loader's worker: forked without exec, or by Python.
 
-    SIGTERM would kill the helper and with it the parent's attempt to save a checkpoint, so a stop leaves it alone.
+    SIGTERM would kill the helper, so the parent could not save a checkpoint. A stop therefore spares helpers.
     """
     if process.parent not in living:
         return False
@@ -160,12 +160,12 @@ def is_helper(process: Process, living: Iterable[int]) -> bool:
 
 
 def send_signal(process: Process, number: int) -> bool:
-    """Send a signal to exactly this process. False if it has ended, or its pid belongs to another process."""
+    """Send a signal to exactly this process. Return False if it has ended, or its pid belongs to another process."""
     try:
         if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
             return _send_by_descriptor(process, number)
     except OSError:
-        # Kernels before 5.3 and some sandboxes have no pidfd: the start time is checked right before instead.
+        # Kernels before 5.3 and some sandboxes have no pidfd, so the start time is checked right before the signal.
         pass
     return _send_by_pid(process, number)
 

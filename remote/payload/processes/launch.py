@@ -1,4 +1,4 @@
-"""Launch a job's first process from its spec. It waits at a gate until its pid is on record."""
+"""Start a job's first process from its spec. It waits at a gate until its pid is on record."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CANNOT_RUN = 127
 
 @dataclass(frozen=True)
 class Launch:
-    """What the supervisor needs besides the spec: secret values, and an environment if it does not inherit one."""
+    """Data for the supervisor besides the spec: secret values, and an environment if it does not inherit one."""
 
     secrets: Dict[str, str] = field(default_factory=dict)
     environment: Dict[str, str] = field(default_factory=dict)
 
 
 def secret_folder() -> str:
-    """A folder in memory that only this user can read, or "" if there is none."""
+    """Return a folder in memory that only this user can read, or "" if there is none."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and os.access(runtime, os.W_OK):
         return _private(os.path.join(runtime, "halfstep"))
@@ -44,7 +44,7 @@ def _private(folder: str) -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     status = os.lstat(folder)
-    # /dev/shm is writable for every user: a folder that another user created there is not trusted.
+    # Every user can write to /dev/shm, so a folder that another user created there is not trusted.
     if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISDIR(status.st_mode):
         return ""
     return folder
@@ -58,7 +58,7 @@ def write_launch(path: str, launch: Launch) -> None:
 
 
 def take_launch(path: str) -> Launch:
-    """Read the launch file and remove it. An empty path gives an empty Launch. Raises PermissionError."""
+    """Read the launch file and remove it. Return an empty Launch for an empty path. Raises PermissionError."""
     if not path:
         return Launch()
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -72,7 +72,7 @@ def take_launch(path: str) -> Launch:
 
 
 def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, str]:
-    """The training's environment: the variables of the host, of halfstep and of the spec, with the secrets it names."""
+    """Return the training's environment: variables of the host, of halfstep and of the spec, and its secrets."""
     ours = {
         "HALFSTEP_RUN_DIR": run.root,
         "HALFSTEP_JOB": str(spec.number),
@@ -81,9 +81,9 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         "TENSORBOARD_LOGGING_DIR": run.tensorboard,
         "HALFSTEP_RESUME_FROM": spec.resume_from,
         "PYTHONUNBUFFERED": "1",
-        # By default torchrun kills its workers 30 s after a SIGTERM; they get the job's grace period to save.
+        # By default torchrun kills its workers 30 s after a SIGTERM. They get the job's grace period to save instead.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s))),
-        # torchrun's default prefix has the rank on this host, which is not unique over several hosts.
+        # torchrun's default prefix contains the rank on this host, which is not unique across hosts.
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank${rank}]:",
     }
     if spec.steps is not None:
@@ -97,7 +97,7 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
 
 
 def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> List[str]:
-    """The command with its placeholders filled in; other braces stay."""
+    """Return the command with its placeholders replaced. Other braces are kept."""
     words = {
         "run_dir": run.root,
         "output_dir": run.checkpoints,
@@ -113,10 +113,10 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
 
 
 def rendezvous_file(job: JobLayout) -> str:
-    """The path of the file by which the processes of a job on one host find each other.
+    """Return the path of the file through which the processes of a job on one host find each other.
 
-    torch unpickles what it reads there, so other users must not be able to write it, as they could a port. In memory,
-    because torch locks the file with flock(2), which some network file systems do not have.
+    torch unpickles the file's content, so other users must not be able to write to it, as they could to a port. It is
+    in memory, because torch locks it with flock(2), which some network file systems do not support.
     """
     digest = hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]
     return os.path.join(secret_folder() or job.root, f"rendezvous-{digest}")
@@ -129,7 +129,7 @@ def remove_rendezvous(job: JobLayout) -> None:
 
 
 def free_port() -> int:
-    """A free TCP port of this machine."""
+    """Return a free TCP port of this machine."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
@@ -137,7 +137,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Gated:
-    """A process that runs the command once `open_gate` is called, and exits if the gate is closed unopened."""
+    """A process that runs the command after `open_gate`, and exits if the gate is closed without it."""
 
     pid: int
     gate: int
@@ -152,7 +152,7 @@ def start_gated(
 ) -> Gated:
     """Fork a child in its own session that waits at the gate, then runs `argv` with its output in the file `output`.
 
-    `before` is called in the child once the gate is open; it may fork, and returns in the process that runs `argv`.
+    `before` is called in the child once the gate is open. It may fork, and returns in the process that runs `argv`.
     Because of the gate, a supervisor that is killed before it records the child's pid leaves no training process.
     """
     output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -199,7 +199,7 @@ def _become(
 
 
 def why_not_started(program: str, error: OSError) -> str:
-    """The reason why a program cannot be started from the current folder; more detailed than the kernel's message."""
+    """Return why a program cannot be started from the current folder, in more detail than the kernel's message."""
     if error.errno == errno.ENOENT and "/" not in program:
         return "no program of that name is on PATH"
     if error.errno == errno.ENOENT and os.path.exists(program):
@@ -229,5 +229,5 @@ def _prefer_for_oom_kill() -> None:
 
 
 def supervise_argv(payload: str, mode: str, job: str, launch: str, notify: int) -> List[str]:
-    """The command line of a job's supervisor."""
+    """Return the command line of a job's supervisor."""
     return [sys.executable, "-I", "-S", "-B", payload, "supervise", mode, job, launch, str(notify)]

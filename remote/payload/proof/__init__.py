@@ -1,1 +1,1 @@
-"""The proof that half precision trains: hooks injected into the command, and checks of what they recorded."""
+"""The proof that half precision trains: hooks injected into the command, and checks of the recorded evidence."""

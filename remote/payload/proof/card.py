@@ -1,4 +1,4 @@
-"""The operation `card.step`: trains a small model on the real device and judges the result."""
+"""The operation `card.step`, which trains a small model on the real device and judges the result."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FALL = 0.5
 
 
 def step_card(call: Call) -> Dict[str, Any]:
-    """Return the CardReport for a CardRequest; writes nothing."""
+    """Return the CardReport for a CardRequest. Writes nothing."""
     request = decode(CardRequest, call.args)
     tree = call.path(ProjectLayout(checked_name(request.project)).tree)
     environment = dict(request.environment)
     launcher: List[str] = []
-    if request.slurm is not None:  # Slurm chooses the card
+    if request.slurm is not None:  # Slurm chooses the card.
         launcher = srun_argv(request.slurm, request.deadline_s)
     elif request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
@@ -42,7 +42,7 @@ def step_card(call: Call) -> Dict[str, Any]:
 
 
 def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
-    """Return a finding for each property that the small training was checked for."""
+    """Yield a finding for each checked property of the small training."""
     if facts.error:
         yield error("card-step", f"a small training step failed on {facts.device}: {facts.error}", code=ExitCode.GPU)
         return

@@ -1,6 +1,6 @@
 """`payload.pyz card-step`, run by the project's interpreter: twenty steps of a small LoRA model on the real device.
 
-torch is imported inside the functions: this module must be importable without torch.
+torch is imported inside the functions, because this module must be importable without torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def try_card(plan: PrecisionPlan) -> CardFacts:
-    """Train a small model in that precision and return the measurements, including the error of a failing device."""
+    """Train a small model in that precision and return the measurements. An error of the device is one of them."""
     import torch
 
     began = time.monotonic()
@@ -83,7 +83,7 @@ def _train(torch: Any, plan: PrecisionPlan, device: str) -> Dict[str, Any]:
 
 def _make_weights(torch: Any, device: str) -> Dict[str, Any]:
     """Return an embedding, one attention layer with LoRA on query and value, and a head, in float32."""
-    made = {
+    weights = {
         name: torch.randn(*shape, device=device) * 0.05
         for name, shape in {
             "query": (WIDTH, WIDTH),
@@ -95,10 +95,10 @@ def _make_weights(torch: Any, device: str) -> Dict[str, Any]:
             "lora_value_a": (RANK, WIDTH),
         }.items()
     }
-    made["embedding"] = torch.randn(VOCABULARY, WIDTH, device=device)
+    weights["embedding"] = torch.randn(VOCABULARY, WIDTH, device=device)
     for name in ("lora_query_b", "lora_value_b"):
-        made[name] = torch.zeros(WIDTH, RANK, device=device)
-    return made
+        weights[name] = torch.zeros(WIDTH, RANK, device=device)
+    return weights
 
 
 def _make_batch(torch: Any, device: str) -> Any:
@@ -121,7 +121,7 @@ def _autocast(torch: Any, plan: PrecisionPlan, device: str) -> Any:
 
 
 def _loss(torch: Any, weights: Dict[str, Any], tokens: Any, lengths: Any) -> Any:
-    """Return the cross entropy of the next token without padding, in float32."""
+    """Return the cross entropy of the next token in float32, without padding."""
     functional = torch.nn.functional
 
     def project(name: str, x: Any) -> Any:
@@ -181,7 +181,7 @@ def _resumes(torch: Any, trained: List[Any], optimizer: Any, scaler: Any) -> boo
 
 
 def _finite(value: float) -> Optional[float]:
-    """Return None for NaN and infinity, which JSON does not have."""
+    """Return None for NaN and infinity, which JSON cannot represent."""
     return value if math.isfinite(value) else None
 
 

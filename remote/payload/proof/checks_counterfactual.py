@@ -14,21 +14,25 @@ NOT_REACHED = "the proof ended before the last batch could be computed again"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """Yield the results. Each rests on a single signal and is therefore never more than a warning."""
-    found = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
-    yield _agreement(found)
-    yield _padding(found)
-    yield _audio(found)
+    """Yield the results. Each is based on a single signal and is therefore never more than a warning."""
+    recomputed = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
+    yield _agreement(recomputed)
+    yield _padding(recomputed)
+    yield _audio(recomputed)
 
 
-def _agreement(found: Counterfactual) -> Result:
-    if found.wide_gap is None:
-        return NotChecked("loss-agreement", found.why or "the model computes in float32 already")
-    if found.wide_finite and not found.finite:
+def _agreement(recomputed: Counterfactual) -> Result:
+    if recomputed.wide_gap is None:
+        return NotChecked("loss-agreement", recomputed.why or "the model computes in float32 already")
+    if recomputed.wide_finite and not recomputed.finite:
         return warning("loss-agreement", "the last batch is not finite in half precision, and is finite in float32")
-    if found.wide_gap > WIDE_GAP:
-        return warning("loss-agreement", f"half precision changes the result of the last batch by {found.wide_gap:.1%}")
-    return passed("loss-agreement", f"float32 gives the same result for the last batch, within {found.wide_gap:.2%}")
+    if recomputed.wide_gap > WIDE_GAP:
+        return warning(
+            "loss-agreement", f"half precision changes the result of the last batch by {recomputed.wide_gap:.1%}"
+        )
+    return passed(
+        "loss-agreement", f"float32 gives the same result for the last batch, within {recomputed.wide_gap:.2%}"
+    )
 
 
 def _padding(found: Counterfactual) -> Result:

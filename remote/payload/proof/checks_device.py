@@ -93,7 +93,7 @@ def _mode(evidence: Evidence) -> Result:
 
 
 def peak_bytes(evidence: Evidence) -> Optional[int]:
-    """Return the peak memory of the process that held most; None without a report."""
+    """Return the largest peak memory of all processes, or None if no process reported it."""
     memories = [rank.memory for rank in evidence.ranks]
     return max((m.allocated_bytes if m.reserved_bytes is None else m.reserved_bytes for m in memories), default=None)
 
@@ -121,7 +121,7 @@ def _longest_batch(evidence: Evidence) -> Result:
 
 
 def step_seconds(evidence: Evidence) -> Optional[float]:
-    """Return the time of the fastest step, without the first, which is a warm-up; None if there was only one."""
+    """Return the time of the fastest step except the first, which is a warm-up, or None if there was only one."""
     return min((step.seconds for step in evidence.steps[1:]), default=None)
 
 

@@ -1,4 +1,4 @@
-"""Checks of dtypes, and of which tensors are trained at all."""
+"""Checks of dtypes, and of the set of trained tensors."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _optimizer_state(evidence: Evidence) -> Result:
 def _half_moments(evidence: Evidence, half: List[DtypeCount]) -> Result:
     if evidence.plan.mode in (Mode.FP16_PURE, Mode.BF16):
         return warning("optimizer-state-dtype", f"the optimizer keeps its moments in {half[0].dtype}")
-    # bfloat16 has the range of float32: its moments lose precision only, as its weights do.
+    # bfloat16 has the range of float32, so its moments lose only precision, as its weights do.
     narrow = evidence.below_bf16 or any(row.dtype == "float16" for row in half)
     half_trained = narrow and any(row.dtype in HALF for row in evidence.dtypes("trainable"))
     grade = error if half_trained or evidence.nonfinite_weights else warning

@@ -38,7 +38,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
 
 
 def _reduced(evidence: Evidence) -> Optional[Result]:
-    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures except under no_sync."""
+    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures except in no_sync."""
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:
         return None
@@ -115,7 +115,7 @@ def _clipped_away(evidence: Evidence) -> Result:
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
-    """Judge the loss scale in gradients: the scaler must unscale those of scaled losses, and no others."""
+    """Judge the loss scale in gradients: the scaler must unscale the gradients of scaled losses, and no others."""
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
     times = f"{scale:g} times" if scale else "many times"
     messages = {

@@ -1,4 +1,4 @@
-"""Checks of what is learnt: labels, padding, prompt, and the number of items by which the loss is divided."""
+"""Checks of what the model learns: labels, padding, prompt, and the number of items by which the loss is divided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
         return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
     empty = sum(not row.counted for row in rows)
     if empty:
-        # A row without labels is a sample whose answer was truncated; the model still learns from the other samples.
+        # A row without labels is a sample whose answer was truncated. The model still learns from the other samples.
         grade = error if loss_lost or 1 < empty == len(rows) else warning
         return grade(
             "labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: nothing is learnt from them"
@@ -108,7 +108,7 @@ def _prompt(labels: List[LabelCounts]) -> Result:
 
 
 def _normalisation(evidence: Evidence) -> Iterator[Result]:
-    """Judge `num_items_in_batch`: the labels that count in one optimizer step, on this rank or on all."""
+    """Judge `num_items_in_batch`: the number of counted labels in one optimizer step, on this rank or on all."""
     steps: Dict[int, List[LabelCounts]] = defaultdict(list)
     for row in evidence.first.batches.labels:
         if row.items is not None and row.step < len(evidence.steps):

@@ -40,7 +40,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 
 def _failure(evidence: Evidence) -> Optional[str]:
-    """Return the exception, last line or exit status of a command that failed; None if it did not."""
+    """Return the exception, last line or exit status of a command that failed, or None if it did not."""
     crash = next((rank.crash for rank in evidence.ranks if rank.crash is not None), None)
     if crash is not None:
         return f"{crash.type}: {crash.message.splitlines()[0] if crash.message else ''}"

@@ -22,7 +22,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 
 def offset_of(row: TargetOffsets) -> Optional[int]:
-    """Return the offset of the targets from the tokens of their logits; None if they are not input tokens."""
+    """Return the offset of the targets from the tokens of their logits, or None if they are not input tokens."""
     matches = [offset for offset, share in row.share.items() if share >= MATCH]
     others = [share for offset, share in row.share.items() if offset not in matches]
     return int(matches[0]) if len(matches) == 1 and max(others, default=0.0) <= COINCIDENCE else None

@@ -226,7 +226,7 @@ def read_ranks(folder: str) -> Tuple[RankReport, ...]:
 
 
 def adapter_of(name: str) -> str:
-    """Return PEFT's name of the adapter that a tensor belongs to; empty without one."""
+    """Return PEFT's name of the adapter that a tensor belongs to, empty without one."""
     match = PEFT_NAME.search(name)
     return match.group(1) if match else ""
 

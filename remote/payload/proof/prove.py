@@ -223,7 +223,7 @@ class Runner:
 
 
 def _exit(status: Optional[int]) -> Optional[int]:
-    """Return the command's exit status, 128 + signal if a signal ended it; None if it was still running."""
+    """Return the command's exit status, 128 + signal if a signal ended it, or None if it was still running."""
     if status is None:
         return None
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

@@ -43,7 +43,7 @@ def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
 
 
 def _source(evidence: Evidence, entry: HalfEntry) -> str:
-    """Return the only place that sets the value used by this line; empty if it is the line itself, or uncertain."""
+    """Return the only place that sets the value used by this line, or "" if it is the line itself, or uncertain."""
     use = follow_use(evidence.texts.get(entry.file, ""), entry.line, entry.dtype)
     if use is None and not entry.source:
         return ""
@@ -92,7 +92,7 @@ def describe(origin: HalfOrigin) -> str:
 
 
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
-    """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message; empty without one."""
+    """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message, empty without one."""
     found = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
     # A choice for the whole process comes before its consequences.
     found.sort(key=lambda one: kinds.index(one.kind))

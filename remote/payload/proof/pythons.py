@@ -93,7 +93,7 @@ def read_notes(folder: str) -> Dict[int, Python]:
 
 
 def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
-    """Return what keeps the hooks out of a process with this command line and this environment; empty if unknown."""
+    """Return what keeps the hooks out of a process with this command line and this environment, or "" if unknown."""
     flag = isolating_flag(words)
     if flag:
         return flag

@@ -27,7 +27,7 @@ class Use:
 
 
 def follow_use(source: str, line: int, dtype: str) -> Optional[Use]:
-    """Return how the statement at `line` chose `dtype`; None if that cannot be followed.
+    """Return how the statement at `line` chose `dtype`, or None if that cannot be followed.
 
     A name is followed through its only assignment in the file, or the conditions of an if/elif chain that assigns it.
     """

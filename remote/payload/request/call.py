@@ -65,7 +65,10 @@ class Call:
         return os.path.join(self.workdir, os.path.expanduser(path))
 
     def chunks(self) -> Iterator[bytes]:
-        """The byte stream of the request, to be read to its end. A second call continues where the first stopped."""
+        """Yield the byte stream of the request, to be read to its end.
+
+        A second call continues where the first stopped.
+        """
         while not self.stream_ended:
             kind, body = read_frame(self.connection.read_exactly)
             if kind is FrameKind.END:

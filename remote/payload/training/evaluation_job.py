@@ -204,7 +204,7 @@ def describe_decoding(wanted: AnswerSpec) -> str:
 
 
 def step_of(adapter: str) -> int:
-    """Return the optimizer step at which the built-in trainer exported the adapter; 0 if it is unknown."""
+    """Return the optimizer step at which the built-in trainer exported the adapter, or 0 if it is unknown."""
     return int(_read_json(os.path.join(adapter, ADAPTER_RECORD)).get("step", 0))
 
 
@@ -214,7 +214,7 @@ def commits_of(adapter: str) -> Dict[str, str]:
 
 
 def rank_of(adapter: str) -> Any:
-    """Return the adapter's LoRA rank; None if it is unknown."""
+    """Return the adapter's LoRA rank, or None if it is unknown."""
     return _read_json(os.path.join(adapter, "adapter_config.json")).get("r")
 
 

@@ -158,7 +158,7 @@ def bytes_elsewhere(model: Any, processes: int) -> int:
 
 
 def _unknown(model: Any, base: BaseModel) -> str:
-    """Return why the memory of this model cannot be estimated; empty if it can."""
+    """Return why the memory of this model cannot be estimated, or "" if it can."""
     if trains_encoder(model.get_base_model(), base.family):
         return "the encoder is trained, and its activations depend on the clips"
     if base.quantization is not None and any(config.use_dora for config in model.peft_config.values()):

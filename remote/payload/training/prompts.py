@@ -46,7 +46,7 @@ class Transcript:
 
 
 def target_of(task: str, recording: Recording) -> Optional[str]:
-    """Return the reference answer; None if the recording has no annotation for the task."""
+    """Return the reference answer, or None if the recording has no annotation for the task."""
     if task == "apa":
         if any(aspect not in recording.scores for aspect in ASPECTS):
             return None
@@ -57,7 +57,7 @@ def target_of(task: str, recording: Recording) -> Optional[str]:
 
 
 def parse_scores(answer: str) -> Optional[Dict[str, int]]:
-    """Return the four scores of an apa answer; None if it has another form or a score above 10."""
+    """Return the four scores of an apa answer, or None if it has another form or a score above 10."""
     found = _SCORES.search(answer)
     if found is None:
         return None
@@ -66,7 +66,7 @@ def parse_scores(answer: str) -> Optional[Dict[str, int]]:
 
 
 def parse_transcript(answer: str) -> Optional[Transcript]:
-    """Return the words and phones of an mdd answer; None if it has another form."""
+    """Return the words and phones of an mdd answer, or None if it has another form."""
     found = _SAID.match(answer)
     if found is None:
         return None

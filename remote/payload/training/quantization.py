@@ -21,7 +21,7 @@ BLOCK_OF_SCALES = 256
 
 
 def quantization_config(quantization: Optional[str], family: AudioModel, plan: PrecisionPlan) -> Any:
-    """Return the argument of `from_pretrained`; None if the base model is not quantized.
+    """Return the argument of `from_pretrained`, or None if the base model is not quantized.
 
     Raises TrainingFailed without bitsandbytes.
     """

@@ -13,7 +13,7 @@ FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 def example_of(task: str, recording: Recording, templates: Mapping[str, Template]) -> Optional[Tuple[str, str]]:
-    """Return prompt and reference answer; None if the recording has no annotation for the task."""
+    """Return prompt and reference answer, or None if the recording has no annotation for the task."""
     if task in templates:
         prompt, target = (fill(text, recording.row) for text in (templates[task].prompt, templates[task].target))
         return (prompt, target) if prompt is not None and target is not None else None
@@ -24,7 +24,7 @@ def example_of(task: str, recording: Recording, templates: Mapping[str, Template
 
 
 def fill(template: str, row: Dict[str, Any]) -> Optional[str]:
-    """Return the template with {NAME} replaced by the columns of the row; None if one of them is missing."""
+    """Return the template with {NAME} replaced by the columns of the row, or None if one of them is missing."""
     names = FIELD.findall(template)
     if any(row.get(name) is None for name in names):
         return None

@@ -39,7 +39,7 @@ Stamped = Tuple[FileStamp, str]
 
 
 def known_manifest(project: Project) -> Manifest:
-    """The manifest; an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
+    """Return the manifest; an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
     try:
         return read_manifest(project) or Manifest({})
     except NewerManifest as error:
@@ -114,12 +114,12 @@ def _remove(project: Project, commit: Commit, found: _Found, folders: Folders) -
 
 
 def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -> Dict[str, FileState]:
-    """The state of every path of the manifest."""
+    """Return the state of every path of the manifest."""
     return {path: read_state(project.tree, path, stats, boot) for path in manifest.rows}
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """The stamps to store, without files changed within the last second: another change might leave the same stamp."""
+    """Yield the stamps to store, without files changed within the last second: another change might leave the same stamp."""
     before = time.time_ns() - 10**9
     for path, found in states.items():
         if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):
@@ -170,7 +170,7 @@ def _place(
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
-    """A staged file with its final mode, ready to be renamed; None if it was placed before an interruption."""
+    """Return a staged file with its final mode, ready to be renamed, or None if it was placed before an interruption."""
     whole = f"{project.staging}/{row.installed}"
     spare = f"{project.staging}/{PART}{row.installed}"
     if row.link:

@@ -37,7 +37,7 @@ class InincomingFile:
 
 
 def data_survey(call: Call) -> Dict[str, Any]:
-    """The path of the complete data, or how many bytes of each file an interrupted upload left."""
+    """Return the path of the complete data, or how many bytes of each file an interrupted upload left."""
     complete = _complete_path(open_project(call), call.args["digest"])
     if os.path.isdir(complete):
         return _encoded(DataSurvey(complete))

@@ -18,7 +18,7 @@ from remote.protocol.layout import ProjectLayout
 
 
 def open_project(call: Call) -> Project:
-    """The project that the request names. Raises Refusal if its key is not a plain folder name."""
+    """Return the project that the request names. Raises Refusal if its key is not a plain folder name."""
     return Project(call.workdir, ProjectLayout(checked_name(call.args.get("project", ""))))
 
 

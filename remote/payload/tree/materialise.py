@@ -76,7 +76,7 @@ def link_untracked(tree: str, manifest: Manifest, target: str) -> None:
 
 
 def _tracked_names(manifest: Manifest) -> Dict[str, Set[str]]:
-    """The names in each folder that are in the manifest, or are folders above such names."""
+    """Return the names in each folder that are in the manifest, or are folders above such names."""
     tracked: Dict[str, Set[str]] = {"": set()}
     for path in manifest.rows:
         folder, _, name = path.rpartition("/")

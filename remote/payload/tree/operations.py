@@ -25,7 +25,7 @@ SETTLE_POLL_S = 0.02
 
 
 def tree_survey(call: Call) -> Dict[str, Any]:
-    """The tree's survey. While another process changes the tree, wait up to `settle_s` seconds first.
+    """Return the tree's survey. While another process changes the tree, wait up to `settle_s` seconds first.
 
     An agent needs a moment to notice that its connection was cut. What it has staged by then need not be sent again.
     """
@@ -80,7 +80,7 @@ def tree_receive(call: Call) -> Dict[str, Any]:
 
 
 def open_input(call: Call) -> InputStream:
-    """The unpacked byte stream of the request. Raises Refusal for an unknown codec."""
+    """Return the unpacked byte stream of the request. Raises Refusal for an unknown codec."""
     codec = call.args.get("codec", "zlib")
     if codec not in UNPACKERS:
         raise Refusal("codec", f"the host cannot unpack {codec!r}", exit_code=ExitCode.BUG)

@@ -16,7 +16,7 @@ FORBIDDEN_NAMES = frozenset({b"", b".", b".."})
 
 
 def folder_of(path: str) -> str:
-    """The folder above a checked path; empty for the tree itself."""
+    """Return the folder above a checked path; empty for the tree itself."""
     return path.rpartition("/")[0]
 
 
@@ -54,7 +54,7 @@ class Folders:
         self._checked: Set[str] = set()
 
     def file(self, path: str) -> str:
-        """The absolute path of a checked path."""
+        """Return the absolute path of a checked path."""
         return f"{self.root}/{path}"
 
     def make_parents(self, path: str) -> None:
@@ -119,7 +119,7 @@ class ParentFolders:
         self._known: Dict[str, Tuple[str, bool]] = {"": ("", os.path.lexists(folders.root))}
 
     def blocked_by(self, path: str) -> str:
-        """Return the file or link that is in the way of a folder above `path`; empty if there is none."""
+        """Return the file or link that is in the way of a folder above `path`, or "" if there is none."""
         return self._lookup(folder_of(path))[0]
 
     def exists_above(self, path: str) -> bool:

@@ -22,7 +22,7 @@ def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
 
 
 def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
-    """The commit of an index, and the paths that it leaves alone because they were edited on the host.
+    """Return the commit of an index, and the paths that it leaves alone because they were edited on the host.
 
     With `force` no path is left alone: the commit moves the edited ones into a folder under undo/ first.
     """
@@ -72,7 +72,7 @@ class _SyncPlan:
         self._after[path] = row
 
     def commit(self, keep_in: str = "") -> Commit:
-        """The commit without the edited paths; with them if `keep_in` names the folder that they are moved into."""
+        """Return the commit without the edited paths; with them if `keep_in` names the folder that they are moved into."""
         if keep_in:
             return Commit(self._before, self._after, tuple(self._puts), tuple(sorted(self.edited)), keep_in)
         return Commit(

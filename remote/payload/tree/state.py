@@ -48,7 +48,7 @@ class Commit:
         return tuple(path for path in self.before if path not in self.after)
 
     def applied_to(self, manifest: Manifest) -> Manifest:
-        """The manifest after this commit. Idempotent."""
+        """Return the manifest after this commit. Idempotent."""
         rows = {path: row for path, row in manifest.rows.items() if path not in self.before}
         return Manifest({**rows, **self.after})
 
@@ -77,7 +77,7 @@ class Project:
 
 
 def read_manifest(project: Project) -> Optional[Manifest]:
-    """The manifest, None if there is none. Raises Malformed if it is damaged, or written by a newer version."""
+    """Return the manifest, None if there is none. Raises Malformed if it is damaged, or written by a newer version."""
     data = _read_json(project.at(project.layout.manifest))
     return None if data is None else parse_manifest(data)
 
@@ -87,7 +87,7 @@ def write_manifest(project: Project, manifest: Manifest) -> None:
 
 
 def read_commit(project: Project) -> Optional[Commit]:
-    """The unfinished commit, if there is one. Raises Malformed."""
+    """Return the unfinished commit, if there is one. Raises Malformed."""
     data = _read_json(project.at(project.layout.commit))
     if data is None:
         return None
@@ -110,7 +110,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """The stored stamps; none if the file is damaged, since stamps only save work."""
+    """Return the stored stamps; none if the file is damaged, since stamps only save work."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}
@@ -140,7 +140,7 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def digest_of_file(path: str) -> str:
-    """The SHA-256 of a file, in hex. Raises OSError for a symlink."""
+    """Return the SHA-256 of a file, in hex. Raises OSError for a symlink."""
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0) as file:
         while chunk := file.read(HASH_CHUNK):
@@ -168,7 +168,7 @@ MISSING = FileState("missing")
 
 
 def read_state(tree: str, path: str, stats: Stats, boot: str) -> FileState:
-    """The state of one path. Its bytes are read only if its stamp has changed or the machine was rebooted."""
+    """Return the state of one path. Its bytes are read only if its stamp has changed or the machine was rebooted."""
     full = f"{tree}/{path}"
     try:
         status = os.lstat(full)

@@ -158,7 +158,7 @@ def _no_space(folder: str, need: str, free: int) -> Refusal:
 
 
 def mount_of(folder: str) -> str:
-    """The mount point of the file system that holds `folder`."""
+    """Return the mount point of the file system that holds `folder`."""
     place = os.path.realpath(folder)
     while place != "/" and not os.path.ismount(place):
         place = os.path.dirname(place)
@@ -243,7 +243,7 @@ def _reuse_staged(
 
 
 def disk_error(folder: str, error: OSError, need: int) -> BaseException:
-    """A Refusal that names need and free space if `error` says that the disk is full; else `error` itself."""
+    """Return a Refusal that names need and free space if `error` says that the disk is full; else `error` itself."""
     if error.errno not in FULL:
         return error
     status = os.statvfs(folder)

@@ -23,7 +23,7 @@ def survey_tree(workdir: str, project_key: str) -> TreeSurvey:
 
 
 def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]) -> TreeSurvey:
-    """The survey, from states that were already read."""
+    """Return the survey, from states that were already read."""
     try:
         commit, pending = read_commit(project), os.path.exists(project.at(project.layout.commit))
     except Malformed:
@@ -44,7 +44,7 @@ def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]
 
 
 def free_bytes(folder: str) -> Optional[int]:
-    """The free space of the file system on which `folder` is, or will be created; None if it cannot be read."""
+    """Return the free space of the file system on which `folder` is, or will be created, or None if it cannot be read."""
     while not os.path.exists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     try:
@@ -55,7 +55,7 @@ def free_bytes(folder: str) -> Optional[int]:
 
 
 def owner_of(project: Project) -> Optional[str]:
-    """The laptop and folder that the tree belongs to, if recorded."""
+    """Return the laptop and folder that the tree belongs to, if recorded."""
     try:
         with open(project.at(project.layout.owner), "rb") as file:
             return str(json.loads(file.read().decode("utf-8", "surrogateescape"))["owner"])
@@ -64,7 +64,7 @@ def owner_of(project: Project) -> Optional[str]:
 
 
 def staged_digests(project: Project) -> Dict[str, int]:
-    """The digests and sizes of staged contents that an interrupted sync left; they are not verified yet."""
+    """Return the digests and sizes of staged contents that an interrupted sync left; they are not verified yet."""
     try:
         with os.scandir(project.staging) as entries:
             return {e.name: e.stat().st_size for e in entries if len(e.name) == 64 and e.is_file(follow_symlinks=False)}

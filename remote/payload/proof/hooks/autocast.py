@@ -9,7 +9,7 @@ from .tensors import short
 
 
 def autocast_dtype(device_type: str) -> Optional[str]:
-    """Return the dtype that autocast casts operations on that device to; None if autocast is off."""
+    """Return the dtype that autocast casts operations on that device to, or None if autocast is off."""
     torch: Any = sys.modules["torch"]
     if hasattr(torch, "get_autocast_dtype"):
         return short(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else None

@@ -91,7 +91,7 @@ def planned_steps_of(owners: Iterator[Any]) -> Optional[int]:
 
 
 def _callers() -> Iterator[Any]:
-    """The objects whose methods are running, innermost first."""
+    """Yield the objects whose methods are running, innermost first."""
     frame: Any = sys._getframe()
     while frame is not None:
         if frame.f_code.co_argcount and frame.f_code.co_varnames[0] == "self":

@@ -23,7 +23,7 @@ def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
 
 
 def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
-    """Return what follows the last label of each row; None if labels are not the input's tokens, or the rows differ."""
+    """Return what follows the last label of each row, or None if labels are not the input's tokens, or the rows differ."""
     labels: Any = inputs.get("labels")
     tokens: Any = inputs.get("input_ids")
     mask: Any = inputs.get("attention_mask")

@@ -48,7 +48,7 @@ class Announcements:
             print(f"halfstep runtime: {words}", file=sys.stderr, flush=True)
 
     def at(self) -> str:
-        """Return ' at train.py:12', the project's line on the stack; empty without one."""
+        """Return ' at train.py:12', the project's line on the stack, empty without one."""
         self._project = self._project or Project()
         place = self._project.place()
         return f" at {place.file}:{place.line}" if place.file else ""

@@ -8,7 +8,7 @@ LOOKS = 128
 
 
 def zero_from(scheduler: Any, taken: int, planned: int) -> Optional[int]:
-    """Return the approximate optimizer step from which a LambdaLR's rates are 0; None if they are not 0 at the end.
+    """Return the approximate optimizer step from which a LambdaLR's rates are 0, or None if they are not 0 at the end.
 
     `taken`: optimizer steps so far. Accelerate advances a schedule by the number of processes in each.
     """

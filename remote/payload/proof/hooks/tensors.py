@@ -38,7 +38,7 @@ def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
-    """Return the highest rate of an optimizer's groups; None if they hold none, as Adafactor's with `lr=None`."""
+    """Return the highest rate of an optimizer's groups, or None if they hold none, as Adafactor's with `lr=None`."""
     rates = [group.get("lr") for group in optimizer.param_groups]
     return max((float(rate) for rate in rates if rate is not None), default=None)
 

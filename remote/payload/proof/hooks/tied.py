@@ -13,7 +13,7 @@ FIRST_THAT_KEEPS_BOTH = 5
 
 
 def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bool]) -> Optional[UntiedHead]:
-    """Return the first head that its config ties to an embedding, but that is a separate tensor; None if there is none.
+    """Return the first head that its config ties to an embedding, but that is a separate tensor, or None if there is none.
 
     Copies that PEFT trains do not count: they are saved with the adapter.
     """
