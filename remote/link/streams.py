@@ -29,7 +29,7 @@ class ProcessStream(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """The number of written bytes that a nearby host has not acknowledged; None if unknown, or for a distant host."""
+        """The number of written bytes that a nearby host has not acknowledged. None for other hosts, or if unknown."""
         ...
 
     def stderr_text(self) -> str:

@@ -64,7 +64,10 @@ class TransportLog(logging.Handler):
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """A Packetizer with a size limit: paramiko waits for gigabytes if the length of a packet is corrupt or malicious."""
+    """A Packetizer with a size limit.
+
+    paramiko's own Packetizer waits for gigabytes if the length of a packet is corrupt or malicious.
+    """
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         """Return the next `n` bytes. Raises SSHException if `n` is above MAX_PACKET_BYTES."""

@@ -22,7 +22,7 @@ def new_owned_name(kind: str) -> str:
 
 
 def mark_owner(folder: str) -> None:
-    """Record this process as the owner of a folder whose name does not contain its pid, before the folder is created."""
+    """Record this process as the owner of a folder whose name does not contain its pid. Call it before mkdir."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(f"{folder}.of-{writer()}", "w", encoding="utf-8"):
         pass

@@ -20,7 +20,10 @@ class PipOutput:
         self._download = ""
 
     def event(self, line: str) -> Optional[Dict[str, Any]]:
-        """Return the event {doing}, with {done, total} in bytes during a download, or None if the line shows no progress."""
+        """Return the event {doing}, with {done, total} in bytes during a download.
+
+        None if the line shows no progress.
+        """
         progress = PROGRESS.match(line)
         if progress:
             done, total = int(progress.group(1)), int(progress.group(2))

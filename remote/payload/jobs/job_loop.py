@@ -1,4 +1,4 @@
-"""The supervisor's loop for one running job: monitor it, end every process, judge the end, and write the result last."""
+"""The supervisor's loop for one running job. It monitors the job, ends its processes, and writes the result last."""
 
 from __future__ import annotations
 

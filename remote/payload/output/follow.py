@@ -31,7 +31,7 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """How far a file was sent: the offset, the digest of the bytes before it, and the file's stat fields at that time."""
+    """How far a file was sent: the offset, the digest of the bytes before it, and the file's stat fields then."""
 
     offset: int = 0
     tail_sha256: str = ""

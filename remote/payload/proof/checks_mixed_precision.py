@@ -1,4 +1,4 @@
-"""Checks of mixed precision: autocast, the GradScaler, and the course of its loss scale."""
+"""Checks of mixed precision: autocast, the GradScaler, and the changes of its loss scale."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _autocast(evidence: Evidence) -> Result:
 
 
 def _cache(evidence: Evidence) -> Iterator[Result]:
-    """Judge autocast's cache of cast weights: it is outdated if the optimizer steps inside the autocast block."""
+    """Judge autocast's cache of cast weights, which is outdated if the optimizer steps inside the autocast block."""
     half = [state for state in _autocast_states(evidence) if state != "off"]
     wide = any(row.dtype == "float32" for row in evidence.dtypes("trainable"))
     if evidence.flags.step_in_autocast_cache and half and wide:

@@ -1,4 +1,4 @@
-"""Checks of the command as a whole: whether it failed, ended early, was too slow, or ran without the hooks."""
+"""Checks of the whole command: whether it failed, ended early, was too slow, or ran without the hooks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 
 def _failure(evidence: Evidence) -> Optional[str]:
-    """Return the exception, last line or exit status of a command that failed, or None if it did not."""
+    """Return the exception, last line or exit status of a command that failed, or None if it did not fail."""
     crash = next((rank.crash for rank in evidence.ranks if rank.crash is not None), None)
     if crash is not None:
         return f"{crash.type}: {crash.message.splitlines()[0] if crash.message else ''}"
@@ -55,7 +55,7 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
         yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")
     if waits and LOSS_MISMATCH in failure:
-        # The loss itself may be wrong, too: the catalog's entry of this message has a fixer.
+        # The loss itself may be wrong too, which the catalog's entry for this message has a fixer for.
         yield warning("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
 
 

@@ -1,4 +1,4 @@
-"""Whether the precision plan of `fixers: {runtime: auto}` was applied in the processes that train."""
+"""Check whether the precision plan of `fixers: {runtime: auto}` was applied in the processes that train."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from remote.payload.proof.evidence import Evidence, Result, error, passed
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """Yield the finding `runtime`, if the request has a plan to apply."""
+    """Yield the finding `runtime` if the request contains a plan."""
     if not evidence.has_runtime:
         return
     if not evidence.ranks:

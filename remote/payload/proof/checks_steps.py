@@ -39,7 +39,7 @@ def _gradient_finite(evidence: Evidence) -> Result:
 
 @dataclass(frozen=True)
 class Coverage:
-    """`names`: the trained tensors whose gradients were measured; `idle`: those without a gradient."""
+    """The trained tensors whose gradients were measured (`names`), and those without a gradient (`idle`)."""
 
     names: Dict[str, str]
     idle: List[str]
@@ -56,7 +56,7 @@ class Coverage:
 def _find_coverage(evidence: Evidence) -> Coverage:
     """Find the tensors with gradients.
 
-    A fresh LoRA's A has none before B changes, so one step proves nothing about A.
+    The A of a fresh LoRA has no gradient before B changes, so one step proves nothing about A.
     """
     states = {name: rows for name, rows in evidence.gradients.items() if rows}
     empty = {row.name for row in evidence.trainable if not row.elements}
@@ -100,10 +100,10 @@ def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
 
 
 def _movement(evidence: Evidence) -> Result:
-    """Judge changes of weights. A parameter group at a rate of 0 is frozen by design, so it may stay unchanged.
+    """Judge changes of weights.
 
-    A fresh LoRA's A may change by less than its resolution for many steps; at the beginning of a warm-up, every tensor
-    may.
+    A parameter group with a learning rate of 0 is frozen by design, so it may stay unchanged. The A of a fresh LoRA may
+    change by less than its resolution for many steps. At the beginning of a warm-up, this applies to every tensor.
     """
     steps, moved = len(evidence.counted), evidence.moved
     put_back = max((rank.trained.put_back for rank in evidence.ranks), default=0)
@@ -123,7 +123,7 @@ def _movement(evidence: Evidence) -> Result:
 
 
 def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
-    """Return the tensors that have gradients and did not change, and which of them to name: those of adapters first."""
+    """Return the tensors that have gradients and did not change, and those among them to list, adapters first."""
     states = evidence.gradients
     still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]
     return still, [name for name in still if is_adapter(name)] or still
@@ -143,8 +143,8 @@ def _rate_rises(evidence: Evidence) -> bool:
 def _between(evidence: Evidence) -> Iterator[Result]:
     """Judge changes of weights between steps.
 
-    Clamping, averaging and projection are normal; rounding to float16 is not.
-    Rounding that was seen once is a warning: a script may cast its model once, after a warm-up.
+    Clamping, averaging and projection are normal; rounding to float16 is not. Rounding that occurred once is a warning,
+    because a script may cast its model once, after a warm-up.
     """
     between = evidence.first.trained.between
     if max((rank.trained.put_back for rank in evidence.ranks), default=0):

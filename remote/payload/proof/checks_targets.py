@@ -29,7 +29,10 @@ def offset_of(row: TargetOffsets) -> Optional[int]:
 
 
 def _aligned(rows: List[TargetOffsets]) -> Result:
-    """Judge offsets. A second head may predict a later token by design, beside the one that predicts the next."""
+    """Judge offsets.
+
+    A second head may predict a later token by design, in addition to the one that predicts the next.
+    """
     known = [(offset, row) for row in rows for offset in [offset_of(row)] if offset is not None]
     if not known:
         why = "no cross entropy had logits at the positions of the input's tokens, and tokens of the input as targets"
@@ -56,7 +59,7 @@ def _shifted_twice(rows: List[TargetOffsets]) -> Result:
 
 
 def _ends(rows: List[RowEnds]) -> Result:
-    """Judge row ends. Not learning an end may be intended: for chunks of a text, or with another end marker."""
+    """Judge row ends. An end that is not learnt may be intended: for chunks of a text, or with another end marker."""
     count, ids = sum(row.rows for row in rows), {row.id for row in rows}
     if count < LEAST_ROWS or len(ids) != 1:
         return NotChecked("labels-end", f"no single id follows the labels of {LEAST_ROWS} rows or more")
@@ -79,7 +82,7 @@ def _never_learnt(rows: List[RowEnds], which: str) -> Result:
 
 
 def _ignored(rows: List[IgnoredGradient]) -> Result:
-    """Judge unlabelled positions. Distillation may train them by design, but not towards the uniform distribution."""
+    """Judge positions without a label. Distillation may train them, but not towards the uniform distribution."""
     positions = sum(row.positions for row in rows)
     if not positions:
         return NotChecked("loss-ignores", "no batch had positions to ignore, or the logits' gradient was not measured")
@@ -96,7 +99,7 @@ def _ignored(rows: List[IgnoredGradient]) -> Result:
 
 
 def _inputs(evidence: Evidence) -> Result:
-    """Judge repeated inputs. A small data set may fit one batch, and a batch may contain text only."""
+    """Judge repeated inputs. A small data set may fit in one batch, and a batch may contain only text."""
     inputs = evidence.first.batches.inputs
     if not inputs.steps:
         return NotChecked("inputs-vary", "no model call had tensors among its arguments")

@@ -27,7 +27,7 @@ from remote.protocol.values import decode
 Result = Union[Finding, NotChecked]
 HALF = ("float16", "bfloat16")
 STATES = ("none", "zero", "nonzero", "nonfinite")
-"""The states of a gradient, weakest first."""
+"""The states of a gradient, from weakest to strongest."""
 REPORT = re.compile(r"rank-.*\.json")
 PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)")
 
@@ -36,7 +36,7 @@ PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)"
 class Evidence:
     """The reports of all ranks, rank 0 first. `exit` is None if the proof ended the command.
 
-    `texts`: the project's files that chose a dtype or were read as settings, by path. `memory`: the plan of the
+    `texts` maps paths to the project's files that chose a dtype or were read as settings. `memory` is the plan of the
     built-in trainer.
     """
 
@@ -70,7 +70,7 @@ class Evidence:
 
     @property
     def flags(self) -> Flags:
-        """The flags of all ranks; a flag that any rank set is set."""
+        """The flags of all ranks. A flag is set if any rank set it."""
         merged = Flags()
         for rank in reversed(self.ranks):
             given = {name: value for name, value in vars(rank.flags).items() if value}
@@ -99,7 +99,7 @@ class Evidence:
 
     @property
     def runtime_lines(self) -> List[str]:
-        """The changes that the applied plan made in the processes, each once."""
+        """The changes that the applied plan made in the processes, without duplicates."""
         return list(dict.fromkeys(line for rank in self.ranks for line in rank.provenance.runtime))
 
     @property
@@ -143,12 +143,12 @@ class Evidence:
 
     @property
     def foreign(self) -> List[DtypeCount]:
-        """Tensors that an optimizer holds and no model has."""
+        """The tensors that an optimizer holds but no model has."""
         return [row for rank in self.ranks for row in rank.model.foreign]
 
     @property
     def trainable(self) -> List[TrainableTensor]:
-        """Every trainable tensor once, whichever rank has it."""
+        """Every trainable tensor of all ranks, without duplicates."""
         rows = [row for rank in self.ranks for row in rank.model.trainable]
         return list({row.name: row for row in reversed(rows)}.values())
 
@@ -161,7 +161,7 @@ class Evidence:
 
     @property
     def gradients(self) -> Dict[str, List[str]]:
-        """For each trained tensor, its gradient's state in each step; if ranks differ, the strongest state counts."""
+        """The state of each trained tensor's gradient in each step. If ranks differ, the strongest state counts."""
         by_name: Dict[str, List[Tuple[str, ...]]] = {}
         for rank in self.ranks:
             for name, states in rank.trained.gradients.items():
@@ -173,7 +173,7 @@ class Evidence:
 
     @property
     def moved(self) -> Dict[str, bool]:
-        """For each trained tensor, whether its values changed on any rank."""
+        """Whether the values of each trained tensor changed on any rank."""
         merged: Dict[str, bool] = {}
         for rank in self.ranks:
             for name, has_moved in rank.trained.moved.items():
@@ -198,7 +198,7 @@ class Evidence:
 
     @property
     def nonfinite_weights(self) -> List[str]:
-        """The trained tensors that were finite before the first step only: no later step repairs them."""
+        """The trained tensors that were finite only before the first step, which no later step repairs."""
         return sorted({name for rank in self.ranks for name in rank.trained.nonfinite})
 
     @property
@@ -210,12 +210,15 @@ class Evidence:
 
     @property
     def clipped_away(self) -> bool:
-        """Return True if there were gradients and clipping made all of them 0."""
+        """True if there were gradients and clipping made all of them 0."""
         return self.idle and any(step.clipped and step.grad_norm for step in self.steps)
 
 
 def read_ranks(folder: str) -> Tuple[RankReport, ...]:
-    """Return every rank's newest report in that folder, rank 0 first; ignores files that are still being written."""
+    """Return the newest report of every rank in the folder, rank 0 first.
+
+    Files that are still being written are ignored.
+    """
     newest: Dict[int, RankReport] = {}
     paths = [os.path.join(folder, name) for name in os.listdir(folder) if REPORT.fullmatch(name)]
     for path in sorted(paths, key=lambda path: os.lstat(path).st_mtime):
@@ -226,7 +229,7 @@ def read_ranks(folder: str) -> Tuple[RankReport, ...]:
 
 
 def adapter_of(name: str) -> str:
-    """Return PEFT's name of the adapter that a tensor belongs to, empty without one."""
+    """Return PEFT's name of the adapter to which a tensor belongs, or "" without one."""
     match = PEFT_NAME.search(name)
     return match.group(1) if match else ""
 
@@ -243,7 +246,7 @@ def passed(check: str, message: str) -> Finding:
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """Return the first few names, and how many more there are."""
+    """Return the first few names, and the number of the others."""
     listed = list(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

@@ -1,4 +1,4 @@
-"""Injecting the hooks into a command: a folder for PYTHONPATH, and the environment variables that enable them."""
+"""Inject the hooks into a command: a folder for PYTHONPATH, and the environment variables that enable them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MODULES = (
 
 
 def write_hooks(folder: str) -> str:
-    """Write CUSTOMIZE and the hooks to `folder`, which belongs first on PYTHONPATH, and return it."""
+    """Write CUSTOMIZE and the hooks to `folder`, which must be first on PYTHONPATH, and return it."""
     for name in CUSTOMIZE:
         write_atomic(os.path.join(folder, name), _source(SITE))
     for name in MODULES:
@@ -78,7 +78,7 @@ def write_hooks(folder: str) -> str:
 
 
 def _source(name: str) -> bytes:
-    # pkgutil reads out of the payload's zip as well as out of a folder.
+    # pkgutil reads from the payload's zip as well as from a folder.
     data = pkgutil.get_data("remote.payload.proof", f"hooks/{name}")
     assert data is not None, name
     return data
@@ -91,9 +91,9 @@ def python_path(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str], *, progress: bool) -> Dict[str, str]:
-    """Return the variables that have the hooks in `folder` watch every optimizer step of a job.
+    """Return the variables with which the hooks in `folder` watch every optimizer step of a job.
 
-    `progress` False: the trainer writes progress.json itself.
+    `progress` is False if the trainer writes progress.json itself.
     """
     return {
         "HALFSTEP_WATCH": run_dir,
@@ -103,5 +103,5 @@ def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str],
 
 
 def runs_built_in_trainer(argv: Sequence[str]) -> bool:
-    """Return True if the command runs the built-in trainer or its evaluation, which write their own progress."""
+    """Return True if the command runs the built-in trainer or its evaluation, which write progress.json themselves."""
     return any(pair in BUILT_IN for pair in zip(argv, argv[1:]))

@@ -1,4 +1,4 @@
-"""Turn the evidence of a proof into its report: every check's result, and the measurements."""
+"""Turn the evidence of a proof into its report: the result of every check, and the measurements."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def _results(evidence: Evidence) -> Iterator[Result]:
 
 
 def summarize_step(step: Step) -> ProvedStep:
-    """Return the step for the report. A loss or norm that is not finite becomes None, since JSON cannot hold it."""
+    """Return the step for the report.
+
+    A loss or norm that is not finite becomes None, since JSON cannot represent it.
+    """
     return ProvedStep(
         applied=step.applied,
         seconds=step.seconds,

@@ -1,4 +1,4 @@
-"""Why a proof recorded no optimizer step: what the command's Python processes did, and what to change."""
+"""Explain why a proof recorded no optimizer step: what the command's Python processes did, and what to change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN = Reason("the hooks were not loaded", "pass the environment on and star
 
 
 def ran_without_hooks(evidence: Evidence) -> bool:
-    """Return True if torch was loaded in a process without working hooks: what the command did there is unknown."""
+    """Return True if torch was loaded in a process without working hooks, so that its steps are unknown."""
     return any(python.fault for python in evidence.pythons) or _without(evidence.pythons, torch=True) is not None
 
 

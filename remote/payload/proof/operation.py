@@ -1,4 +1,4 @@
-"""The operation `proof.run`: runs a proof in a process of its own and streams its steps and its report."""
+"""The operation `proof.run`, which runs a proof in its own process and streams its steps and its report."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ ENDING_S = 30.0
 
 
 def run_proof(call: Call) -> Dict[str, Any]:
-    """Push {step} for every optimizer step and {report} at the end; nothing stays on the host.
+    """Push {step} for every optimizer step and {report} at the end. Nothing stays on the host.
 
-    If the laptop disconnects, the worker's stdin ends: it ends the command, removes its scratch folder and exits.
+    If the laptop disconnects, the worker's stdin ends. The worker then ends the command, removes its scratch folder and
+    exits.
     """
     request = decode(ProofRequest, call.args)
     with tempfile.TemporaryFile() as errors:
@@ -33,7 +34,7 @@ def run_proof(call: Call) -> Dict[str, Any]:
 
 
 def _start(call: Call, request: ProofRequest, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the worker; srun's messages, which are mixed with the worker's, go to `errors`."""
+    """Start the worker. srun's messages are written to `errors`, mixed with those of the worker."""
     argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
     if request.slurm is None:
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

@@ -1,7 +1,7 @@
-"""`payload.pyz prove`: reads a request from stdin, runs the proof, writes the report to stdout.
+"""`payload.pyz prove`: read a request from stdin, run the proof, write the report to stdout.
 
-The request is the first line of stdin; at the end of stdin the client is gone, and the proof ends at once. Every
-process that it started has ended when it exits.
+The request is the first line of stdin. The end of stdin means that the client has disconnected, and ends the proof at
+once. When this process exits, every process that it started has ended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TAIL_BYTES = 32768
 
 
 def main(workdir: str) -> int:
-    """Write lines of JSON to stdout: {"step": ...} as steps happen, then {"report": ...} or {"error": ...}."""
+    """Write lines of JSON to stdout: {"step": ...} for each step, then {"report": ...} or {"error": ...}."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     request = decode(ProofRequest, json.loads(_read_line(sys.stdin.fileno())))
@@ -57,7 +57,7 @@ def main(workdir: str) -> int:
 
 
 def _read_line(descriptor: int) -> bytes:
-    """Read one line and no byte more, because select is used to wait for what follows."""
+    """Read one line and no byte more, because select is used to wait for the following data."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(descriptor, 1)
@@ -74,7 +74,7 @@ def _send(out: Any, event: Dict[str, Any]) -> None:
 
 
 class Abandoned(Exception):
-    """The client is gone."""
+    """The client has disconnected."""
 
 
 class Runner:
@@ -200,7 +200,7 @@ class Runner:
             raise Abandoned("the client of this proof is gone")
 
     def _end_all(self) -> None:
-        """Kill every process without letting it save: a trainer's clean exit may take minutes."""
+        """Kill every process without letting it save, because a trainer's clean exit may take minutes."""
         ending = Ending(lambda: descendants(os.getpid()), time.monotonic(), 0.0)
         while not ending.advance(time.monotonic()):
             self._reap(-1)

@@ -1,1 +1,1 @@
-"""The hooks inside the training process: copied beside a `sitecustomize`, so these modules import only each other."""
+"""The hooks inside the training process. They are copied beside a `sitecustomize`, so they import only each other."""

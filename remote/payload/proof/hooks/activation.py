@@ -1,4 +1,4 @@
-"""Installing the hooks once torch has been imported; a process that never imports torch has no overhead."""
+"""Install the hooks after torch has been imported. A process that never imports torch has no overhead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WATCH = "HALFSTEP_WATCH"
 
 
 class Hooks:
-    """The hooks of this process, with one recorder; they are installed again if torch is reloaded."""
+    """The hooks of this process, with one recorder. They are installed again if torch is reloaded."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -39,7 +39,7 @@ class Hooks:
             self.start()
 
     def start(self) -> None:
-        """Install the hooks; on failure, write a note with the reason, or raise if the run needs the runtime plan."""
+        """Install the hooks. On failure, write a note with the reason, or raise if the run needs the runtime plan."""
         folder = os.environ.get(PROOF, "")
         try:
             bind_stores()
@@ -57,7 +57,7 @@ class Hooks:
             if os.environ.get(RUNTIME):
                 # The training must not begin without the plan.
                 raise
-            # A defect of the hooks must not end the user's command.
+            # A bug in the hooks must not end the user's command.
             _note(folder or os.environ[WATCH], torch=True, fault=traceback.format_exc())
         else:
             _note(folder, torch=True)
@@ -81,16 +81,16 @@ def activate() -> None:
 
 
 def start() -> Optional[Recorder]:
-    """Install the hooks into a torch that is imported already; None if that failed."""
+    """Install the hooks into a torch that is already imported. Return None if that failed."""
     HOOKS.start()
     return HOOKS.recorder
 
 
 def _note(folder: str, *, torch: bool, fault: str = "") -> None:
-    """If there is a folder, write python-PID.json, which records that the hooks run in this process."""
+    """Write python-PID.json, which records that the hooks run in this process, unless `folder` is None."""
     if not folder:
         return
     note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)
-    # Leave it to the command to report a full disk, at its next write.
+    # The command itself reports a full disk at its next write.
     with contextlib.suppress(OSError):
         write_json(os.path.join(folder, f"python-{note.pid}.json"), note)

@@ -1,4 +1,4 @@
-"""Record which backend scaled_dot_product_attention uses for each kind of call."""
+"""Record the backend that scaled_dot_product_attention uses for each kind of call."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class AttentionMeasure:
             self._calls[kind] = AttentionCalls(backend, cast or dtype, query.device.type)
 
     def summary(self, roots: List[Any]) -> AttentionTables:
-        """Return every kind of call, and the implementations that the models' configs name."""
+        """Return every kind of call, and the attention implementations that the models' configs name."""
         configured = {str(getattr(getattr(root, "config", None), "_attn_implementation", "") or "") for root in roots}
         return AttentionTables(tuple(self._calls.values()), tuple(sorted(configured - {""})))
 
 
 def _choose(query: Any, key: Any, value: Any, settings: Dict[str, Any], cast: Any) -> str:
-    """Return the backend that torch's own dispatch chooses, given the dtype that autocast will cast to."""
+    """Return the backend that torch's own dispatch chooses, given the dtype to which autocast will cast."""
     torch = sys.modules["torch"]
     if cast is not None:
         dtype = getattr(torch, cast)

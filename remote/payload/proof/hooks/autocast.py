@@ -1,4 +1,4 @@
-"""Read whether autocast is on, and in which dtype."""
+"""Read whether autocast is on, and its dtype."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .tensors import short
 
 
 def autocast_dtype(device_type: str) -> Optional[str]:
-    """Return the dtype that autocast casts operations on that device to, or None if autocast is off."""
+    """Return the dtype to which autocast casts operations on that device, or None if autocast is off."""
     torch: Any = sys.modules["torch"]
     if hasattr(torch, "get_autocast_dtype"):
         return short(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else None
-    # Before torch 2.4 each device had functions of its own.
+    # Before torch 2.4, each device had separate functions.
     if device_type == "cpu":
         return short(torch.get_autocast_cpu_dtype()) if torch.is_autocast_cpu_enabled() else None
     return short(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else None
@@ -26,9 +26,9 @@ def autocast_caches() -> bool:
 
 
 def is_float16_on_card(context: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """Return True if an autocast context, in bfloat16 on this CPU, would be float16 on a card.
+    """Return True if an autocast context that is bfloat16 on this CPU would be float16 on a card.
 
-    Without a dtype, each device has its own default. Lightning replaces `16-mixed` by bfloat16 on a CPU, so its
+    Without a dtype, each device has its own default. On a CPU, Lightning replaces `16-mixed` with bfloat16, so its
     contexts do not show what the command requested.
     """
     if getattr(context, "device", "") != "cpu" or short(getattr(context, "fast_dtype", "")) != "bfloat16":
@@ -39,7 +39,7 @@ def is_float16_on_card(context: Any, args: Tuple[Any, ...], kwargs: Dict[str, An
 
 
 def accelerate_waits_for_card() -> bool:
-    """Return True if Accelerate (and so Trainer) disables float16 autocast and the scaler because there is no card."""
+    """Return True if Accelerate (and therefore Trainer) disables float16 autocast and the scaler because there is no card."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     shared = getattr(state, "_shared_state", {})
     return shared.get("_mixed_precision") == "fp16" and getattr(shared.get("device"), "type", "cpu") == "cpu"

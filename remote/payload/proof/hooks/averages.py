@@ -1,4 +1,4 @@
-"""Find half-precision copies of trained weights that are updated in place, but whose values do not follow the weights.
+"""Find half-precision averages of trained weights whose in-place updates are lost to rounding.
 
 An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below its precision.
 """
@@ -24,7 +24,7 @@ SHARE_FOLLOWING = 0.02
 class _Copy:
     """A copy of a trained tensor, with its values at the last look.
 
-    `behind` and `following` describe its last update.
+    `behind` and `following` describe its last update: the distance to the weights, and whether it moved towards them.
     """
 
     name: str
@@ -39,7 +39,7 @@ class _Copy:
 class Averages:
     """Compares the copies before each step with their values before the previous step.
 
-    Only copies that were written to are judged, so a frozen reference model is not.
+    Only copies that were written to are judged, so a frozen reference model is not judged.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Averages:
         self._writes = Writes()
 
     def begin(self, trained: List[Tuple[str, Any]]) -> None:
-        """Find the copies in half precision of these tensors; they are recognised by their values."""
+        """Find the half-precision copies of these tensors, which are recognised by their values."""
         known = {copy.original.data_ptr() for copy in self._copies} | {copy.tensor.data_ptr() for copy in self._copies}
         fresh = [(name, one) for name, one in trained if _is_plain(one) and one.data_ptr() not in known]
         self._copies += _find_copies(fresh)
@@ -58,16 +58,16 @@ class Averages:
         return bool(self._copies)
 
     def after_step(self) -> None:
-        """Begin to record writes to the copies."""
+        """Start recording writes to the copies."""
         self._writes.close()
         self._writes.open([copy.tensor for copy in self._copies])
 
     def before_forward(self) -> None:
-        """Stop recording writes: averages are updated between a step and the next batch."""
+        """Stop recording writes, because averages are updated between a step and the next batch."""
         self._writes.close()
 
     def look(self) -> None:
-        """Record which copies were written since the last look, and whether their values follow the trained ones."""
+        """Record which copies were written since the last look, and whether they follow the trained weights."""
         self._writes.close()
         for copy in self._copies:
             version, now = copy.tensor._version, _sample(copy.tensor)
@@ -81,7 +81,7 @@ class Averages:
         self._writes.written.clear()
 
     def summary(self) -> HalfAverage:
-        """Return the copies whose last update can be judged, and those of them that do not follow."""
+        """Return the copies whose last update can be judged, and those among them that do not follow."""
         judged = [copy for copy in self._copies if copy.behind >= LEAST_BEHIND]
         stuck = [copy for copy in judged if copy.following < SHARE_FOLLOWING * copy.behind]
         dtypes = sorted({short(copy.tensor.dtype) for copy in stuck})
@@ -93,18 +93,18 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
     dtypes = [getattr(torch, name) for name in HALF]
     originals = {_key(one, _sample(one).to(dtype)): (name, one) for name, one in trained for dtype in dtypes}
     shapes, held = {one.shape for _, one in trained}, {one.data_ptr() for _, one in trained}
-    # Subclasses hold parts of distributed or quantized tensors, which their libraries write.
+    # Subclasses hold parts of distributed or quantized tensors, which their libraries write to.
     kinds = {torch.Tensor, torch.nn.Parameter}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
-    found: Dict[int, _Copy] = {}
+    copies: Dict[int, _Copy] = {}
     for one in tensors:
         if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in held:
             sample = _sample(one)
             name, original = originals.get(_key(one, sample), ("", None))
             # A constant may be equal by chance.
             if original is not None and bool((sample != sample[0]).any()):
-                found.setdefault(one.data_ptr(), _Copy(name, one, original, one._version, sample))
-    return list(found.values())
+                copies.setdefault(one.data_ptr(), _Copy(name, one, original, one._version, sample))
+    return list(copies.values())
 
 
 def _key(tensor: Any, sample: Any) -> Tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The hooks' report on batches: labels, the targets of losses, and the inputs of model calls."""
+"""The part of the hooks' report about batches: labels, targets of losses, and inputs of model calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Dict, Optional, Tuple
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """The `labels` of one model call. `counted`: other than -100; `step`: index of the optimizer step.
+    """The `labels` of one model call. `counted`: labels other than -100; `step`: index of the optimizer step.
 
-    `padding_counted`: labels that count although the attention mask is 0 there. `padding_ids`: how many distinct ids
-    these have. `real`: positions where the mask is 1. Without a mask of the same shape, they are None or 0.
+    `padding_counted`: labels that count although the attention mask is 0 there. `padding_ids`: the number of distinct
+    ids among them. `real`: positions where the mask is 1. Without a mask of the same shape, they are None or 0.
     `copies_input`: the labels equal the input ids. `of_input`: most labels equal the input id at the same or the next
     position. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
-    `empty_rows`: rows without any label that counts.
+    `empty_rows`: rows in which no label counts.
     """
 
     shape: Tuple[int, ...]
@@ -33,7 +33,7 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class EntropyTargets:
-    """The targets of one cross entropy; `dtype` is that of the scores, `autocast` the active autocast dtype."""
+    """The targets of one cross entropy. `dtype` is the dtype of the scores, `autocast` the active autocast dtype."""
 
     total: int
     counted: int
@@ -43,7 +43,7 @@ class EntropyTargets:
 
 @dataclass(frozen=True)
 class ValueTargets:
-    """The targets of a loss without ignore_index, over `batches` calls; `ignored`: how many are exactly -100."""
+    """The targets of a loss without ignore_index over `batches` calls. `ignored` of them are exactly -100."""
 
     loss: str
     batches: int = 0
@@ -55,9 +55,9 @@ class ValueTargets:
 class RowEnds:
     """The token that follows the last label of each row of one batch, if it is the same `id` in all `rows`.
 
-    `learnt`: it is a label somewhere in the batch. `attended`: the attention mask is 1 there in all rows. `pads`: it is
-    what the positions outside of the mask hold. `configured`: the model's config names it as the end of text.
-    `marked`: all rows have the same last label, perhaps an end marker.
+    `learnt`: the token is a label somewhere in the batch. `attended`: its attention mask is 1 in all rows. `pads`: the
+    positions outside of the mask contain it. `configured`: the model's config names it as the end of text. `marked`:
+    all rows have the same last label, perhaps an end marker.
     """
 
     rows: int
@@ -73,8 +73,8 @@ class RowEnds:
 class TargetOffsets:
     """The offset between the targets of one cross entropy and the input tokens at the positions of their logits.
 
-    `share`: by offset, the share of the `rows` that match it. `ahead`: by how many positions the
-    labels passed to the model are shifted already; None without such labels.
+    `share` maps each offset to the share of the `rows` that match it. `ahead` is the number of positions by which the
+    labels passed to the model are already shifted, or None without such labels.
     """
 
     rows: int
@@ -86,8 +86,8 @@ class TargetOffsets:
 class IgnoredGradient:
     """The gradient of the logits at the positions of one batch that have no label, or the label -100.
 
-    `reached`: how many positions have a gradient; `compared`: how many of those were sampled. `uniform` and `one_id`:
-    samples whose gradient points to the uniform distribution, or to one id, the same in all.
+    `reached` positions have a gradient, and `compared` of those were sampled. In `uniform` samples the gradient points
+    to the uniform distribution; in `one_id` samples it points to one id, the same in all.
     """
 
     positions: int
@@ -101,8 +101,9 @@ class IgnoredGradient:
 class InputRepeats:
     """The inputs of the first model call in each optimizer step.
 
-    `repeats`: how many of `steps` had the same inputs as the first. `features`: float inputs by name, `constant` those
-    that held a single number in every step, `same` those that were the same in every step while other inputs changed.
+    `repeats`: how many of `steps` had the same inputs as the first. `features`: float inputs by name. `constant`:
+    features that contained a single number in every step. `same`: features that were equal in every step while other
+    inputs changed.
     """
 
     steps: int = 0
@@ -114,7 +115,7 @@ class InputRepeats:
 
 @dataclass(frozen=True)
 class BatchTables:
-    """Labels, targets and inputs of the first batches."""
+    """The labels, targets and inputs of the first batches."""
 
     labels: Tuple[LabelCounts, ...] = ()
     entropies: Tuple[EntropyTargets, ...] = ()

@@ -1,4 +1,4 @@
-"""The labels, targets and inputs of the first batches."""
+"""Record the labels, targets and inputs of the first batches."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ MODEL = "the model"
 
 
 class Batches:
-    """The labels, targets and inputs of the first batches."""
-
     def __init__(self) -> None:
         self.targets = TargetMeasure()
         self.call: Optional[ModelCall] = None
@@ -44,7 +42,7 @@ class Batches:
         )
 
     def note_inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], step: int) -> None:
-        """Record the arguments of a model call that is over, in the optimizer step of that index."""
+        """Record the arguments of a completed model call in the optimizer step of that index."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
         inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
         self.targets.end(inputs)
@@ -60,7 +58,7 @@ class Batches:
             self._ends.append(ends)
 
     def _keep_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        """Keep the last call of the largest model, unless an input requires gradients."""
+        """Keep the last call of the largest model, unless one of its inputs requires gradients."""
         size = sum(p.numel() for p in root.parameters())
         given = [*args, *kwargs.values()]
         if size < self._size or any(getattr(one, "requires_grad", False) for one in given):
@@ -69,7 +67,7 @@ class Batches:
         self._size, self.call = size, ModelCall(root, args, kwargs, device, autocast_dtype(device))
 
     def note_values(self, loss: str, target: Any, lengths: Any) -> None:
-        """Record the target of a loss that has no ignored value; of CTC, the part within the lengths."""
+        """Record the target of a loss that has no ignored value. For CTC, record the part within the lengths."""
         row = self._values.setdefault(loss, ValueTargets(loss))
         measured = count_values(target, lengths) if row.batches < BATCHES else None
         if measured is not None:
@@ -77,7 +75,7 @@ class Batches:
             self._values[loss] = ValueTargets(loss, row.batches + 1, row.total + total, row.ignored + ignored)
 
     def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """Record the target of a cross entropy over class ids, and the dtype that it is computed from."""
+        """Record the target of a cross entropy over class ids, and the dtype in which it is computed."""
         if len(self._entropies) >= BATCHES or target.is_floating_point() or not target.numel():
             return
         counted = int((target != ignored).sum())

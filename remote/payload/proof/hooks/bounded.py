@@ -1,4 +1,4 @@
-"""Detect gradients that hooks, or code after backward, limit by a constant while they still contain the loss scale."""
+"""Detect gradients that hooks, or code after backward, limit by a constant while they contain the loss scale."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def bound_of(parameters: List[Any]) -> float:
 
 
 def _saturation(gradients: List[Any]) -> float:
-    """Return the largest value of the gradients, if it is the same in most of them and occurs often in each."""
-    found = []
+    """Return the largest value of the gradients, if it is the same in most tensors and occurs often in each."""
+    largest = []
     for size in (gradient.abs() for gradient in gradients):
         most = size.max()
         often = int((size == most).sum()) >= max(LEAST_EQUAL, SHARE_EQUAL * size.numel())
         if often and most and math.isfinite(most):
-            found.append(float(most))
-    enough = len(found) > 1 and 2 * len(found) >= len(gradients)
-    return found[0] if enough and min(found) == max(found) else math.inf
+            largest.append(float(most))
+    enough = len(largest) > 1 and 2 * len(largest) >= len(gradients)
+    return largest[0] if enough and min(largest) == max(largest) else math.inf
 
 
 def _common_norm(gradients: List[Any]) -> float:

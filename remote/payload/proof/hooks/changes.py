@@ -1,4 +1,4 @@
-"""Detect trained weights that change between optimizer steps, and whether this change is a rounding to float16."""
+"""Detect trained weights that change between optimizer steps, and whether the change is a rounding to float16."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Changes:
         self._left[id(optimizer)] = prints
 
     def before_step(self, optimizer: Any, prints: Prints) -> None:
-        """Compare the weights before the next step with those recorded after the last one."""
+        """Compare the weights before the next step with those recorded after the last step."""
         left = self._left.pop(id(optimizer), {})
         pairs = {name: (left[name][0], now) for name, (now, _) in prints.items() if name in left}
         changed = {name for name, pair in pairs.items() if _differ(*pair)}

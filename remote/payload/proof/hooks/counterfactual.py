@@ -1,7 +1,7 @@
-"""Recomputes the last batch after the last step: in float32, with other ids as padding, and with silent audio.
+"""Recompute the last batch after the last step: in float32, with other ids as padding, and with silent audio.
 
-The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored
-anyway.
+The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored in any
+case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HALF = ("torch.float16", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A model call with its arguments. `cast` is the dtype of autocast on `device`, None without autocast."""
+    """A model call with its arguments. `cast` is the dtype of autocast on `device`, or None without autocast."""
 
     root: Any
     args: Tuple[Any, ...]
@@ -32,7 +32,10 @@ class ModelCall:
     cast: Optional[str]
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
-        """Return the float32 loss, or the logits without one; `changed`: (tensor, replacement) by argument."""
+        """Return the float32 loss, or the logits if there is no loss.
+
+        `changed` maps arguments to (tensor, replacement).
+        """
         torch = sys.modules["torch"]
         by_id = {id(before): after for before, after in changed.values()}
         args = tuple(_exchanged(arg, by_id) for arg in self.args)
@@ -67,19 +70,19 @@ def _examine(call: ModelCall) -> Counterfactual:
     if time.perf_counter() - began > LONGEST_CALL_S:
         return Counterfactual(why=f"one more call takes over {LONGEST_CALL_S:.0f} s")
     inputs = _named(call)
-    found: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(whole) < float("inf")}
+    result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(whole) < float("inf")}
     if call.cast or _half_owners(call.root):
         with _widened(call.root):
             wide = call.run({name: (value, _wide(value)) for name, value in inputs.items()}, cast=False)
-        found.update(wide_gap=_gap(wide, base, inputs), wide_finite=abs(float(wide.sum())) < float("inf"))
+        result.update(wide_gap=_gap(wide, base, inputs), wide_finite=abs(float(wide.sum())) < float("inf"))
     padded = _other_padding(inputs)
     if padded is not None:
-        found["padding_gap"] = _gap(base, call.run({"input_ids": padded}), inputs)
+        result["padding_gap"] = _gap(base, call.run({"input_ids": padded}), inputs)
     named = [(name, value) for name, value in inputs.items() if not name.isdigit()]
     audio = {name: (value, value * 0) for name, value in named if is_varied_feature(name, value)}
     if audio:
-        found["silence_gap"] = _gap(base, call.run(audio), inputs)
-    return Counterfactual(**found)
+        result["silence_gap"] = _gap(base, call.run(audio), inputs)
+    return Counterfactual(**result)
 
 
 def _named(call: ModelCall) -> Dict[str, Any]:
@@ -97,8 +100,8 @@ def _exchanged(value: Any, by_id: Dict[int, Any]) -> Any:
 
 def _value(output: Any) -> Any:
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
-    found = loss if loss is not None else first_float(output)
-    return None if found is None else local(found).float()
+    tensors = loss if loss is not None else first_float(output)
+    return None if tensors is None else local(tensors).float()
 
 
 def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
@@ -110,7 +113,7 @@ def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
 
 
 def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
-    """Return the input ids, and a copy with other text ids at the padding; None without padding."""
+    """Return the input ids, and a copy with other text ids as padding. Return None without padding."""
     torch = sys.modules["torch"]
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     if ids is None or mask is None or ids.shape != mask.shape or ids.is_floating_point():
@@ -125,9 +128,9 @@ def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
 
 
 def _text_ids(ids: Any, attended: Any, labels: Any) -> Any:
-    """Return ids of text: of the answers if there are labels, and none that stands for audio or an image.
+    """Return text ids (those of the answers if there are labels) that are no placeholder for audio or an image.
 
-    Such a placeholder is repeated once for each frame or patch; a model fails if there are more of them than features.
+    A placeholder is repeated once for each frame or patch, and a model fails if there are more of them than features.
     """
     torch = sys.modules["torch"]
     same, repeated = ids[..., 1:] == ids[..., :-1], torch.zeros_like(attended)
@@ -143,7 +146,7 @@ def _wide(value: Any) -> Any:
 
 
 def _half_owners(root: Any) -> List[Any]:
-    """Return the modules that hold parameters or buffers in half precision themselves."""
+    """Return the modules that directly own parameters or buffers in half precision."""
     return [one for one in root.modules() if _half_tensors(one)]
 
 
@@ -154,7 +157,7 @@ def _half_tensors(module: Any) -> List[Any]:
 
 @contextlib.contextmanager
 def _widened(root: Any) -> Iterator[None]:
-    """Make each module compute in float32; its half precision tensors are float32 only while it is called."""
+    """Make each module compute in float32. Its half-precision tensors are float32 only while it is called."""
     originals: Dict[int, Any] = {}
     handles = []
 
@@ -182,7 +185,7 @@ def _widened(root: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unchanged(root: Any) -> Iterator[None]:
-    """Run in eval mode and without gradients; modes and random states are restored."""
+    """Run in eval mode and without gradients. Modes and random states are restored."""
     torch = sys.modules["torch"]
     modes = [(module, module.training) for module in root.modules()]
     cards = list(range(torch.cuda.device_count())) if torch.cuda.is_available() and torch.cuda.is_initialized() else []

@@ -1,4 +1,4 @@
-"""The device of a training process, and its memory."""
+"""Describe the device of a training process and its memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .report import Device, Memory
 
 
 def describe_device(tensor: Any) -> Device:
-    """Return the device that a tensor is on; the CPU without a tensor."""
+    """Return the device of a tensor, or the CPU if there is no tensor."""
     torch = sys.modules["torch"]
     if tensor is None or tensor.device.type != "cuda":
         kind = "cpu" if tensor is None else tensor.device.type
@@ -22,7 +22,7 @@ def describe_device(tensor: Any) -> Device:
 
 
 def peak_memory(device: Device) -> Memory:
-    """Return the peak so far: of torch's allocator on a card, of the process's resident set on a CPU."""
+    """Return the peak so far, of torch's allocator on a card or of the process's resident set on a CPU."""
     torch = sys.modules["torch"]
     if device.type != "cuda":
         unit = 1 if sys.platform == "darwin" else 1024
@@ -36,13 +36,13 @@ def peak_memory(device: Device) -> Memory:
 
 
 def synchronize(device: Device) -> None:
-    """Wait until the card has finished all submitted work, so that a clock is meaningful."""
+    """Wait until the card has finished all submitted work, so that timing is meaningful."""
     if device.type == "cuda":
         sys.modules["torch"].cuda.synchronize()
 
 
 def held_bytes() -> int:
-    """Return the memory that this process holds: of the card if there is one, otherwise of main memory."""
+    """Return the memory that this process uses, on the card if there is one, otherwise in main memory."""
     torch = sys.modules["torch"]
     if torch.cuda.is_available():
         return int(torch.cuda.memory_allocated())
@@ -54,6 +54,6 @@ def held_bytes() -> int:
 
 
 def peak_bytes() -> Optional[int]:
-    """Return the peak memory held on the card, or the main memory held now; None where it cannot be read."""
+    """Return the peak memory used on the card, or the main memory in use now. None if it cannot be read."""
     torch = sys.modules["torch"]
     return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else held_bytes() or None

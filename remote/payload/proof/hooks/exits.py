@@ -13,7 +13,7 @@ LONGEST_MESSAGE = 2000
 
 
 def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], None]) -> None:
-    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end, except in forks."""
+    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end, but not in forks."""
     previous = sys.excepthook
 
     def report(kind: Any, error: Any, trace: Any) -> None:

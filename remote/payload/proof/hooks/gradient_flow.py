@@ -1,4 +1,4 @@
-"""Record what each optimizer's gradients contain when they are clipped, divided by the loss scale and applied."""
+"""Record the content of each optimizer's gradients when they are clipped, divided by the loss scale and applied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Snapshot = List[Tuple[Any, Versions]]
 
 
 class Content(Enum):
-    """What an optimizer's gradients contain.
+    """The content of an optimizer's gradients.
 
     KEPT: gradients of an earlier step that were not cleared before later ones were added.
     """
@@ -39,8 +39,8 @@ ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND
 class FlowRecorder:
     """Records every Misuse of gradients.
 
-    An optimizer's gradients contain what backward passes, from a scaled or from a plain loss, added since they were
-    cleared. A backward pass that changes none of its gradients adds nothing.
+    Gradients contain what backward passes, from a scaled or from a plain loss, have added since they were cleared. A
+    backward pass that changes no gradient of an optimizer adds nothing to it.
     """
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ class FlowRecorder:
         self._before: Snapshot = []
 
     def built(self, optimizer: Any) -> None:
-        """Begin to follow this optimizer."""
+        """Start tracking this optimizer."""
         self._optimizers.add(optimizer)
 
     def before_backward(self) -> None:
-        """Drop the record of gradients that were cleared since the last backward pass.
+        """Forget the content of gradients that were cleared since the last backward pass.
 
         If gradients were changed after a step applied them (decayed or reset), the script keeps them on purpose.
         """
@@ -89,8 +89,8 @@ class FlowRecorder:
     def _is_discarded(self, optimizer: Any) -> bool:
         """Return True if gradients of a backward pass were cleared before anything used them.
 
-        This is allowed with several optimizers, since one may clear gradients that another one's loss added, and if
-        other code changed the weights in between.
+        This is allowed with several optimizers, since one may clear gradients that the loss of another one added, and
+        if other code changed the weights in between.
         """
         single = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
         used = self._weights.get(optimizer) != _weights(optimizer)
@@ -112,10 +112,10 @@ class FlowRecorder:
         self._note_by_hand(owners)
 
     def after_clipping(self, parameters: List[Any], norm: Optional[float], limit: float, scale: float) -> None:
-        """Record that gradients of these parameters were clipped; `norm` is None if unknown.
+        """Record that gradients of these parameters were clipped. `norm` is None if unknown.
 
         For gradients that still contain the loss scale, a limit multiplied by the scale is right. A limit below the
-        scale's square root was not multiplied: limits without the scale are about 1.
+        square root of the scale was not multiplied, since limits without the scale are about 1.
         """
         for optimizer in self._owners(parameters):
             if Content.SCALED in self._of(optimizer) and (norm is None or math.isfinite(norm)):
@@ -128,7 +128,7 @@ class FlowRecorder:
         return [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
 
     def _note_by_hand(self, optimizers: List[Any]) -> None:
-        """Record gradients that are about to be used, but still contain the factor of a loss scaled by hand."""
+        """Record gradients that are about to be used, but still contain the factor of a manually scaled loss."""
         for optimizer in optimizers:
             if Content.BY_HAND in self._of(optimizer) and self._is_untouched(optimizer):
                 self._of(optimizer).discard(Content.BY_HAND)
@@ -163,19 +163,19 @@ class FlowRecorder:
         contents.add(Content.UNSCALED)
 
     def before_step(self, optimizer: Any, scaler: Any) -> None:
-        """Record that an optimizer is about to use its gradients: through the scaler, or as they are (None)."""
+        """Record that an optimizer is about to use its gradients. `scaler` is None if it uses them directly."""
         # Gradients that were changed since backward may have been divided by the scale.
         if scaler is None and Content.SCALED in self._of(optimizer) and self._is_untouched(optimizer):
             self._misuses.append(Misuse.APPLIED_SCALED)
         if scaler is None:
             self._note_by_hand([optimizer])
         self._note_mixed(optimizer)
-        # Other code may have used the remaining gradients; they count if they still exist in the next step.
+        # Other code may have used the remaining gradients. They count if they still exist in the next step.
         if Content.KEPT in self._of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)
 
     def after_step(self, optimizer: Any, skipped: bool) -> None:
-        """Record that the optimizer's step is over: the remaining gradients count as used."""
+        """Record that the optimizer's step is over, after which the remaining gradients count as used."""
         self._contents[optimizer] = set() if skipped else {Content.APPLIED}
         self._left[optimizer] = _versions(optimizer)
 

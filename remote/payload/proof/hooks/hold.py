@@ -1,4 +1,4 @@
-"""Wait after the report is written until the proof's runner kills this process; end it if the runner dies."""
+"""Wait after the report is written until the proof's runner kills this process. End it if the runner dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNNER_GONE = 75
 def runner_is_alive() -> bool:
     """Return True if the process that started the proof is alive.
 
-    RUNNER is `pid:start ticks`; ticks are empty where the platform has none.
+    RUNNER is `pid:start ticks`. The ticks are empty if the platform has none.
     """
     pid, _, ticks = os.environ.get(RUNNER, "").partition(":")
     if not pid:
@@ -38,7 +38,7 @@ def _exists(pid: int) -> bool:
 
 
 def hold() -> None:
-    """Wait to be killed; exit after LONGEST_HOLD_S, or once the runner is gone. Never returns."""
+    """Wait to be killed. Exit after LONGEST_HOLD_S, or once the runner has ended. Never returns."""
     until = time.monotonic() + LONGEST_HOLD_S
     while runner_is_alive() and time.monotonic() < until:
         time.sleep(0.05)
@@ -46,7 +46,7 @@ def hold() -> None:
 
 
 def watch_runner() -> None:
-    """Start a thread that ends this process once the runner is gone, so that a killed proof leaves nothing running."""
+    """Start a thread that ends this process when the runner ends, so that a killed proof leaves nothing running."""
     if not os.environ.get(RUNNER):
         return
     own_pid = os.getpid()

@@ -13,10 +13,10 @@ Executed = Callable[[str], None]
 
 
 def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
-    """Call `executed(name)` after each execution of a module in `names`, in forked children too.
+    """Call `executed(name)` after each execution of a module in `names`, including in forked children.
 
-    The search function is wrapped, not `sys.meta_path`, so other finders on that list make no difference. Looking up a
-    spec without executing the module (`importlib.util.find_spec`) has no effect.
+    The search function is wrapped instead of `sys.meta_path`, so other finders on that list make no difference. Looking
+    up a spec without executing the module (`importlib.util.find_spec`) has no effect.
     """
 
     def wrap(original: Callable[..., Optional[ModuleSpec]]) -> Callable[..., Optional[ModuleSpec]]:
@@ -36,7 +36,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
 def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> None:
     if isinstance(loader, importlib.util.LazyLoader):
-        # This loader's exec_module does not execute the module yet.
+        # The exec_module of this loader does not execute the module yet.
         loader = vars(loader)["loader"]
     if not hasattr(loader, "exec_module") or hasattr(loader, _MARK):
         return

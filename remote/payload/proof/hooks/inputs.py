@@ -1,4 +1,4 @@
-"""Detect inputs of model calls that do not vary: the same batch in each step, or features that are constant."""
+"""Detect inputs of model calls that do not vary: the same batch in each step, or constant features."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class InputMeasure:
         self._steps.add(step)
 
     def summary(self) -> InputRepeats:
-        """Return what was the same in all steps."""
+        """Return the inputs that were the same in all steps."""
         same = self._features - self._changed if self._changed and len(self._steps) > 1 else set()
         constant = self._features - self._varied
-        names = (tuple(sorted(found)) for found in (self._features, constant, same - constant))
+        names = (tuple(sorted(repeats)) for repeats in (self._features, constant, same - constant))
         return InputRepeats(len(self._steps), self._repeats, *names)
 
 
@@ -64,7 +64,7 @@ def _equal(sample: Any, other: Any) -> bool:
 
 
 def is_varied_feature(name: str, value: Any) -> bool:
-    """Return True for float features that hold more than a single number."""
+    """Return True for float features that contain more than one distinct number."""
     return _is_feature(name, value) and bool(value.detach().max() != value.detach().min())
 
 

@@ -1,4 +1,4 @@
-"""Detect what an evaluation or a checkpoint during training leaves changed: mode, trained set, dtypes, weights."""
+"""Detect changes by an evaluation or a checkpoint during training: of the mode, trained set, dtypes or weights."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ HALF = ("float16", "bfloat16")
 
 
 class Interruptions:
-    """Compares the trained tensors and the mode of the model after each interruption with those before it.
+    """Compares the trained tensors and the model's mode after each interruption with those before it.
 
-    Modes are compared for the module that holds most trained weights: frozen encoders may stay in eval mode by design.
+    Modes are compared for the module with most trained weights, because frozen encoders may stay in eval mode by
+    design.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class Interruptions:
         self._evaluated = weakref.ref(module)
 
     def saved(self) -> None:
-        """Record that something was saved."""
+        """Record that a file was saved."""
         self._note("checkpoint")
 
     def _note(self, cause: str) -> None:
@@ -59,19 +60,19 @@ class Interruptions:
             self._cause, self._left, self._measured, self._with_gradient = cause, STEPS, 0, set()
 
     def before_step(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
-        """Return what the last interruption left changed, before a step; `untouched` never got a gradient."""
+        """Return, before a step, what the last interruption left changed. `untouched` tensors never got a gradient."""
         if not self.watching:
             return []
-        found = self._changed(parameters, step)
+        anomalies = self._changed(parameters, step)
         if self._left == 1:
-            found += [*self._not_restored(parameters, step), *self._idle(parameters, step, untouched)]
+            anomalies += [*self._not_restored(parameters, step), *self._idle(parameters, step, untouched)]
         self._left -= 1
-        fresh = [one for one in found if one.check not in self._reported]
+        fresh = [one for one in anomalies if one.check not in self._reported]
         self._reported.update(one.check for one in fresh)
         return fresh
 
     def after_step(self, parameters: List[Any], rate: Optional[float]) -> None:
-        """Keep a sample of the weights that the step left; a rate that changes suddenly is an interruption too."""
+        """Keep a sample of the weights after the step. A sudden change of the rate is an interruption too."""
         if self._rate and rate is not None and not self._rate / SUDDEN < rate < self._rate * SUDDEN:
             self._note("change of the learning rate")
         self._rate = rate
@@ -102,25 +103,25 @@ class Interruptions:
         return [_warning("weights-between", f"{of} differ from those before the {self._cause} at step {step}", step)]
 
     def _not_restored(self, parameters: List[Any], step: int) -> List[Anomaly]:
-        """Return warnings about what is not restored; a script may need a step or two to restore everything."""
-        found = []
+        """Return warnings about state that is not restored. A script may need a step or two to restore everything."""
+        warnings = []
         since = self._since(step)
         module = self._evaluated() if self._evaluated is not None else None
         if module is not None and not module.training and _holds(module, parameters):
-            found.append(_warning("train-mode", f"{type(module).__name__} is trained in eval mode {since}", step))
+            warnings.append(_warning("train-mode", f"{type(module).__name__} is trained in eval mode {since}", step))
         known = self._known(parameters)
         frozen = sum(not p.requires_grad for p in known)
         if frozen:
             message = f"{frozen} of {len(known)} trained tensors no longer require gradients {since}"
-            found.append(_warning("trainable-set", message, step))
+            warnings.append(_warning("trainable-set", message, step))
         cast = sum(self._trained[id(p)] == "float32" and short(p.dtype) in HALF for p in known)
         if cast:
             message = f"{cast} of {len(known)} trained tensors are in half precision {since}"
-            found.append(_warning("trainable-dtype", message, step))
-        return found
+            warnings.append(_warning("trainable-dtype", message, step))
+        return warnings
 
     def _idle(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
-        """Return a warning about tensors without gradients; experts that get no token have none by design."""
+        """Return a warning about tensors without gradients. Experts that get no token have none by design."""
         trained = {id(p): p for p in self._known(parameters) if p.requires_grad and p.numel()}
         idle = trained.keys() - self._with_gradient - untouched
         if self._measured < 2 or 2 * len(idle) < len(trained):

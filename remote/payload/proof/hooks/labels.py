@@ -1,4 +1,4 @@
-"""Count a batch's labels: how many contribute to the loss, and whether padding or the prompt is among them."""
+"""Count a batch's labels: those that contribute to the loss, and those that are padding or part of the prompt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MOSTLY = 0.8
 
 
 def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
-    """Count over a model call's `labels`, with its `attention_mask` and `input_ids` if they have the same shape.
+    """Count a model call's `labels`, with its `attention_mask` and `input_ids` if they have the same shape.
 
-    None without integer labels.
+    Return None without integer labels.
     """
     torch = sys.modules["torch"]
     labels = inputs.get("labels")
@@ -49,14 +49,14 @@ def _like(labels: Any, value: Any) -> Optional[Any]:
 
 
 def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
-    """Return True if the labels are the input's own tokens, at the same position or one position earlier."""
+    """Return True if the labels are tokens of the input, at the same position or one position earlier."""
     same = int(((labels == tokens) & counted).sum())
     shifted = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
     return max(same, shifted) > MOSTLY * int(counted.sum())
 
 
 def _edge_run(labels: Any, counted: Any) -> float:
-    """Return the share of the batch that repeats one id at an end of its sequences: padding used as a target."""
+    """Return the share of the batch that repeats one id at an end of its sequences, which is padding used as a target."""
     if labels.dim() != 2 or labels.shape[1] < 8 or not bool(counted.all()):
         return 0.0
     last, first = labels == labels[:, -1:], labels == labels[:, :1]
@@ -66,7 +66,7 @@ def _edge_run(labels: Any, counted: Any) -> float:
 
 
 def count_values(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
-    """Return the number of floating-point targets, and how many of them are exactly -100; None for class ids."""
+    """Return the number of floating-point targets, and how many of them are exactly -100. Return None for class ids."""
     torch = sys.modules["torch"]
     if not isinstance(target, torch.Tensor) or not target.numel():
         return None

@@ -11,7 +11,7 @@ LARGE = 256.0
 
 
 class Start(Enum):
-    """What a backward pass starts at. UNKNOWN: gradients are passed in, which may contain another scale."""
+    """The tensor at which a backward pass starts. UNKNOWN: gradients are passed in, which may contain another scale."""
 
     SCALED = "scaled"
     PLAIN = "plain"
@@ -20,16 +20,16 @@ class Start(Enum):
 
 
 def mark_scaled(result: Any) -> None:
-    """Mark what `scaler.scale` returned, one tensor or several."""
+    """Mark the result of `scaler.scale`, one tensor or several."""
     for tensor in _tensors(result):
         if getattr(tensor, "grad_fn", None) is not None:
             tensor.grad_fn.metadata[MARK] = True
 
 
 def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Start:
-    """Return SCALED if every tensor that `backward(start, *args, **kwargs)` starts at derives from a marked one nearby.
+    """Return SCALED if every tensor at which `backward(start, *args, **kwargs)` starts derives from a marked one nearby.
 
-    PLAIN if none does; BY_HAND if other code multiplied one by a factor as large as a loss scale.
+    Return PLAIN if none does, and BY_HAND if other code multiplied one by a factor as large as a loss scale.
     """
     given = args[0] if args else kwargs.get("grad_tensors", kwargs.get("grad_variables"))
     roots = _tensors(start)
@@ -44,7 +44,7 @@ def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) ->
 
 
 def _is_scaled_by_hand(root: Any) -> bool:
-    """Return True for a product that is too large for a loss: `loss * scaler.get_scale()`."""
+    """Return True for a product that is too large for a loss, such as `loss * scaler.get_scale()`."""
     multiplied = root.grad_fn is not None and root.grad_fn.name().startswith("Mul")
     return multiplied and root.numel() == 1 and abs(float(root.detach())) > LARGE
 

@@ -1,4 +1,4 @@
-"""The patches of loss scalers: what they scale, unscale, step and update."""
+"""The patches of the methods of loss scalers: scale, unscale, step and update."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def scaler_class(torch: Any) -> Any:
 
 
 def scale_of(scaler: Any) -> Optional[float]:
-    """Return the loss scale; None without a scaler or with a disabled one."""
+    """Return the loss scale, or None without a scaler or with a disabled one."""
     if scaler is None or not scaler.is_enabled():
         return None
     return float(scaler.get_scale())

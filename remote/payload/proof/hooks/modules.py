@@ -28,7 +28,7 @@ class ModuleMeasure:
         self._handles: Dict[int, List[Any]] = {}
 
     def begin(self, root: Any) -> None:
-        """Record that a forward pass of `root` begins: the first ones are measured, later ones cost nothing."""
+        """Record that a forward pass of `root` begins. The first passes are measured; later ones have no overhead."""
         seen = self._forwards.get(id(root), 0)
         self._forwards[id(root)] = seen + 1
         if type(root).__name__ == "OptimizedModule":
@@ -64,14 +64,14 @@ class ModuleMeasure:
         self._note_output(tensor, leaf=leaf)
         if leaf and next(module.parameters(recurse=False), None) is not None:
             self._autocast.add(autocast_dtype(tensor.device.type) or "off")
-        # The norm reads the tensor once and makes no copy of it, as abs() would.
+        # The norm reads the tensor once, without the copy that abs() would make.
         largest = torch.linalg.vector_norm(local(tensor), float("inf")).float()
         known = self._largest.get(name)
         self._largest[name] = largest if known is None else torch.maximum(known, largest)
         self._dtypes[name] = short(tensor.dtype)
 
     def summary(self) -> ModuleOutputs:
-        """Return the largest float16 outputs, the first that are not finite, and the states of autocast."""
+        """Return the largest float16 outputs, the first outputs that are not finite, and the states of autocast."""
         values = {name: float(largest) for name, largest in self._largest.items()}
         half = [(v, name) for name, v in values.items() if math.isfinite(v) and self._dtypes[name] == "float16"]
         return ModuleOutputs(

@@ -1,4 +1,4 @@
-"""The live watch's rules, which judge each optimizer step together with the steps before it. Pure."""
+"""The rules of the live watch, which judge each optimizer step together with the steps before it. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CREEP_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Anomaly:
-    """Something to report at once. An error, which always rests on two signals, ends the training."""
+    """A problem to report at once. An error, which is always based on two signals, ends the training."""
 
     check: str
     severity: str
@@ -36,8 +36,8 @@ class Anomaly:
 class StepMonitor:
     """Reports each kind of anomaly once, and once more if it gets worse.
 
-    `trained_before`: the run resumes from a checkpoint, so a gradient of 0 may be the end of a successful training
-    rather than one that never began. `planned`: how many steps are to follow, None if unknown.
+    `trained_before` is True if the run resumes from a checkpoint, so that a gradient of 0 may mean that training is
+    complete. `planned` is the number of remaining steps, or None if unknown.
     """
 
     def __init__(self, *, trained_before: bool = False, planned: Optional[int] = None) -> None:
@@ -58,9 +58,9 @@ class StepMonitor:
         """Return the anomalies of this step that were not reported before."""
         self._skips = [*self._skips, not step.applied][-SKIP_WINDOW:]
         self.applied += step.applied
-        found = [*self._loss(step), *self._gradient(step), *self._scale(step), *self._memory(step)]
-        found += self._rate(step)
-        fresh = [anomaly for anomaly in found if (anomaly.check, anomaly.severity) not in self._reported]
+        anomalies = [*self._loss(step), *self._gradient(step), *self._scale(step), *self._memory(step)]
+        anomalies += self._rate(step)
+        fresh = [anomaly for anomaly in anomalies if (anomaly.check, anomaly.severity) not in self._reported]
         self._reported.update((anomaly.check, anomaly.severity) for anomaly in fresh)
         return fresh
 
@@ -102,7 +102,7 @@ class StepMonitor:
     def _without_gradient(self, step: Step) -> List[Anomaly]:
         """Judge steps without a gradient.
 
-        With satisfied margins there is no gradient either, so it is an error only if no step had one.
+        Satisfied margins give no gradient either, so it is an error only if no step had one.
         """
         self._idle += 1
         check = "loss-zero" if step.loss_is_zero else "gradient-zero"
@@ -124,15 +124,15 @@ class StepMonitor:
         if in_a_row and self.applied == 0 and scale_cannot_fall(first, scale):
             message = f"all of the first {len(self._skips)} steps overflowed; the loss scale is {scale:g}"
             return [_error("scaler-trajectory", message, step)]
-        found = []
+        anomalies = []
         skips = sum(self._skips)
         if skips > SKIP_BUDGET:
             message = f"{skips} of the last {len(self._skips)} steps were skipped for overflow"
-            found.append(_warning("skipped-steps", message, step))
+            anomalies.append(_warning("skipped-steps", message, step))
         if scale < min(LOWEST_SCALE, first):
             message = f"the loss scale fell from {first:g} to {scale:g}: gradients overflow even unscaled"
-            found.append((_error if in_a_row else _warning)("scale-collapse", message, step))
-        return found
+            anomalies.append((_error if in_a_row else _warning)("scale-collapse", message, step))
+        return anomalies
 
     def _rate(self, step: Step) -> List[Anomaly]:
         """Judge learning rates of 0.

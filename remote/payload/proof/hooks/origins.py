@@ -19,21 +19,21 @@ SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".env")
 MOST_FILES = 200
 MOST_ENTRIES = 40
 LIBRARIES = frozenset({"accelerate.state", "transformers.training_args"})
-"""Modules outside of torch that are patched."""
+"""The patched modules outside of torch."""
 PACKAGES = ("accelerate", "transformers")
 ACCELERATE = "ACCELERATE_MIXED_PRECISION"
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 class OpenedSettings:
-    """The settings files that this process opened, in order, without repetition."""
+    """The settings files that this process opened, in order, without duplicates."""
 
     def __init__(self) -> None:
         self.paths: Dict[str, None] = {}
         self._active = False
 
     def watch(self) -> None:
-        """Start recording; it cannot be stopped, because Python has no way to remove an audit hook."""
+        """Start recording. It cannot be stopped, because Python has no way to remove an audit hook."""
         if not self._active:
             self._active = True
             sys.addaudithook(self._audit)
@@ -50,7 +50,7 @@ OPENED = OpenedSettings()
 
 
 class Origins:
-    """Keeps the first place of each kind of entry, and for each half-precision parameter the place that made it so."""
+    """Keeps the first place of each kind of entry, and for each half-precision parameter the place of its cast."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -61,27 +61,30 @@ class Origins:
 
     @quiet
     def enter(self, kind: str, dtype: str, source: str = "") -> None:
-        """Record that `dtype` was chosen here; `source` names an environment variable that it was read from."""
+        """Record that the project chose `dtype` at the current line.
+
+        `source` is the environment variable with the value.
+        """
         if dtype in HALF and len(self._entries) < MOST_ENTRIES:
             place = self._project.place(PACKAGES if kind in ("accelerator", "trainer") else ())
             self._entries.setdefault((kind, dtype, place), _entry(kind, dtype, place, source=source))
 
     @quiet
     def cast(self, parameters: List[Any]) -> None:
-        """Record that this call made these parameters half precision."""
+        """Record that the current call cast these parameters to half precision."""
         place = self._project.place()
         for parameter in parameters:
             self._parameters[id(parameter)] = (weakref.ref(parameter), short(parameter.dtype), place)
 
     @quiet
     def built(self, optimizer: Any) -> None:
-        """Record where an optimizer was made, for parameters whose own origin is unknown."""
+        """Record where an optimizer was created, for parameters whose own origin is unknown."""
         self._built.append((weakref.ref(optimizer), self._project.place()))
 
     def summary(self, roots: List[Any], optimizers: List[Any]) -> Provenance:
-        """Return all entries, with those of the half precision parameters that these models and optimizers hold."""
-        found = (self._project.relative(path) for path in OPENED.paths)
-        settings = tuple(path for path in found if path is not None)
+        """Return all entries, including those of the half-precision parameters of these models and optimizers."""
+        entry_path = (self._project.relative(path) for path in OPENED.paths)
+        settings = tuple(path for path in entry_path if path is not None)
         entries = self._all_entries(roots, optimizers)
         return Provenance(entries, settings, tuple(sys.argv), tuple(CHANGES.lines))
 
@@ -103,8 +106,8 @@ class Origins:
         return tuple(rows.values())
 
     def _living(self, optimizers: List[Any]) -> List[Tuple[Any, Place]]:
-        found = [(one(), place) for one, place in self._built]
-        return [(one, place) for one, place in found if any(one is known for known in optimizers)]
+        optimizer = [(one(), place) for one, place in self._built]
+        return [(one, place) for one, place in optimizer if any(one is known for known in optimizers)]
 
     def _origin(self, parameter: Any, dtype: str) -> Optional[Place]:
         known, became, place = self._parameters.get(id(parameter), (lambda: None, "", None))
@@ -116,7 +119,7 @@ def _entry(kind: str, dtype: str, place: Place, **more: Any) -> HalfEntry:
 
 
 def patch_parameters(torch: Any, origins: Origins) -> None:
-    """Record where modules get half precision parameters: cast, or registered in that dtype."""
+    """Record where modules get half-precision parameters: by a cast, or registered in that dtype."""
     depth = [0]
 
     def apply(original: Any) -> Any:
@@ -151,7 +154,7 @@ def _is_half(parameter: Any) -> bool:
 
 
 def patch_libraries(origins: Origins) -> None:
-    """Record the mixed precision of Accelerate and of Trainer, where they are imported."""
+    """Record the mixed precision of Accelerate and of Trainer if they are imported."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     arguments = getattr(sys.modules.get("transformers.training_args"), "TrainingArguments", None)
 

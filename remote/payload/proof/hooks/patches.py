@@ -1,4 +1,4 @@
-"""The patches of torch: step hooks, loss scalers, backward, clipping and, for a proof, module and function calls.
+"""Patch torch: step hooks, loss scalers, backward, clipping and, for a proof, module and function calls.
 
 Each patch calls the original with the same arguments and returns its result unchanged.
 """
@@ -33,7 +33,7 @@ PATCHED = frozenset(
         *LIBRARIES,
     }
 )
-"""The modules that are patched, and patched again after a reload; without modules that torch cannot reload."""
+"""The modules that are patched, and patched again after a reload. Modules that torch cannot reload are excluded."""
 CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
 VALUE_LOSSES = (
     "mse_loss",
@@ -52,7 +52,7 @@ VALUE_LOSSES = (
 
 
 def install(recorder: Recorder, training: Training) -> None:
-    """Patch the imported torch so that it calls `recorder`. Functions that are patched already are skipped."""
+    """Patch the imported torch so that it calls `recorder`. Functions that are already patched are skipped."""
     torch = sys.modules["torch"]
     _patch_optimizers(recorder, training)
     patch_scalers(torch, recorder, training)
@@ -72,14 +72,14 @@ def install(recorder: Recorder, training: Training) -> None:
 
 
 def _restart_in_fork(recorder: Recorder, training: Training) -> None:
-    """Give a forked child its own record once it uses a model."""
+    """Start a new record in a forked child when it first uses a model."""
     if os.getpid() != training.pid:
         training.pid = os.getpid()
         recorder.restart()
 
 
 def _found_inf(optimizer: Any) -> bool:
-    # Fused optimizers are called in any case and skip the step inside their kernel, by this attribute.
+    # Fused optimizers are called in any case. They skip the step inside their kernel, depending on this attribute.
     found = getattr(optimizer, "found_inf", None)
     return found is not None and bool(float(found))
 
@@ -141,7 +141,7 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
         return clearing
 
     replace(torch.autocast, "__init__", init)
-    # Leaving the outermost autocast calls it too.
+    # The exit of the outermost autocast calls it too.
     replace(torch, "clear_autocast_cache", clear)
 
 
@@ -265,7 +265,10 @@ def _patch_checkpointing(details: DetailRecorder) -> None:
 
 
 def _patch_modules(torch: Any, recorder: Recorder, details: DetailRecorder, training: Training) -> None:
-    """Find root modules by depth: called while no other module is, and not recomputed in backward."""
+    """Patch the calls of root modules.
+
+    A root module is called while no other module is, and is not recomputed in backward.
+    """
     modules = sys.modules["torch.nn.modules.module"]
 
     def before(module: Any, args: Any) -> None:

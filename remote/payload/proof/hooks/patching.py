@@ -1,4 +1,4 @@
-"""Replacing a function of torch by a wrapper, and the state that the patches share."""
+"""Replace a function of torch with a wrapper; the state that the patches share."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _MARK = "__halfstep_patched__"
 
 
 class Handles:
-    """Handles of torch's own hooks; at most one set of them is registered."""
+    """Handles of torch's own hooks. At most one set of them is registered."""
 
     def __init__(self) -> None:
         self._handles: Tuple[Any, ...] = ()
 
     def renew(self, *handles: Any) -> None:
-        """Remove the registered hooks and keep these instead."""
+        """Remove the registered hooks and keep these handles instead."""
         for handle in self._handles:
             handle.remove()
         self._handles = handles
 
 
 class Training:
-    """Where in a step the process is, and which of torch's own hooks are registered.
+    """The current position in a training step, and the registered hooks of torch.
 
-    `stepping`: the optimizer in a call of a scaler's `step`; `scaler_applied`: the scaler has called the optimizer's
-    step. `unscaled_loss` and `scaled_loss`: the arguments and result of the last `scaler.scale`.
+    `stepping`: the optimizer in a call of a scaler's `step`. `scaler_applied`: the scaler has called the optimizer's
+    step. `unscaled_loss` and `scaled_loss`: the arguments and the result of the last `scaler.scale`.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Training:
 
 
 def replace(owner: Any, name: str, wrapper: Callable[[Any], Any], mark: str = _MARK) -> None:
-    """Set `owner.name` to `wrapper(original)`, if it exists and is not wrapped already under this mark."""
+    """Set `owner.name` to `wrapper(original)`, if it exists and is not yet wrapped under this mark."""
     original = getattr(owner, name, None)
     if original is not None and not hasattr(original, mark):
         wrapped = functools.wraps(original)(wrapper(original))

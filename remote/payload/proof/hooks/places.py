@@ -1,4 +1,4 @@
-"""Places in the source of a running process: the project's line that made a call, and the installed code below it."""
+"""Source lines in a running process: the project's line that made a call, and the installed code that it called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Dict, Optional, Tuple
 
 PROJECT = "HALFSTEP_PROJECT"
-"""The environment variable that names the project's folder; without it, the folder in which the process started."""
+"""The environment variable with the project's folder. Without it, the folder in which the process started is used."""
 INSTALLED = ("site-packages", "dist-packages")
 SKIPPED = ("torch", "contextlib", "dataclasses")
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -17,9 +17,10 @@ _OWN = os.path.dirname(os.path.abspath(__file__))
 
 @dataclass(frozen=True)
 class Place:
-    """`file` and `line` of the project, empty if its code did not make the call; `installed`: the package code below.
+    """A source line. `file` and `line` are the project's; they are empty if its code did not make the call.
 
-    `file` is relative to the project, `installed` is `package/module.py:12`; empty for torch.
+    `file` is relative to the project. `installed` is the called package code as `package/module.py:12`; it is empty for
+    torch.
     """
 
     file: str = ""
@@ -39,7 +40,7 @@ class Project:
         self._relative: Dict[str, Optional[str]] = {}
 
     def relative(self, path: str) -> Optional[str]:
-        """Return a path relative to the project; None outside of it and in installed packages."""
+        """Return a path relative to the project, or None outside of it and in installed packages."""
         if path not in self._relative:
             whole = os.path.realpath(os.path.join(self._start, path))
             inside = whole.startswith(self.root + os.sep) and not whole.startswith(os.path.realpath(_OWN) + os.sep)
@@ -48,7 +49,7 @@ class Project:
         return self._relative[path]
 
     def place(self, skipped: Tuple[str, ...] = ()) -> Place:
-        """Return the innermost line of the project on this thread's stack; `skipped` packages are never named."""
+        """Return the innermost line of the project on this thread's stack, ignoring the packages in `skipped`."""
         frame: Optional[FrameType] = sys._getframe(1)
         installed = ""
         while frame is not None:
@@ -64,7 +65,7 @@ class Project:
 
 
 def _package_path(path: str) -> str:
-    """Return the path below site-packages, or the last two parts of another one."""
+    """Return the path below site-packages, or the last two parts of another path."""
     parts = path.split(os.sep)
     below = [at for at, part in enumerate(parts) if part in INSTALLED]
     return "/".join(parts[below[-1] + 1 :] if below else parts[-2:])

@@ -1,4 +1,4 @@
-"""The contents of progress.json: the newest step and facts about the whole training."""
+"""The content of progress.json: the newest step and facts about the whole training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MeanLoss:
 
 
 class ProgressRecord:
-    """Collects the loss and the pace of this training. `planned`: its optimizer steps, if known."""
+    """Collects the loss and the pace of this training. `planned` is its number of optimizer steps, if known."""
 
     def __init__(self) -> None:
         self.planned = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
@@ -48,11 +48,11 @@ class ProgressRecord:
         self._first_ended = 0.0
 
     def find_planned(self) -> None:
-        """Look for the planned steps in the trainers on the stack, unless they are known."""
+        """Look for the number of planned steps in the trainers on the stack, unless it is known."""
         self.planned = self.planned or planned_steps_of(_callers())
 
     def row(self, step: Step, *, began: Optional[int], skipped: int) -> Dict[str, Any]:
-        """Return the fields of jobs.Progress; the loss of a step is the sum over its micro-batches."""
+        """Return the fields of jobs.Progress. The loss of a step is the sum over its micro-batches."""
         now = time.monotonic()
         if self._first is None:
             self._first, self._first_ended = step.number, now
@@ -97,7 +97,7 @@ def _callers() -> Iterator[Any]:
         if frame.f_code.co_argcount and frame.f_code.co_varnames[0] == "self":
             variables = frame.f_locals
             owner = variables.get("self")
-            # Before Python 3.13 this is a copy that lives as long as the frame; it would hold on to the first batch.
+            # Before Python 3.13 this is a copy that lives as long as the frame, so it would hold on to the first batch.
             if isinstance(variables, dict):
                 variables.clear()
             yield owner
@@ -105,10 +105,10 @@ def _callers() -> Iterator[Any]:
 
 
 def _count(value: Any) -> Optional[int]:
-    """Return a number of steps; None for -1 and infinity, which mean that it is not limited."""
+    """Return a number of steps, or None for -1 and infinity, which mean that it is not limited."""
     return int(value) if isinstance(value, (int, float)) and math.isfinite(value) and value > 0 else None
 
 
 def _finite(value: Optional[float]) -> Optional[float]:
-    """Return None for NaN and infinity, which JSON does not have; watch.jsonl reports them."""
+    """Return None for NaN and infinity, which JSON cannot represent. watch.jsonl reports them."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The proof's recorder: measures the first optimizer steps and writes a report for the judge."""
+"""The proof's recorder, which measures the first optimizer steps and writes a report for the judge."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 class ProofRecorder:
     """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report and holds.
 
-    It does not exit: otherwise a wrapper script would continue with its next line, and other ranks may need this one.
+    It does not exit, because a wrapper script would continue with its next line, and other ranks may need this process.
     """
 
     forked = False
@@ -78,7 +78,7 @@ class ProofRecorder:
     def restart(self) -> None:
         kept = {"release": self.release, "origins": self.origins}
         ProofRecorder.__init__(self, self.folder)
-        # Children of multiprocessing end without atexit, so the report is written at the first step already.
+        # Children of multiprocessing end without atexit, so the report is already written at the first step.
         vars(self).update(kept, last_write=-WRITE_EVERY_S, forked=True)
         self.origins.ledger = self.ledger
 
@@ -101,7 +101,7 @@ class ProofRecorder:
 
     @quiet
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
-        # After the call: a hook that is registered when the first call begins runs in that call already.
+        # After the call, because a hook that is registered when the first call begins already runs in that call.
         if sys.modules["torch"].is_grad_enabled():
             self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
@@ -153,7 +153,7 @@ class ProofRecorder:
         self.flow.after_backward(start)
         self.batches.targets.after_backward()
         if self.stepping is not None:
-            # In a closure, the gradients may already be cleared when the step is over, so they are measured here.
+            # In a closure, gradients may already be cleared when the step is over, so they are measured here.
             self.norm = self.trained.measure(self.stepping, again=self.norm is not None)
         if start is Start.BY_HAND:
             self._flag(scaled_by_hand=True)
@@ -203,7 +203,7 @@ class ProofRecorder:
 
     def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
         self._after_step(optimizer, scale, skipped)
-        # After a scaled step the scale is yet to be updated, and other optimizers may step.
+        # After a scaled step, the scale is not yet updated, and other optimizers may step.
         if scaler is None and len(self.trained.optimizers) == 1:
             self._finish_if_ready(averages=self.trained.averages.any)
 
@@ -223,7 +223,7 @@ class ProofRecorder:
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # From here on, the time is spent by the recorder; the wait for the card belongs to the step.
+        # From here on, the recorder spends the time. The wait for the card belongs to the step.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
@@ -231,7 +231,7 @@ class ProofRecorder:
         self._publish_step()
 
     def _publish_step(self) -> None:
-        """Append the newest step to steps.jsonl; write an intermediate report if the proof is slow."""
+        """Append the newest step to steps.jsonl. Write an intermediate report if the proof is slow."""
         if self.rank == 0:
             self.log.append_newest(os.path.join(self.folder, "steps.jsonl"))
         if time.perf_counter() - self.last_write > WRITE_EVERY_S and not self.ready:
@@ -269,7 +269,7 @@ class ProofRecorder:
             report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
         path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
         if state == "done":
-            # This report remains if the process dies in the recomputation that follows.
+            # This report remains if the process dies in the following recomputation.
             write_json(path, dataclasses.replace(report, state="running"))
             again = examine(self.batches.call, self.trained.main, self.world)
             report = dataclasses.replace(report, counterfactual=again)

@@ -1,4 +1,4 @@
-"""Errors of the hooks inside the user's training: recorded, never raised."""
+"""Record errors of the hooks inside the user's training without raising them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, List
 
 
 class Ledger:
-    """The process that the hooks record, the errors of their code, and the time that it took."""
+    """The process that the hooks record, the errors of their code, and the time that the hooks took."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -26,7 +26,7 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
         ledger: Ledger = self.ledger
-        # A forked data loader worker inherits the patches; its losses do not belong to the training.
+        # A forked data loader worker inherits the patches, but its losses do not belong to the training.
         if os.getpid() != ledger.pid or _is_simulated():
             return
         began = time.perf_counter()
@@ -38,7 +38,7 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
                 ledger.faults.append(f"{method.__name__}: {traceback.format_exc(limit=-3)}")
         finally:
             ledger.depth -= 1
-            # The time of a nested call is already included in that of the outer call.
+            # The time of a nested call is already included in the time of the outer call.
             if not ledger.depth:
                 ledger.own_s += time.perf_counter() - began
 

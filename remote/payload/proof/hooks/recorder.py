@@ -1,4 +1,4 @@
-"""The callbacks that the patches of torch make, in the order of one training step."""
+"""The callbacks of the patches of torch, in the order of one training step."""
 
 from __future__ import annotations
 
@@ -14,108 +14,114 @@ class Recorder(Protocol):
 
     @property
     def details(self) -> Optional[DetailRecorder]:
-        """The recorder of details beyond the steps; None to install no patches for them."""
+        """The recorder of details beyond the steps, or None to install no patches for them."""
         ...
 
     @property
     def interruptions(self) -> Optional[Interruptions]:
-        """The record of evaluations and checkpoints; None to install no patches for them."""
+        """The record of evaluations and checkpoints, or None to install no patches for them."""
         ...
 
     def restart(self) -> None:
-        """Discard what the parent recorded, because this process is a fork that begins to train."""
+        """Discard the parent's records, because this process is a fork that begins to train."""
         ...
 
     def backward(self, loss: Any) -> None:
-        """A backward pass starts at a scalar; `loss` is its value before scaling."""
+        """Called when a backward pass starts at a scalar. `loss` is its value before scaling."""
         ...
 
     def after_backward(self, start: Start) -> None:
-        """The outermost backward pass is over."""
+        """Called when the outermost backward pass is over."""
         ...
 
     def after_clipping(self, parameters: List[Any], norm: Any, limit: Any) -> None:
-        """Gradients of these parameters had this norm (None if unknown) and were clipped to this limit."""
+        """Called when gradients of these parameters were clipped to `limit`.
+
+        `norm` is their norm, or None if unknown.
+        """
         ...
 
     def attempt(self, optimizer: Any, scaler: Any) -> None:
-        """An optimizer step is attempted; gradients may still be scaled."""
+        """Called when an optimizer step is attempted. Gradients may still be scaled."""
         ...
 
     def before_step(self, optimizer: Any, *, closure: bool) -> None:
-        """The optimizer is about to change its parameters; gradients are unscaled. `closure` recomputes them."""
+        """Called before an optimizer changes its parameters. Gradients are unscaled; `closure` recomputes them."""
         ...
 
     def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        """The attempt is over; `scale` is the loss scale before it."""
+        """Called when the attempt is over. `scale` is the loss scale before it."""
         ...
 
 
 class DetailRecorder(Protocol):
-    """Records what the proof needs in addition to the steps. `release` removes the hooks on module calls."""
+    """Records details for the proof in addition to the steps. `release` removes the hooks on module calls."""
 
     release: Callable[[], None]
     origins: Origins
 
     def built(self, optimizer: Any) -> None:
-        """An optimizer was built over its parameters as they are now."""
+        """Called when an optimizer was built over its parameters."""
         ...
 
     def forward(self, root: Any) -> None:
-        """A module is called by no other module, with gradients enabled and outside of backward."""
+        """Called when a root module is called, with gradients enabled and outside of backward."""
         ...
 
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
-        """scaled_dot_product_attention is called."""
+        """Called at scaled_dot_product_attention."""
         ...
 
     def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """F.cross_entropy is called."""
+        """Called at F.cross_entropy."""
         ...
 
     def value_loss(self, name: str, target: Any, lengths: Any) -> None:
-        """A loss without ignore_index is called; `lengths` of its targets, if it takes any."""
+        """Called at a loss without ignore_index.
+
+        `lengths` are the lengths of its targets, if it has such an argument.
+        """
         ...
 
     def checkpointing(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
-        """torch.utils.checkpoint is called."""
+        """Called at torch.utils.checkpoint."""
         ...
 
     def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:
-        """An autocast context was made; enabling it needs a device that supports it.
+        """Called when an autocast context was created, whether or not the device supports it.
 
-        `replaced`: it is bfloat16 on this CPU and would be float16 on a card.
+        `replaced` means that it is bfloat16 on this CPU and would be float16 on a card.
         """
         ...
 
     def scaler_made(self, requested: bool, enabled: bool) -> None:
-        """A loss scaler was made."""
+        """Called when a loss scaler was created."""
         ...
 
     def scaling(self, scaler: Any) -> None:
-        """A loss is about to be multiplied by the loss scale."""
+        """Called before a loss is multiplied by the loss scale."""
         ...
 
     def cache_cleared(self) -> None:
-        """Autocast has forgotten the weights that it cast."""
+        """Called when autocast has cleared its cache of cast weights."""
         ...
 
     def before_backward(self) -> None:
-        """The outermost backward pass is about to add to gradients."""
+        """Called before the outermost backward pass adds to gradients."""
         ...
 
     def before_unscaling(self, optimizer: Any, scale: float) -> None:
-        """Gradients are about to be divided by the loss scale."""
+        """Called before gradients are divided by the loss scale."""
         ...
 
     def before_clipping(self, parameters: List[Any]) -> None:
-        """Gradients of these parameters are about to be clipped."""
+        """Called before gradients of these parameters are clipped."""
         ...
 
     def scale_updated(self, scaler: Any) -> None:
-        """The loss scale was updated."""
+        """Called when the loss scale was updated."""
         ...
 
     def scheduled(self, scheduler: Any) -> None:
-        """A learning rate scheduler took a step."""
+        """Called when a learning rate scheduler took a step."""
         ...

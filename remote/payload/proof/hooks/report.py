@@ -1,4 +1,4 @@
-"""The values that the hooks report: the training process writes them as JSON, another process judges them."""
+"""The values that the hooks report. The training process writes them as JSON, and another process judges them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Device:
-    """The device of the first parameter. `capability` and `total_bytes` are those of a CUDA card."""
+    """The device of the first parameter. `capability` and `total_bytes` describe a CUDA card."""
 
     type: str = ""
     name: str = ""
@@ -34,7 +34,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak memory of the process; `others_bytes`: used on the card by the CUDA context and other processes."""
+    """Peak memory of the process. On the card, `others_bytes` are used by the CUDA context and other processes."""
 
     allocated_bytes: int = 0
     reserved_bytes: Optional[int] = None
@@ -43,7 +43,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class DtypeCount:
-    """Tensors of one dtype. `kind`: trainable, frozen, buffer, state (the optimizer's) or foreign (no model's)."""
+    """The tensors of one dtype. `kind`: trainable, frozen, buffer, state (the optimizer's) or foreign (no model's)."""
 
     kind: str
     dtype: str
@@ -55,7 +55,7 @@ class DtypeCount:
 
 @dataclass(frozen=True)
 class TrainableTensor:
-    """A parameter that requires gradients; `optimized`: an optimizer holds it."""
+    """A parameter that requires gradients. `optimized` is True if an optimizer holds it."""
 
     name: str
     dtype: str
@@ -74,7 +74,7 @@ class CastTensor:
 
 @dataclass(frozen=True)
 class ModelTables:
-    """The models before the first step. `foreign`: tensors that an optimizer holds and no model has."""
+    """The models before the first step. `foreign` tensors are held by an optimizer, but belong to no model."""
 
     device: Device = field(default_factory=Device)
     roots: Tuple[str, ...] = ()
@@ -87,10 +87,10 @@ class ModelTables:
 
 @dataclass(frozen=True)
 class TrainedTensors:
-    """What the steps did to the trained tensors. `gradients`: by tensor, the state of its gradient in each step.
+    """How the steps changed the trained tensors. `gradients` maps each tensor to the states of its gradient by step.
 
-    `put_back`: how often weights had their first values again before a step. `nonfinite`: tensors that were finite
-    before the first step. `unheld_moved`: parameters that no optimizer holds changed.
+    `put_back`: how often weights had their initial values again before a step. `nonfinite`: tensors that were finite
+    before the first step. `unheld_moved`: parameters changed that no optimizer holds.
     """
 
     optimizers: Tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Misuse(str, Enum):
 
 @dataclass(frozen=True)
 class GradientFlow:
-    """How gradients were treated. `unscaled`: how often correctly; `discarded`: how often cleared before use."""
+    """How gradients were treated: `unscaled` correctly so many times, `discarded` before use so many times."""
 
     misuses: Tuple[Misuse, ...] = ()
     unscaled: int = 0
@@ -134,7 +134,7 @@ class GradientFlow:
 class ModuleOutputs:
     """Module outputs in the first forward passes. `largest`: float16 outputs by their largest absolute value.
 
-    `autocast`: the dtypes that layers with parameters ran under, "off" without autocast.
+    `autocast`: the autocast dtypes of layers with parameters, "off" without autocast.
     """
 
     modules: int = 0
@@ -146,10 +146,10 @@ class ModuleOutputs:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The last batch, recomputed. Gaps are relative to the largest absolute loss or logit; None if not computed.
+    """The recomputed last batch. Gaps are relative to the largest absolute loss or logit; None if not computed.
 
-    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32; `padding_gap`: with other ids as
-    padding; `silence_gap`: with zeros as audio.
+    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32. `padding_gap`: with other ids as
+    padding. `silence_gap`: with zeros as audio.
     """
 
     why: str = ""
@@ -172,7 +172,7 @@ class AttentionCalls:
 
 @dataclass(frozen=True)
 class AttentionTables:
-    """`configured`: the attention implementations that the models' configs name."""
+    """The attention calls, and the attention implementations that the models' configs name (`configured`)."""
 
     calls: Tuple[AttentionCalls, ...] = ()
     configured: Tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class AttentionTables:
 
 @dataclass(frozen=True)
 class Flags:
-    """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or empty.
+    """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or "".
 
     `..._waits_for_card`: requested by the command, but disabled because there is no card; `accelerate`: both of them;
     `float16`: autocast is bfloat16 instead. `step_in_autocast_cache`: a forward pass used weights that autocast had
@@ -201,10 +201,10 @@ class Flags:
 
 @dataclass(frozen=True)
 class HalfEntry:
-    """A place where half precision entered: `kind` autocast, trained, frozen (parameters), accelerator or trainer.
+    """A place where half precision entered. `kind` is autocast, trained, frozen (parameters), accelerator or trainer.
 
-    `file` and `line` are the project's, empty if none of its code made the call; `installed` is the package code below,
-    empty for torch. `source`: the environment variable that the value was read from.
+    `file` and `line` are the project's, empty if none of its code made the call. `installed` is the called package
+    code, empty for torch. `source` is the environment variable that the value was read from.
     """
 
     kind: str
@@ -219,9 +219,9 @@ class HalfEntry:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where half precision entered the process. `settings`: the settings files of the project that it opened.
+    """Where half precision entered the process. `settings` are the settings files of the project that it opened.
 
-    `runtime`: what `fixers: {runtime: auto}` changed in the process.
+    `runtime` lists the changes of `fixers: {runtime: auto}` in the process.
     """
 
     entries: Tuple[HalfEntry, ...] = ()
@@ -234,8 +234,8 @@ class Provenance:
 class RankReport:
     """The report of one process. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
 
-    `open_losses`: of backward passes that no step followed. `zero_rate_from`: the step from which the learning rate
-    schedule is 0 to the end.
+    `open_losses`: the losses of backward passes that no step followed. `zero_rate_from`: the step from which the
+    learning rate schedule is 0 to the end.
     """
 
     rank: int
@@ -262,7 +262,7 @@ class RankReport:
 
 @dataclass(frozen=True)
 class ProcessNote:
-    """A Python process in which the hooks run. `fault`: the traceback of hooks that could not be installed."""
+    """A Python process in which the hooks run. `fault` is the traceback if the hooks could not be installed."""
 
     pid: int
     command: Tuple[str, ...]
@@ -271,7 +271,7 @@ class ProcessNote:
 
 
 def write_json(path: str, value: Any) -> None:
-    """Write a value of this module, or a mapping, to `path` as JSON; the replacement is atomic."""
+    """Write a value of this module, or a mapping, to `path` as JSON, atomically."""
     part = f"{path}.{os.getpid()}.part"
     with open(part, "w", encoding="utf-8") as file:
         json.dump(value if isinstance(value, dict) else dataclasses.asdict(value), file)

@@ -1,4 +1,4 @@
-"""Find the step at which a process begins to train, from its optimizer's state and the saved files that it loaded."""
+"""Find the step at which a training begins, from its optimizer's state and the saved files that it loaded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KERNEL_TICK_S = 0.02
 
 @dataclass(frozen=True)
 class TrainingStart:
-    """Where a training begins: optimizer steps that were done before, and whether it resumes from a saved optimizer.
+    """Where a training begins: the number of earlier optimizer steps, and whether it resumes from a saved optimizer.
 
-    `step` is None if it resumes and no step count was found. `source` is the checkpoint that was loaded, relative to
-    the run's folder; empty if unknown.
+    `step` is None if it resumes and no step count was found. `source` is the loaded checkpoint, relative to the run's
+    folder, or "" if unknown.
     """
 
     step: Optional[int] = 0
@@ -37,10 +37,10 @@ class OpenedFiles:
     def __init__(self, run: str) -> None:
         self.run = os.path.abspath(run)
         self.paths: Dict[str, None] = {}
-        # The times of files lag behind the clock by a tick of the kernel.
+        # The timestamps of files lag behind the clock by a tick of the kernel.
         self._began = time.time() - KERNEL_TICK_S
         self._active = True
-        # safetensors opens its files in Rust, without an audit event; the optimizer's and the JSON files have one.
+        # safetensors opens its files in Rust, without an audit event. The optimizer's and the JSON files cause one.
         sys.addaudithook(self._audit)
 
     def stop(self) -> None:
@@ -68,11 +68,11 @@ def _written_before(path: str, unix: float) -> bool:
 
 
 def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
-    """Return where the training of `optimizer` begins; call it before its first step.
+    """Return where the training of `optimizer` begins. Call it before its first step.
 
-    The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, and Trainer does: if a
-    trainer_state.json was read beside the optimizer's file, its `global_step` is the higher one. An optimizer without
-    a count (SGD, Lion) is at the step that its checkpoint is named after.
+    The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, but Trainer does: if a
+    trainer_state.json was read beside the optimizer's file, its higher `global_step` is used. An optimizer without a
+    count (SGD, Lion) is at the step in the name of its checkpoint.
     """
     done, loaded = _steps_done(optimizer)
     files = reads.saved()
@@ -86,7 +86,7 @@ def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
 
 
 def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tuple[str, str, int]:
-    """Return severity, message and first step; a warning if the `offered` checkpoint was not resumed from."""
+    """Return severity, message and first step: a warning if the `offered` checkpoint was not resumed from."""
     if start.resumed:
         source = f", from {start.source}" if start.source else ""
         at = (
@@ -110,7 +110,7 @@ def _was_read(folder: str, reads: OpenedFiles) -> bool:
 
 
 def step_in(checkpoint: str) -> int:
-    """Return the step number that a checkpoint's name ends in; 0 without one."""
+    """Return the step number at the end of a checkpoint's name, or 0 without one."""
     match = NUMBER.search(checkpoint)
     return int(match.group(1)) if match else 0
 
@@ -121,12 +121,12 @@ def _steps_done(optimizer: Any) -> Tuple[int, bool]:
     counts = [state["step"] for state in states if "step" in state]
     counts += [group["step"] for group in optimizer.param_groups if "step" in group]
     done = max((int(count) for count in counts), default=0)
-    # Some (Adagrad) create their state when they are built, with a count of 0.
+    # Some optimizers (Adagrad) create their state when they are built, with a count of 0.
     return done, done > 0 or (bool(states) and not counts)
 
 
 def _checkpoint(optimizers: List[str], files: List[str]) -> str:
-    """Return the checkpoint's folder, or the single file that holds everything; empty without either."""
+    """Return the checkpoint's folder, or the single file that contains everything, or "" without either."""
     if optimizers:
         folder = os.path.dirname(optimizers[-1])
         return os.path.realpath(folder)

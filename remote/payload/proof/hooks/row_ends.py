@@ -11,19 +11,22 @@ NEARLY_ALL = 0.95
 
 
 def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
-    """Return the shift of the labels against the tokens: 0, 1, or None if neither fits."""
+    """Return by how many positions the labels are shifted against the tokens (0 or 1), or None if neither fits."""
     counted = labels != IGNORED
     total = int(counted.sum())
     same = int(((labels == tokens) & counted).sum())
     next_one = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
-    # If rows are shifted and then truncated, the last label is a token that the input no longer has.
+    # If rows are shifted and then truncated, the last label is a token that is no longer in the input.
     if total and next_one >= min(NEARLY_ALL * total, total - labels.shape[0]) and next_one > same:
         return 1
     return 0 if total and same >= NEARLY_ALL * total and same > next_one else None
 
 
 def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
-    """Return what follows the last label of each row, or None if labels are not the input's tokens, or the rows differ."""
+    """Return the tokens after the last label of each row.
+
+    Return None if labels are not the input's tokens, or the rows differ.
+    """
     labels: Any = inputs.get("labels")
     tokens: Any = inputs.get("input_ids")
     mask: Any = inputs.get("attention_mask")
@@ -63,6 +66,6 @@ def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
 
 
 def _configured_ends(root: Any) -> Tuple[Any, ...]:
-    """Return the ids that the config of a model of transformers names as the end of text."""
+    """Return the ids that the config of a transformers model names as the end of text."""
     known = getattr(getattr(getattr(root, "module", root), "config", None), "eos_token_id", None)
     return tuple(known) if isinstance(known, (list, tuple)) else (known,)

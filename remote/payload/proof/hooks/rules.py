@@ -13,12 +13,12 @@ ADAPTER = re.compile(r"(^|[._])(lora|adapter|ia3|dora|vera|loha|lokr)", re.IGNOR
 
 
 def is_adapter(name: str) -> bool:
-    """Return True if the tensor belongs to an adapter, by the names that PEFT and hand-written adapters use."""
+    """Return True if the tensor belongs to an adapter, according to the names of PEFT and of hand-written adapters."""
     return ADAPTER.search(name) is not None
 
 
 def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
-    """Return True if losses that are not finite ruin the training: weights are not finite, or no step had a gradient.
+    """Return True if non-finite losses ruin the training: weights are not finite, or no step had a gradient.
 
     A scaler skips a batch that overflows, and a NaN that is only logged has no gradient.
     """
@@ -26,7 +26,7 @@ def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
 
 
 def scale_cannot_fall(first: float, last: float) -> bool:
-    """Return True if a lower loss scale cannot help: the scale did not fall, or is below LOWEST_SCALE already.
+    """Return True if a lower loss scale cannot help: the scale did not fall, or is already below LOWEST_SCALE.
 
     A low scale that never fell was chosen by the user and is no error.
     """
@@ -34,10 +34,10 @@ def scale_cannot_fall(first: float, last: float) -> bool:
 
 
 def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
-    """Return True if no tensor of the adapter, or without an adapter no trained tensor, got a gradient.
+    """Return True if no tensor of the adapter got a gradient or, without an adapter, no trained tensor.
 
-    `names`: trained tensors; `idle`: those without a gradient. Parts of a model may be inactive: experts to which no
-    token was routed, or a modality that the first batches lack.
+    `names` are the trained tensors, `idle` those without a gradient. Parts of a model may be inactive: experts to which
+    no token was routed, or a modality that is missing in the first batches.
     """
     wanted = {key for key, name in names.items() if is_adapter(name)} or set(names)
     return bool(wanted) and wanted <= set(idle)

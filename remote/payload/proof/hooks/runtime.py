@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}`: applies the precision plan inside the training process, and records each change."""
+"""`fixers: {runtime: auto}`: apply the precision plan inside the training process, and record each change."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import List, Optional
 from .places import Project
 
 RUNTIME = "HALFSTEP_RUNTIME"
-"""The environment variable that holds a RuntimePlan as JSON; unset: the process is only observed."""
+"""The environment variable with a RuntimePlan as JSON. If it is unset, the process is only observed."""
 
 
 @dataclass(frozen=True)
 class RuntimePlan:
-    """The dtypes of frozen and trained parameters and of autocast; `scaler`: plain training loops get a loss scale."""
+    """The dtypes of frozen parameters, trained parameters and autocast.
+
+    `scaler`: plain training loops get a loss scale.
+    """
 
     mode: str
     frozen: str
@@ -33,7 +36,7 @@ def plan_of_environment() -> Optional[RuntimePlan]:
 
 
 class Announcements:
-    """The changes made in this process: each is printed once, and reported by the proof."""
+    """The changes made in this process. Each is printed once, and reported by the proof."""
 
     def __init__(self) -> None:
         self.lines: List[str] = []
@@ -48,7 +51,7 @@ class Announcements:
             print(f"halfstep runtime: {words}", file=sys.stderr, flush=True)
 
     def at(self) -> str:
-        """Return ' at train.py:12', the project's line on the stack, empty without one."""
+        """Return ' at train.py:12', with the project's line on the stack, or "" without one."""
         self._project = self._project or Project()
         place = self._project.place()
         return f" at {place.file}:{place.line}" if place.file else ""

@@ -1,4 +1,4 @@
-"""The patches of torch, Accelerate and transformers that apply a RuntimePlan; installed before the recorder's hooks."""
+"""Patch torch, Accelerate and transformers to apply a RuntimePlan. Installed before the recorder's hooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Runtime:
         self.scaling = LossScaling(plan, self.weights)
 
     def install(self, recorder: Recorder, training: Training) -> None:
-        """Patch torch, and Accelerate and transformers once they are imported; patched functions are skipped."""
+        """Patch torch, and patch Accelerate and transformers once they are imported. Patched functions are skipped."""
         torch = sys.modules["torch"]
         _patch_optimizers(self, StepCalls(recorder, training))
         _patch_parallel(torch, self)
@@ -80,21 +80,21 @@ def _patch_optimizers(runtime: Runtime, calls: StepCalls) -> None:
 
 
 def _listed(parameters: Any) -> Any:
-    """Return a generator's parameters as a list; return a set unchanged, since the optimizer rejects it."""
+    """Return a generator's parameters as a list. Return a set unchanged, since the optimizer rejects it."""
     if isinstance(parameters, set):
         return parameters
     return [parameters] if hasattr(parameters, "dtype") else list(parameters)
 
 
 def _tensors(groups: Iterable[Iterable[Any]]) -> List[Any]:
-    """Return the tensors of some groups, whose members may be pairs of name and tensor."""
+    """Return the tensors of parameter groups, whose members may be pairs of name and tensor."""
     return [one[1] if isinstance(one, tuple) else one for group in groups for one in group]
 
 
 def _patch_parallel(torch: Any, runtime: Runtime) -> None:
     def init(original: Any) -> Any:
         def build(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-            # Its buckets get the dtype that parameters have at this moment.
+            # DDP's buckets get the dtype that parameters have at this moment.
             runtime.weights.prepare(module.parameters(), type(self).__name__)
             original(self, module, *args, **kwargs)
 
@@ -145,7 +145,7 @@ def _patch_backward(torch: Any, runtime: Runtime, training: Training) -> None:
         def run_backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             scaling = runtime.scaling
             plain = isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and not _is_weighted(args, kwargs)
-            # The recorder's patch, which calls this one, has counted the outermost pass already.
+            # The recorder's patch, which calls this one, has already counted the outermost pass.
             if plain and training.backward_depth <= 1 and scaling.applies() and not scaling.inside_closure():
                 return scaling.backward(original, tensors, args, kwargs)
             return original(tensors, *args, **kwargs)
@@ -156,7 +156,7 @@ def _patch_backward(torch: Any, runtime: Runtime, training: Training) -> None:
 
 
 def _is_weighted(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
-    """Return True if gradients are passed to backward, or it builds a graph of them (create_graph)."""
+    """Return True if gradients are passed to backward, or if backward builds a graph of them (create_graph)."""
     names: List[str] = ["grad_tensors", "retain_graph", "create_graph", "grad_variables"]
     given = {**dict(zip(names, args)), **kwargs}
     return any(given.get(name) is not None for name in ("grad_tensors", "grad_variables")) or bool(
@@ -184,7 +184,7 @@ def _patch_casts(torch: Any, runtime: Runtime) -> None:
 
 
 def _patch_accelerate() -> None:
-    """Turn Accelerate's bf16 into fp16, for which it makes a scaler itself."""
+    """Change Accelerate's bf16 to fp16, for which it creates a scaler itself."""
     if os.environ.get(ACCELERATE, "").lower() == "bf16":
         os.environ[ACCELERATE] = "fp16"
         CHANGES.announce(f"{ACCELERATE} is fp16 instead of bf16")
@@ -205,7 +205,7 @@ def _patch_accelerate() -> None:
 
 
 def _patch_trainer() -> None:
-    """Turn bf16 of TrainingArguments into fp16, for which Trainer makes a scaler itself."""
+    """Change bf16 in TrainingArguments to fp16, for which Trainer creates a scaler itself."""
     arguments = getattr(sys.modules.get("transformers.training_args"), "TrainingArguments", None)
 
     def post_init(original: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A loss scale around plain `backward` and `step` calls: gradients are unscaled as soon as backward is over.
+"""A loss scale around plain `backward` and `step` calls. Gradients are unscaled as soon as backward is over.
 
-Code between backward and step (clipping, norms, accumulation, averaging over ranks) sees ordinary gradients. A scale is
-a power of two, so multiplying and dividing by it changes no finite value of a float32 gradient.
+Code between backward and step (clipping, norms, accumulation, averaging over ranks) therefore sees ordinary gradients.
+A scale is a power of two, so multiplying and dividing by it changes no finite value of a float32 gradient.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ENGINES = ("deepspeed", "apex", "colossalai", "fairscale")
 STATE = "runtime-scale.json"
 LOWEST = 2.0**-14
 GROWTH_INTERVAL = 2000
-"""Steps without overflow after which `torch.amp.GradScaler` doubles its scale by default."""
+"""The number of steps without overflow after which `torch.amp.GradScaler` doubles its scale by default."""
 
 
 class LossScaling:
-    """Scales the loss under float16 autocast if nothing else in the process does; skips steps that overflow."""
+    """Scales the loss under float16 autocast if nothing else in the process does. Skips steps that overflow."""
 
     def __init__(self, plan: RuntimePlan, weights: Weights) -> None:
         self.plan = plan
@@ -63,7 +63,7 @@ class LossScaling:
         )
 
     def backward(self, original: Callable[..., Any], loss: Any, args: Any, kwargs: Any) -> Any:
-        """Run backward from the scaled loss, then divide the gradients that it changed."""
+        """Run backward from the scaled loss, then divide the changed gradients by the scale."""
         self._settle()
         if not self._announced:
             self._announced = True
@@ -78,13 +78,13 @@ class LossScaling:
             present = [p for p in leaves if p.grad is not None]
             reached = [p.grad for p in present if _version(p) != before[id(p)]]
             _multiply([p.grad for p in present if _version(p) == before[id(p)]], 1.0 / self.scale)
-            found = _unscale(reached, 1.0 / self.scale)
-            self._found = found if self._found is None else self._found + found.to(self._found.device)
+            nonfinite = _unscale(reached, 1.0 / self.scale)
+            self._found = nonfinite if self._found is None else self._found + nonfinite.to(self._found.device)
 
     def _leaves(self, loss: Any) -> List[Any]:
-        """Return the optimizers' parameters, and other tensors that this backward gives gradients to.
+        """Return the optimizers' parameters, and other tensors that get gradients from this backward.
 
-        Others (half precision copies that the command manages itself) are searched for if there were any before.
+        The others (half-precision copies that the command manages itself) are searched for if there were any before.
         """
         optimizers = self._weights.optimizers
         held = {id(p): p for one in optimizers for p in parameters_of(one)}
@@ -95,7 +95,7 @@ class LossScaling:
         return [*held.values(), *others]
 
     def step(self, original: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any, calls: StepCalls) -> Any:
-        """Take the step, unless gradients overflowed."""
+        """Run the step, unless gradients overflowed."""
         if self._in_step:
             return original(optimizer, *args, **kwargs)
         self._in_step = True
@@ -108,7 +108,7 @@ class LossScaling:
         closure = args[0] if args else kwargs.get("closure")
         result = None
         if closure is not None and self.applies() and type(optimizer).__module__.startswith("torch.optim"):
-            # These evaluate the closure once, before anything else.
+            # These optimizers evaluate the closure once, before anything else.
             with sys.modules["torch"].enable_grad():
                 self._in_step = False
                 result = closure()
@@ -116,22 +116,22 @@ class LossScaling:
             args, kwargs = (), {}
         if not self._scaled:
             return original(optimizer, *args, **kwargs)
-        found = self._overflowed(optimizer)
+        nonfinite = self._overflowed(optimizer)
         scale = self.scale
         calls.before(optimizer, self)
-        if not found:
+        if not nonfinite:
             applied = original(optimizer, *args, **kwargs)
             result = applied if closure is None else result
         self._stepped = True
-        self._found = sys.modules["torch"].ones(1) if found else None
-        calls.after(optimizer, self, scale, skipped=found)
+        self._found = sys.modules["torch"].ones(1) if nonfinite else None
+        calls.after(optimizer, self, scale, skipped=nonfinite)
         if len(self._weights.optimizers) == 1:
             self._settle()
             calls.updated(self)
         return result
 
     def inside_closure(self) -> bool:
-        """Return True in a step that evaluates its closure itself: its gradients cannot be checked afterwards."""
+        """Return True in a step that evaluates its closure itself, so that its gradients cannot be checked afterwards."""
         return self._in_step
 
     def _overflowed(self, optimizer: Any) -> bool:
@@ -144,7 +144,7 @@ class LossScaling:
         return bool(float(_unscale(grads, 1.0)) > 0)
 
     def _settle(self) -> None:
-        """Adjust the scale once the gradients of the last backward passes were used or dropped."""
+        """Adjust the scale after the gradients of the last backward passes were used or dropped."""
         dropped = self._scaled and not self._stepped and self._is_clear()
         if not (self._stepped or dropped):
             return
@@ -167,7 +167,7 @@ class LossScaling:
             write_json(self._file, {"scale": self.scale})
 
     def _resume(self) -> None:
-        """Start from the last scale of an earlier job of the run."""
+        """Continue with the last scale of an earlier job of the run."""
         try:
             with open(self._file, encoding="utf-8") as file:
                 self.scale = float(json.load(file)["scale"])
@@ -177,7 +177,7 @@ class LossScaling:
 
 
 class StepCalls:
-    """The recorder's calls around a scaled step, as a GradScaler's patches make them."""
+    """The recorder's callbacks around a scaled step, in the order of a GradScaler's patches."""
 
     def __init__(self, recorder: Recorder, training: Training) -> None:
         self._recorder = recorder
@@ -203,7 +203,7 @@ def _version(parameter: Any) -> Optional[Tuple[int, int]]:
 
 
 def _grouped(grads: List[Any]) -> List[List[Any]]:
-    """Return the gradients' `.data` by device and dtype; changing it does not increase a version counter."""
+    """Return the gradients' `.data` by device and dtype. Changing it does not increase a version counter."""
     groups: Dict[Tuple[Any, str], List[Any]] = {}
     for grad in grads:
         values = values_of(grad).data
@@ -221,20 +221,20 @@ def _unscale(grads: List[Any], factor: float) -> Any:
     torch = sys.modules["torch"]
     total = torch.zeros(1)
     for values in _grouped(grads):
-        found = torch.zeros(1, device=values[0].device)
-        torch._amp_foreach_non_finite_check_and_unscale_(values, found, torch.full_like(found, factor))
-        total = total.to(found.device) + found
+        nonfinite = torch.zeros(1, device=values[0].device)
+        torch._amp_foreach_non_finite_check_and_unscale_(values, nonfinite, torch.full_like(nonfinite, factor))
+        total = total.to(nonfinite.device) + nonfinite
     return total
 
 
 def _graph_leaves(loss: Any) -> List[Any]:
-    """Return every tensor that backward from this loss gives a gradient to, as far as its graph shows."""
-    waiting, seen, leaves = [loss.grad_fn], set(), []
+    """Return every tensor that gets a gradient from backward of this loss, as far as its graph shows."""
+    waiting, visited, leaves = [loss.grad_fn], set(), []
     while waiting:
         node = waiting.pop()
-        if node is None or node in seen:
+        if node is None or node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if hasattr(node, "variable"):
             leaves.append(node.variable)
         waiting += [earlier for earlier, _ in node.next_functions]

@@ -1,4 +1,4 @@
-"""Casts parameters and adds autocast as the precision plan requires; tied parameters are cast together."""
+"""Cast parameters and add autocast as the precision plan requires. Tied parameters are cast together."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Weights:
 
     @property
     def optimizers(self) -> List[Any]:
-        """The optimizers that were made and are alive."""
+        """The optimizers that were created and still exist."""
         return list(self._optimizers)
 
     def hold(self, optimizer: Any) -> None:
-        """Record an optimizer; its parameters stay in float32 from now on."""
+        """Record an optimizer. Its parameters stay in float32 from now on."""
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:
-        """Cast the trained ones of these to float32, and their models as planned, before `owner` is created."""
+        """Cast the trained parameters to float32, and their models as planned, before `owner` is created."""
         torch = sys.modules["torch"]
         given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
         if any(_is_sharded(p) for p in given):
@@ -55,7 +55,10 @@ class Weights:
             self._prepare_models(given, changed=bool(half))
 
     def _prepare_models(self, trained: List[Any], *, changed: bool) -> None:
-        """Cast frozen parameters of the models that hold these; `changed`: whether trained parameters were cast."""
+        """Cast frozen parameters of the models with these parameters.
+
+        `changed`: whether trained parameters were cast.
+        """
         self._prepared |= {id(p) for p in trained}
         models = _models_of(trained)
         if self._cast_frozen(models) or changed:
@@ -82,12 +85,12 @@ class Weights:
     def _flatten(self, models: List[Any]) -> None:
         for model in models:
             for module in model.modules():
-                # Recurrent layers want their weights in one block of memory.
+                # Recurrent layers need their weights in one block of memory.
                 if hasattr(module, "flatten_parameters"):
                     module.flatten_parameters()
 
     def after_cast(self, module: Any) -> None:
-        """Undo a cast of trained parameters to half precision after their optimizer was made."""
+        """Undo a cast of trained parameters to half precision that was made after their optimizer was created."""
         held = {id(p) for optimizer in self.optimizers for p in parameters_of(optimizer)}
         back = [p for p in module.parameters() if id(p) in held and p.requires_grad and _is_half(p)]
         if back and not any(_is_sharded(p) for p in back):
@@ -95,7 +98,7 @@ class Weights:
             CHANGES.announce(f"kept {len(back)} trained tensors in float32, which were cast{CHANGES.at()}")
 
     def _add_autocast(self, device: str) -> None:
-        """Compute every model under autocast from now on, where the command has no autocast of its own."""
+        """Compute every model under autocast from now on, if the command has no autocast of its own."""
         modules = sys.modules["torch.nn.modules.module"]
         if self._adds_autocast or not self.plan.autocast:
             return
@@ -136,7 +139,10 @@ def _has_parameters(module: Any) -> bool:
 
 
 def _cast_together(parameters: List[Any], dtype: Any) -> None:
-    """Cast parameters in place; those that share memory, also with parameters not given here, share it afterwards."""
+    """Cast parameters in place.
+
+    Those that share memory, also with parameters not given here, still share it afterwards.
+    """
     torch = sys.modules["torch"]
     if not parameters:
         return

@@ -1,4 +1,4 @@
-"""The step from which a learning rate schedule is 0, by evaluating its functions for later steps."""
+"""Find the step from which a learning rate schedule is 0, by evaluating its functions for later steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOOKS = 128
 def zero_from(scheduler: Any, taken: int, planned: int) -> Optional[int]:
     """Return the approximate optimizer step from which a LambdaLR's rates are 0, or None if they are not 0 at the end.
 
-    `taken`: optimizer steps so far. Accelerate advances a schedule by the number of processes in each.
+    `taken` is the number of optimizer steps so far. Accelerate advances a schedule by the number of processes in each.
     """
     functions = getattr(scheduler, "lr_lambdas", None)
     done = int(getattr(scheduler, "last_epoch", 0))
@@ -19,7 +19,7 @@ def zero_from(scheduler: Any, taken: int, planned: int) -> Optional[int]:
     advance = max(1, round(done / taken))
     first = None
     for at in range(LOOKS + 1):
-        # The last step's own rate may be 0.
+        # The rate of the last step itself may be 0.
         step = taken + at * max(0, planned - 1 - taken) // LOOKS
         if any(one(step * advance) for one in functions):
             first = None

@@ -11,7 +11,7 @@ def chain(name: str) -> None:
     """Run the next module of that name on `sys.path`, if any, and make `import` find that one."""
     own_folder = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.abspath(path or os.getcwd()) for path in sys.path]
-    # A module in an earlier folder has run and imported this one, so only later folders are searched.
+    # A module in an earlier folder has already run and imported this one, so only later folders are searched.
     behind = folders[folders.index(own_folder) + 1 :] if own_folder in folders else folders
     spec = importlib.machinery.PathFinder.find_spec(name, behind)
     if spec is None or spec.loader is None:
@@ -22,7 +22,7 @@ def chain(name: str) -> None:
 
 
 def activate() -> None:
-    """Install the hooks; if that fails, print the error and continue without them."""
+    """Install the hooks. If that fails, print the error and continue without them."""
     try:
         importlib.import_module("halfstep_hooks.activation").activate()
     except Exception as error:  # noqa: BLE001 - a defect of the hooks must not end the user's command

@@ -1,4 +1,4 @@
-"""One attempted optimizer step: the record that the proof, the live watch and their judges share."""
+"""The record of one attempted optimizer step, shared by the proof, the live watch and their judges."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Optional, Tuple
 class Step:
     """One attempted optimizer step. `applied` is False if the loss scaler skipped it.
 
-    `losses`: one for each micro-batch, with the script's own factors such as 1 / accumulation steps. `grad_norm`: as
-    clipping measured it, otherwise `applied_norm`, the norm of the gradients that the optimizer used; None where it was
-    not measured. `learning_rate` is None if it cannot be read; `scheduled`: a scheduler sets it.
-    `nonfinite_gradients`: names of tensors, in a skipped step. `nonfinite_weights`: trained tensors that became
-    non-finite in the step, or would have if it had not been prevented (`prevented`).
+    `losses` has one value for each micro-batch, with the script's own factors such as 1 / accumulation steps.
+    `grad_norm` is the norm measured by clipping, otherwise `applied_norm`, the norm of the gradients that the optimizer
+    used; None if it was not measured. `learning_rate` is None if it cannot be read; `scheduled` means that a scheduler
+    sets it. `nonfinite_gradients` are names of tensors, in a skipped step. `nonfinite_weights` are trained tensors that
+    became non-finite in the step, or would have if it had not been prevented (`prevented`).
     """
 
     number: int
@@ -37,7 +37,7 @@ class Step:
 
     @property
     def is_counted(self) -> bool:
-        """Return True if the step was applied at a learning rate other than 0; an unknown rate counts."""
+        """True if the step was applied at a learning rate other than 0. An unknown rate counts as other than 0."""
         return self.applied and self.learning_rate != 0
 
     @property
@@ -50,6 +50,6 @@ class Step:
 
     @property
     def has_gradient(self) -> bool:
-        """Return True if the step was applied with a finite gradient norm above 0, or with an unknown one."""
+        """True if the step was applied with a finite gradient norm above 0, or with an unknown one."""
         norm = self.applied_norm
         return self.applied and (norm is None or 0.0 < norm < math.inf)

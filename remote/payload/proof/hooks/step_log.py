@@ -16,7 +16,7 @@ Clip = Tuple[Set[int], Optional[float], float]
 
 
 class StepLog:
-    """`wanted`: the number of effective steps to record. `max_attempts`: attempts after which to stop anyway."""
+    """Records steps until `wanted` effective ones were applied, or `max_attempts` attempts were made."""
 
     def __init__(self, wanted: int, max_attempts: int) -> None:
         self.wanted = wanted
@@ -26,9 +26,9 @@ class StepLog:
     def enough(self, *, idle: bool, put_back: int) -> bool:
         """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
 
-        Symptoms that healthy trainings share get more steps: one more for a loss that has not changed and for weights
-        that were restored once; all `max_attempts` if there are no gradients, which is normal for a margin loss whose
-        margins are all satisfied.
+        Symptoms that also occur in healthy trainings get more steps: one more for a loss that has not changed and for
+        weights that were restored once; all `max_attempts` if there are no gradients, which is normal for a margin loss
+        whose margins are all satisfied.
         """
         wanted = self.max_attempts
         if not idle:
@@ -44,7 +44,7 @@ class StepLog:
             self.steps[-1] = dataclasses.replace(self.steps[-1], loss_scale_after=scale)
 
     def append_newest(self, path: str) -> None:
-        """Append the newest step to that file, as a line of JSON."""
+        """Append the newest step to that file as a line of JSON."""
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(self.steps[-1])) + "\n")
 

@@ -1,6 +1,6 @@
-"""Stores of process groups listen on the address by which the processes reach them, not on every interface.
+"""Make the stores of process groups listen on the address that the processes use, not on every interface.
 
-A TCPStore has no password. torch binds it to all interfaces, whatever address it is given (torch 2.13, `TCPStore`).
+A TCPStore has no password. torch binds it to all interfaces, whatever its address argument is (torch 2.13, `TCPStore`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOPBACK = {"localhost": "127.0.0.1"}
 
 
 def bind_stores() -> None:
-    """Patch TCPStore, which torch has imported; a torch that was built without it is left alone."""
+    """Patch TCPStore in the imported torch. A torch that was built without it is not changed."""
     store = getattr(sys.modules.get("torch._C._distributed_c10d"), "TCPStore", None)
     if store is not None and "master_listen_fd" in (store.__init__.__doc__ or ""):
         replace(store, "__init__", _bind_server)
@@ -50,9 +50,9 @@ def _bind_server(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
-    """Return a socket for the store's server, or None if this process does not serve it, or does not have the address.
+    """Return a socket for the store's server, or None if this process does not serve it or does not have the address.
 
-    A host name is left to torch: other hosts may resolve it to another address.
+    A host name is left to torch, because other hosts may resolve it to another address.
     """
     if not given.get("is_master") or given.get("master_listen_fd") is not None:
         return None
@@ -67,7 +67,7 @@ def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((str(address), int(given["port"])))
     except (OSError, TypeError, ValueError, OverflowError):
-        # Also where a store of this process listens on the port already, which torch then shares.
+        # Also if a store of this process already listens on the port, which torch then shares.
         bound.close()
         return None
     return bound
@@ -82,7 +82,7 @@ def _serve(original: Callable[..., None], store: Any, given: Dict[str, Any], bou
     except RuntimeError as error:
         if "listen fd" not in str(error) or not given.get("use_libuv", True):
             raise
-        # torch 2.4 takes a descriptor only without libuv.
+        # torch 2.4 accepts a descriptor only without libuv.
         with contextlib.suppress(OSError):
             os.close(descriptor)
         original(store, **{**given, "use_libuv": False, "master_listen_fd": os.dup(bound.fileno())})

@@ -1,4 +1,4 @@
-"""Tables of the models and their optimizers: dtypes by kind, trained tensors, their optimizers."""
+"""Tables of the models and their optimizers: dtypes by kind, trained tensors, and which optimizer holds them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Row = Tuple[str, str, Any]
 def describe(
     roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[int, str]], built: List[Any]
 ) -> ModelTables:
-    """Return the tables over parameters and buffers; `built_as`: each parameter's dtype when its optimizer was built.
+    """Return the tables of parameters and buffers. `built_as` maps parameters to dtypes at the optimizer's creation.
 
-    `optimizers` have attempted a step; `built` are all that were made, one of which may take its first step much later.
+    `optimizers` have attempted a step. `built` are all that were created; some may take their first step much later.
     """
     names = name_parameters(roots)
     parameters = _once([row for root in roots for row in _parameters(root)])
@@ -63,14 +63,17 @@ def state_dtypes(optimizers: List[Any]) -> Tuple[DtypeCount, ...]:
     for optimizer in optimizers:
         for state in optimizer.state.values():
             for name, value in state.items() if hasattr(state, "items") else ():
-                # A step counter is one number; moments have the parameter's shape.
+                # A step counter is one number, while moments have the parameter's shape.
                 if isinstance(value, torch.Tensor) and value.numel() > 1:
                     rows.append(("state", str(name), value))
     return count_dtypes(rows)
 
 
 def _once(rows: List[Row]) -> List[Row]:
-    """Return each tensor once. Duplicates come from tied weights, and from parts of a model that are called alone."""
+    """Return each tensor once.
+
+    Duplicates come from tied weights, and from parts of a model that are called separately.
+    """
     unique: Dict[int, Row] = {}
     for row in rows:
         unique.setdefault(id(row[2]), row)
@@ -78,7 +81,7 @@ def _once(rows: List[Row]) -> List[Row]:
 
 
 def _reduce_dtype(roots: List[Any]) -> Optional[str]:
-    """Return the dtype in which FSDP reduces gradients; None without FSDP's mixed precision."""
+    """Return the dtype in which FSDP reduces gradients, or None without FSDP's mixed precision."""
     for root in roots:
         policy = getattr(root, "mixed_precision", None)
         dtype = getattr(policy, "reduce_dtype", None) or getattr(policy, "param_dtype", None)

@@ -22,7 +22,7 @@ TOKENS = ("input_ids", "decoder_input_ids", "0")
 
 @dataclass(frozen=True)
 class EntropySample:
-    """A sample of the rows of one cross entropy: their positions in the logits of model call `call`, their targets."""
+    """A sample of the rows of one cross entropy: their positions in the logits of model call `call`, and their targets."""
 
     call: int
     length: int
@@ -65,16 +65,16 @@ class TargetMeasure:
         self._is_open, self._handle = True, None
 
     def note_output(self, output: Any, *, leaf: bool) -> None:
-        """Record an output of a module inside of the call; the last one is usually the logits."""
+        """Record an output of a module inside the call. The last output is usually the logits."""
         if not self._is_open or output.dim() != 3 or not output.requires_grad:
             return
-        # A few columns suffice to identify rows; keeping the whole output would take memory that the training needs.
+        # A few columns suffice to identify rows. The whole output would take memory that the training needs.
         self._outputs[output.shape[-1]] = output.detach()[..., :COLUMNS].to(sys.modules["torch"].float32, copy=True)
         if leaf:
             self._follow(output)
 
     def _follow(self, output: Any) -> None:
-        """Measure the gradient of this output, instead of that of the one before it."""
+        """Measure the gradient of this output instead of the previous one."""
         if self._handle is not None:
             self._handle.remove()
         torch, call, length = sys.modules["torch"], self._call, output.shape[1]
@@ -100,31 +100,31 @@ class TargetMeasure:
         kept = kept[:: max(1, kept.numel() // SAMPLE)][:SAMPLE]
         all_rows = made.reshape(-1, made.shape[-1])
         equal = (flat[kept][:, :COLUMNS].float()[:, None] == all_rows[None]).all(-1)
-        found = equal.sum(1) == 1
-        positions, targets = equal.int().argmax(1)[found], target.reshape(-1)[kept][found]
+        matches = equal.sum(1) == 1
+        positions, targets = equal.int().argmax(1)[matches], target.reshape(-1)[kept][matches]
         length = made.shape[1]
         rows = torch.div(positions, length, rounding_mode="floor")
         self._compared.append(EntropySample(self._call, length, rows, positions % length, targets))
 
     def end(self, inputs: Dict[str, Any]) -> None:
-        """Record the arguments of the call that is over."""
+        """Record the arguments of the completed call."""
         self._is_open = False
         self._inputs[self._call] = inputs
 
     def before_backward(self) -> None:
         """Compare targets with the tokens of their model calls."""
         for compared in self._compared:
-            found = _offsets(compared, self._inputs.get(compared.call, {}))
-            if found is not None:
-                self._offsets.append(found)
+            offsets = _offsets(compared, self._inputs.get(compared.call, {}))
+            if offsets is not None:
+                self._offsets.append(offsets)
         self._compared, self._outputs = [], {}
 
     def after_backward(self) -> None:
-        """Compare gradients with the labels of their model calls, and forget the calls."""
+        """Compare gradients with the labels of their model calls, then discard the calls."""
         for followed in self._followed.values():
-            found = _ignored(followed, self._inputs.get(followed.call, {}))
-            if found is not None and len(self._ignored) < CALLS:
-                self._ignored.append(found)
+            gradients = _ignored(followed, self._inputs.get(followed.call, {}))
+            if gradients is not None and len(self._ignored) < CALLS:
+                self._ignored.append(gradients)
         self._followed, self._inputs = {}, {}
 
 
@@ -154,7 +154,7 @@ def _offsets(compared: EntropySample, inputs: Dict[str, Any]) -> Optional[Target
 
 
 def _ignored(followed: OutputGradient, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
-    """Measure gradients of logits that have no label at their position nor at the next one, as in models that shift."""
+    """Measure gradients of logits that have no label at their position or at the next one, as in models that shift."""
     torch = sys.modules["torch"]
     labels: Any = inputs.get("labels")
     mask: Any = inputs.get("attention_mask")

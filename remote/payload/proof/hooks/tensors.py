@@ -27,18 +27,18 @@ def clean_name(name: str) -> str:
 
 
 def parameters_of(optimizer: Any) -> List[Any]:
-    """Return every parameter that an optimizer holds, in its order."""
+    """Return every parameter that an optimizer holds, in order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
-    """Return the optimizer's trained parameters with their index; an optimizer may hold frozen ones too."""
+    """Return the optimizer's trained parameters with their index. An optimizer may hold frozen ones too."""
     held = list(enumerate(parameters_of(optimizer)))
     return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
-    """Return the highest rate of an optimizer's groups, or None if they hold none, as Adafactor's with `lr=None`."""
+    """Return the highest learning rate of an optimizer's groups, or None if they have none (Adafactor, `lr=None`)."""
     rates = [group.get("lr") for group in optimizer.param_groups]
     return max((float(rate) for rate in rates if rate is not None), default=None)
 
@@ -49,13 +49,13 @@ def rate_in_schedule(optimizer: Any) -> bool:
 
 
 def local(tensor: Any) -> Any:
-    """Return this rank's part of a distributed tensor, or any other tensor itself; detached."""
+    """Return this rank's part of a distributed tensor, or any other tensor itself, detached."""
     tensor = tensor.detach()
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def values_of(tensor: Any) -> Any:
-    """Return a tensor's numbers as a dense real one: the values of a sparse one, both parts of complex ones."""
+    """Return a tensor's numbers as a dense real tensor: the values of a sparse one, both parts of complex numbers."""
     torch = sys.modules["torch"]
     values = local(tensor)
     values = values._values() if values.is_sparse else values
@@ -63,7 +63,7 @@ def values_of(tensor: Any) -> Any:
 
 
 def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
-    """Return parameter names by id; the largest model comes first, so that a part called alone keeps its full name."""
+    """Return parameter names by id. The largest model comes first, so that a part called alone keeps its full name."""
     names: Dict[int, str] = {}
     ordered = sorted(roots, key=lambda root: -sum(1 for _ in root.parameters()))
     for at, root in enumerate(ordered):
@@ -74,7 +74,7 @@ def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
 
 
 def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
-    """Return names of these parameters by searching all live modules: slow, so only for what is reported."""
+    """Return names of these parameters by searching all live modules. Slow, so it is used only for reported tensors."""
     torch = sys.modules["torch"]
     names: Dict[int, str] = {}
     for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
@@ -86,7 +86,10 @@ def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
 
 
 def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> Tuple[DtypeCount, ...]:
-    """Count tensors, elements and bytes by (kind, dtype), with the first names of each; `rows`: kind, name, tensor."""
+    """Count tensors, elements and bytes by (kind, dtype), with the first names of each.
+
+    `rows` are (kind, name, tensor).
+    """
     table: Dict[Tuple[str, str], DtypeCount] = {}
     for kind, name, tensor in rows:
         key = (kind, short(tensor.dtype))
@@ -102,7 +105,10 @@ def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> Tuple[DtypeCount, ...]
 
 
 def measure_gradients(parameters: List[Tuple[str, Any]]) -> Tuple[Dict[str, str], float]:
-    """Return `none`, `zero`, `nonzero` or `nonfinite` by name, and the norm of all gradients; waits once."""
+    """Return `none`, `zero`, `nonzero` or `nonfinite` by name, and the norm of all gradients.
+
+    Waits for the device once.
+    """
     torch = sys.modules["torch"]
     states = {name: "none" for name, _ in parameters}
     present = [(name, values_of(p.grad)) for name, p in parameters if p.grad is not None]
@@ -122,7 +128,7 @@ def nonfinite_gradients(parameters: List[Tuple[str, Any]], most: int = 10) -> Tu
 
 
 def _norm_dtype(torch: Any, grad: Any) -> Any:
-    # Squares of float16 gradients overflow where the gradients themselves do not.
+    # Squares of float16 gradients may overflow although the gradients do not.
     return torch.float64 if grad.dtype == torch.float64 else torch.float32
 
 
@@ -155,7 +161,7 @@ def moved(before: Dict[str, Tuple[Any, Any]], after: Dict[str, Tuple[Any, Any]])
 
 
 def nonfinite(fingerprints: Dict[str, Tuple[Any, Any]]) -> List[str]:
-    """Return the names whose values are not all finite, by their sums; waits for the device once per tensor."""
+    """Return the names whose values are not all finite, by their sums. Waits for the device once per tensor."""
     return [name for name, (_, total) in fingerprints.items() if not math.isfinite(float(total))]
 
 

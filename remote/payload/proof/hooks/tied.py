@@ -9,13 +9,13 @@ from .tensors import fingerprint, moved
 from .weights_report import UntiedHead
 
 FIRST_THAT_KEEPS_BOTH = 5
-"""transformers ties both again when it loads them, and keeps both from this major version on."""
+"""transformers ties both again when it loads them. From this major version on, it keeps both."""
 
 
 def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bool]) -> Optional[UntiedHead]:
-    """Return the first head that its config ties to an embedding, but that is a separate tensor, or None if there is none.
+    """Return the first head that is a separate tensor although its config ties it to an embedding, or None.
 
-    Copies that PEFT trains do not count: they are saved with the adapter.
+    Copies that PEFT trains do not count, because they are saved with the adapter.
     """
     for root in roots:
         pair = _pair(getattr(root, "module", root))

@@ -16,7 +16,7 @@ IDLE = ("none", "zero")
 
 
 class Trained:
-    """`main` is the optimizer with the most weights; `gradients`: by tensor, the state of its gradient in each step."""
+    """The trained tensors. `main` is the optimizer with the most weights; `gradients` maps names to states by step."""
 
     def __init__(self) -> None:
         self.roots: List[Any] = []
@@ -45,7 +45,7 @@ class Trained:
         self._built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
 
     def add_root(self, root: Any) -> bool:
-        """Record a model that is called; return True the first time."""
+        """Record a model that is called. Return True the first time."""
         self.averages.before_forward()
         if any(root is known for known in self.roots):
             return False
@@ -59,7 +59,7 @@ class Trained:
     def add(self, optimizer: Any) -> None:
         """Describe an optimizer before its first step.
 
-        A step with a closure begins before any model was called: it is described when backward begins.
+        A step with a closure begins before any model was called, so its optimizer is described when backward begins.
         """
         if self.has(optimizer):
             return
@@ -81,7 +81,7 @@ class Trained:
             self.add(optimizer)
 
     def after_step(self, optimizer: Any) -> None:
-        """Record whether the weights differ from the first ones, directly after a step."""
+        """Record directly after a step whether the weights differ from the initial ones."""
         prints = fingerprint(self.named(optimizer))
         self._changes.after_step(optimizer, prints)
         self.averages.after_step()
@@ -107,7 +107,7 @@ class Trained:
         return any(moved(self._before, prints).values())
 
     def _unheld(self) -> List[Tuple[str, Any]]:
-        """Return trainable parameters that no optimizer holds; they may be half-precision copies of others."""
+        """Return trainable parameters that no optimizer holds. They may be half-precision copies of others."""
         held = {id(p) for one in self.optimizers for p in parameters_of(one)}
         named = [(name, p) for root in self.roots for name, p in root.named_parameters()]
         return [(name, p) for name, p in named if p.requires_grad and id(p) not in held]
@@ -120,7 +120,7 @@ class Trained:
     def measure(self, optimizer: Any, *, again: bool = False) -> float:
         """Return the norm of the gradients that are about to be applied, and record the state of each.
 
-        `again`: a closure has recomputed them within the same step.
+        If `again` is True, a closure has recomputed them within the same step.
         """
         states, norm = measure_gradients(self.named(optimizer))
         for name, state in states.items():

@@ -1,4 +1,4 @@
-"""The live watch's recorder: cheap measurements of each optimizer step, written as progress and anomalies."""
+"""The live watch's recorder, which measures each optimizer step cheaply and writes progress and anomalies."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ LAST_COVERAGE_STEP = 20
 UNCONDITIONAL = frozenset(
     {"SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "ASGD"}
 )
-"""Optimizers of torch.optim that write NaN to a weight whose gradient is not finite; Rprop uses its sign only."""
+"""Optimizers of torch.optim that write NaN to a weight whose gradient is not finite. Rprop uses only its sign."""
 
 
 class TrainingStopped(RuntimeError):
-    """Ends a training that is lost; its message is an entry of the error catalog."""
+    """Ends a training that is lost. Its message is an entry of the error catalog."""
 
 
 class WatchRecorder:
-    """Writes progress.json (rank 0) and watch.jsonl (every rank) to the run's folder; ends a training that is lost.
+    """Writes progress.json (rank 0) and watch.jsonl (every rank) to the run's folder. Ends a training that is lost.
 
-    Losses stay on the device until the step, when the loss scaler waits for the device anyway.
+    Losses stay on the device until the step, when the loss scaler waits for the device in any case.
     """
 
     details: Optional[DetailRecorder] = None
@@ -91,7 +91,7 @@ class WatchRecorder:
 
     @quiet
     def after_backward(self, start: Start) -> None:
-        # In a closure, the gradients may already be cleared when the step is over, so they are measured here.
+        # In a closure, gradients may already be cleared when the step is over, so they are measured here.
         if self.stepping:
             self._measure(self.main)
 
@@ -127,11 +127,11 @@ class WatchRecorder:
             return
         self._measure(optimizer)
         if self.stops and self.scaler is None and not closure and self._would_ruin(optimizer):
-            # A step that is not applied has no callback after it.
+            # A step that is not applied has no later callback.
             self._record(optimizer, None, applied=False, prevented=True)
 
     def _would_ruin(self, optimizer: Any) -> bool:
-        """Return True if the step is certain to ruin weights: it applies gradients that are not finite."""
+        """Return True if the step is certain to ruin weights, because it applies gradients that are not finite."""
         norm = self._grad_norm()
         if norm is None or math.isfinite(norm) or not _is_unconditional(optimizer):
             return False
@@ -139,8 +139,9 @@ class WatchRecorder:
         return "nonfinite" in measure_gradients(_numbered(optimizer))[0].values()
 
     def _measure(self, optimizer: Any) -> None:
-        """Measure the gradients' norm, unless clipping has; in the first steps, also record which tensors got a
-        gradient.
+        """Measure the gradients' norm, unless clipping has measured it.
+
+        In the first steps, also record which tensors got a gradient.
         """
         applied = self.monitor.applied
         covering = applied < LAST_COVERAGE_STEP and (self.untouched or not applied)
@@ -216,7 +217,7 @@ class WatchRecorder:
             seconds=now - self.since,
             held_bytes=held_bytes(),
         )
-        # NaN weights are visible in the loss or the norm; if a script replaces NaN, in a loss of 0.0.
+        # NaN weights are visible in the loss or the norm. If a script replaces NaN, they give a loss of 0.0.
         strange = not step.loss_is_finite or step.loss_is_zero or (norm is not None and not math.isfinite(norm))
         if applied and strange and nonfinite(fingerprint(_numbered(optimizer))):
             return dataclasses.replace(step, nonfinite_weights=True)
@@ -234,13 +235,13 @@ class WatchRecorder:
         return [Anomaly("adapter-gradient", "error" if lost else "warning", words, self.attempts)]
 
     def _report_start(self) -> None:
-        """Report whether the training resumes from a checkpoint, which its first step shows."""
+        """Report whether the training resumes from a checkpoint. Its first step shows this."""
         self.reads.stop()
         if self.rank == 0 and (self.start.resumed or self.offered):
             self._report(Anomaly("resume", *describe_start(self.start, self.offered, self.reads)))
 
     def _report(self, anomaly: Anomaly) -> None:
-        """Append a line to watch.jsonl; the first error is the reason to stop."""
+        """Append a line to watch.jsonl. The first error is the reason to stop."""
         line = json.dumps({**dataclasses.asdict(anomaly), "rank": self.rank, "at_unix": time.time()}) + "\n"
         descriptor = os.open(os.path.join(self.run, "watch.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -259,7 +260,7 @@ class WatchRecorder:
 
 
 def _is_unconditional(optimizer: Any) -> bool:
-    """Return True if the step uses the gradients as they are: no hook that runs after this one may repair them."""
+    """Return True if the step uses the gradients unchanged: no hook that runs after this one may repair them."""
     kind = type(optimizer)
     hooks = getattr(optimizer, "_optimizer_step_pre_hooks", ())
     everywhere = getattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_pre_hooks", ())

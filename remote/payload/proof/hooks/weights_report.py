@@ -1,4 +1,4 @@
-"""The hooks' report on weights apart from the optimizer's steps: tied weights, changes between steps, averages."""
+"""The part of the hooks' report about weights: tied weights, changes between steps, averages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UntiedHead:
 
 @dataclass(frozen=True)
 class ChangedBetween:
-    """Trained tensors that changed between optimizer steps. `steps`: how often; `rounded`: those rounded to float16."""
+    """Trained tensors that changed between optimizer steps, `steps` times. `rounded` are those rounded to float16."""
 
     steps: int = 0
     changed: Tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class ChangedBetween:
 
 @dataclass(frozen=True)
 class HalfAverage:
-    """Copies of trained tensors in half precision that are updated in place. `stuck`: those that stay as they were."""
+    """Half-precision copies of trained tensors that are updated in place. `stuck` are the copies that do not change."""
 
     judged: int = 0
     stuck: Tuple[str, ...] = ()

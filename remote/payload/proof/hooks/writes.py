@@ -1,4 +1,4 @@
-"""Record which tensors are changed in place, also through `.data`, which does not increase their version counter."""
+"""Record which tensors are changed in place, including through `.data`, which does not increase their version counter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ METHODS = ("lerp_", "mul_", "add_", "copy_")
 
 
 class Writes:
-    """The tensors written between `open` and `close`, by id; the methods of torch.Tensor are wrapped only there."""
+    """The ids of tensors written between `open` and `close`.
+
+    The methods of torch.Tensor are wrapped only in between.
+    """
 
     def __init__(self) -> None:
         self.written: Set[int] = set()
@@ -20,10 +23,10 @@ class Writes:
         self._wrapped: List[str] = []
 
     def open(self, tensors: List[Any]) -> None:
-        """Begin to record writes to these tensors."""
+        """Start recording writes to these tensors."""
         self._places = {one.data_ptr(): one for one in tensors}
         owner = sys.modules["torch"].Tensor
-        # torch.Tensor inherits these methods, so one that is defined on the class itself is another library's patch.
+        # torch.Tensor inherits these methods, so one that is defined on the class itself is a patch of another library.
         self._wrapped += [name for name in METHODS if tensors and name not in vars(owner)]
         for name in self._wrapped:
             setattr(owner, name, self._noting(getattr(owner, name)))
@@ -48,9 +51,9 @@ class Writes:
         try:
             place = tensor.data_ptr()
         except (RuntimeError, NotImplementedError):
-            # A tensor without storage of its own.
+            # A tensor without its own storage.
             return
         known = self._places.get(place)
-        # After a model was moved, other tensors may have its former memory.
+        # After a model was moved, other tensors may occupy its former memory.
         if known is not None and known.data_ptr() == place:
             self.written.add(id(known))
