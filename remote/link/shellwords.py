@@ -20,6 +20,6 @@ def command_line(argv: Sequence[str]) -> str:
 
 
 def _octal(text: str) -> str:
-    """Encode `text` for printf's %b, with every character that is special to a shell as \0 and three octal digits."""
+    """Encode `text` for printf's %b, with every character that is special to a shell as \\0 and three octal digits."""
     data = text.encode("utf-8", "surrogateescape")
     return "".join(chr(byte) if byte in PLAIN else f"\\0{byte:03o}" for byte in data)

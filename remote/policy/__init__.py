@@ -1,1 +1,1 @@
-"""Decisions without a host: the precision that a card trains in, and what each card supports."""
+"""Decisions that need no host: the precision for a card, and the features of each card."""

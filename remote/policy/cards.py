@@ -95,11 +95,11 @@ MEMORY_GIB = {
     140: "h200",
     180: "b200",
 }
-"""Memory by card, from NVIDIA's data sheets; for a card that is sold with several sizes, the smallest."""
+"""Memory by card, from NVIDIA's data sheets. For a card that is sold with several sizes, the smallest."""
 
 
 class UnknownCard(ValueError):
-    """Unknown card name. The message lists the nearest names; `near` is the first of them, or empty."""
+    """Unknown card name. The message lists the nearest names; `near` is the first of them, or ""."""
 
     def __init__(self, message: str, near: str = "") -> None:
         super().__init__(message)
@@ -125,19 +125,19 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
 
 def memory_of(name: str) -> int | None:
     """Return the bytes of memory of a card by its printed name, such as 'TITAN RTX', or None if unknown."""
-    found = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
-    gib = next(found, None)
+    sizes = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
+    gib = next(sizes, None)
     return None if gib is None else gib * 2**30
 
 
 def requires_card(
     driver: Driver, seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Return True if finding no card on the host is an error; `seen` are the cards that were found or are assumed.
+    """Return True if a host without cards is an error. `seen` are the cards that were found or are assumed.
 
     It is an error if the driver fails to report its cards, because training would silently use the CPU, and if the host
     file has `gpus:` or `card:`. It is no error with `gpus: []`, or if a card is assumed (`card:` without a driver).
-    `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
+    `elsewhere` is True if jobs run on other machines (the host is a login node), which `card:` then describes.
     """
     if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):
         return False

@@ -1,4 +1,4 @@
-"""The commit of a project, and which of its files differ from it."""
+"""Read the commit of a project, and find the files that differ from it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from remote.project.repository import REDIRECTING, Repository, find_repository
 
 DEADLINE_S = 10
 LARGEST = 2**20
-"""Larger files are not compared: Git LFS often stores only a pointer to them in the commit."""
+"""Larger files are not compared, because Git LFS often stores only a pointer to them in the commit."""
 MOST_BYTES = 2**25
-"""The most that git may print. A hostile commit can list billions of files with a few nested trees."""
+"""The maximum output of git. A hostile commit can list billions of files with a few nested trees."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The commit that is checked out; empty without one. `changed`: files that are new or differ from it."""
+    """The checked-out commit; `id` is "" without one. `changed` are files that are new or differ from it."""
 
     id: str = ""
     changed: tuple[str, ...] = ()
@@ -67,9 +67,9 @@ def _blob(content: bytes, like: str) -> str:
 
 
 def _git(repository: Repository, *words: str) -> str | None:
-    """Return what git prints, None if it fails, takes longer than DEADLINE_S or prints more than MOST_BYTES.
+    """Return the output of git, or None if it fails, exceeds DEADLINE_S or prints more than MOST_BYTES.
 
-    It runs no command that a repository's settings name, and downloads no objects.
+    It runs no command from a repository's settings, and downloads no objects.
     """
     environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     environment |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}

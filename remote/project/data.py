@@ -1,4 +1,4 @@
-"""Data that a config names separately from the code: its files, and the digest that names it on every host."""
+"""Data that a config names separately from the code: its files, and the digest that identifies it on every host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
 
 @dataclass(frozen=True)
 class DataScan:
-    """Local data: a folder or one file. `files`: name to (digest, size); `digest` names the data on a host."""
+    """Local data: a folder or one file. `files` maps names to (digest, size).
+
+    `digest` identifies the data on a host.
+    """
 
     root: Path
     files: Mapping[str, tuple[str, int]]
@@ -38,7 +41,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     """Scan the data at `root`, a folder or a file, following links. Raises SyncRefused if it cannot be read.
 
     `memory` is a folder for cached digests, so that unchanged data is not read again. Files that look like secrets, by
-    name, by a link's target or by content, are left out with a warning. Raises SyncRefused if nothing else remains.
+    name, by a link's target or by content, are left out with a warning. Raises SyncRefused if no file is left.
     """
     if not root.exists():
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
@@ -77,9 +80,9 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
             path = Path(folder, name)
             if path.is_symlink():
                 target = path.resolve()
-                place = target if target.is_dir() else target.parent
-                if not place.is_relative_to(real) and not place.is_relative_to(project):
-                    found[place] = None
+                outside = target if target.is_dir() else target.parent
+                if not outside.is_relative_to(real) and not outside.is_relative_to(project):
+                    found[outside] = None
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
 VERSION = 3
-"""The version of the cache; it increases also when the rules for secrets change."""
+"""The version of the cache, which also increases when the rules for secrets change."""
 MEMORY = "scan.json"
 CHUNK = 2**20
 TRIES = 3
@@ -28,7 +28,7 @@ StatFields = tuple[int, int, int, int]
 
 
 class CachedDigest(NamedTuple):
-    """A file's digest, the reason why it must not be sent (or empty), and its stat fields at that time."""
+    """A file's digest, the reason why it must not be sent (or ""), and its stat fields at that time."""
 
     look: StatFields
     digest: str
@@ -40,12 +40,12 @@ class StillChanging(Exception):
 
 
 def stat_fields(status: os.stat_result) -> StatFields:
-    """Return size, mtime, ctime and inode, which change whenever the file does."""
+    """Return size, mtime, ctime and inode, at least one of which changes whenever the file changes."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
-    """Read the cache; empty if it is damaged or of another version."""
+    """Read the cache. Returns an empty dict if it is damaged or of another version."""
     try:
         data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
         if data["version"] != VERSION:
@@ -59,7 +59,7 @@ def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
 
 
 def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
-    """Write the cache, except files so recent that another change could leave the same mtime."""
+    """Write the cache, except for files so recent that another change could leave the same mtime."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
     write_state(folder, name, {"version": VERSION, "rows": rows})
@@ -72,7 +72,7 @@ def _settled(look: StatFields, now: int) -> bool:
 
 
 def write_state(folder: Path, name: str, value: Any) -> None:
-    """Write `value` as JSON to `folder`/`name`, atomically. If the disk is full, nothing is written."""
+    """Write `value` as JSON to `folder`/`name`, atomically. Writes nothing if the disk is full."""
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedD
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
-    """Open a file without blocking. Raises OSError for a link (unless `follow`) and for anything but a regular file."""
+    """Open a file without blocking. Raises OSError for a link (unless `follow`) and for any non-regular file."""
     return FileIO(_open(path, follow)[0], "rb")
 
 

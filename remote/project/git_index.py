@@ -1,4 +1,4 @@
-"""The paths that git tracks. They belong to the project even if a pattern ignores them.
+"""Read the paths that git tracks. They belong to the project even if a pattern ignores them.
 
 Format: git's Documentation/gitformat-index.txt, versions 2, 3 and 4, with split indexes.
 """
@@ -16,7 +16,7 @@ MAX_INDEX = 512 * 2**20
 
 
 def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
-    """Return every tracked path, in POSIX form and relative to the work tree; none if there is no readable index.
+    """Return every tracked path, in POSIX form and relative to the work tree, or none without a readable index.
 
     A submodule is one path, without its files. `hash_bytes` is 32 in a repository that uses SHA-256. Paths that were
     removed from a split index since the split are still returned.
@@ -31,7 +31,7 @@ def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
 
 
 def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
-    """Return the paths of one index file, and the name of the shared index that it builds on (or empty)."""
+    """Return the paths of one index file, and the name of the shared index that it is based on (or "")."""
     if path.stat().st_size > MAX_INDEX:
         return [], ""
     data = path.read_bytes()

@@ -1,6 +1,6 @@
 """Ignore rules with the exact semantics of gitignore(5): nested files, negation, the last matching pattern decides.
 
-Callers match every entry while they walk the tree, and do not enter ignored folders, as git does: combinations such as
+Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. Combinations such as
 `*`, `!*/`, `!*.py` depend on this. Like git, patterns match bytes: paths and patterns are compared as Latin-1 text of
 their UTF-8 bytes.
 """
@@ -30,7 +30,7 @@ class Pattern:
 
 
 class _Matcher:
-    """Finds the last of some patterns that matches. Literal names and `*suffix`, nearly all patterns, need no regex."""
+    """Finds the last matching pattern. Literal names and `*suffix`, which are nearly all patterns, need no regex."""
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]], ignores_case: bool) -> None:
         self.names: dict[str, int] = {}
@@ -68,7 +68,7 @@ class _Matcher:
 
 @dataclass(frozen=True)
 class Rules:
-    """One ignore file. `folder` holds it: in POSIX form with a trailing slash, empty for the top."""
+    """One ignore file. `folder` is its folder in POSIX form with a trailing slash, or "" for the top."""
 
     folder: str
     patterns: tuple[Pattern, ...]
@@ -84,7 +84,7 @@ class Rules:
         return _Matcher(numbered, self.ignores_case)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Return True if ignored, False if kept by a negation, None if no pattern matches.
+        """Return True if ignored, False if a negation includes the path, None if no pattern matches.
 
         `path` and `name` are byte_text.
         """
@@ -106,7 +106,7 @@ def parse_rules(data: bytes, folder: str = "", *, ignores_case: bool = False) ->
 
 
 def verdict_of(rules: Iterable[Rules], path: str, name: str, is_folder: bool) -> bool | None:
-    """Return the verdict of the first of `rules` that has one; pass the innermost folder's rules first."""
+    """Return the first verdict of `rules`, which begin with the innermost folder, or None."""
     for one in rules:
         verdict = one.verdict(path, name, is_folder)
         if verdict is not None:
@@ -133,7 +133,7 @@ def _parse_line(line: str) -> Pattern | None:
 
 
 def _strip_trailing(line: str) -> str:
-    """Trailing spaces are not part of a pattern, unless a backslash keeps them."""
+    """Remove trailing spaces, which are not part of a pattern unless a backslash precedes them."""
     end = len(line)
     while end and line[end - 1] == " ":
         backslashes = len(line[: end - 1]) - len(line[: end - 1].rstrip("\\"))
@@ -144,7 +144,7 @@ def _strip_trailing(line: str) -> str:
 
 
 def _translate(glob: str) -> str | None:
-    """Translate a wildmatch pattern to a regular expression; None if it can match nothing."""
+    """Translate a wildmatch pattern to a regular expression. Return None if it cannot match anything."""
     out = []
     at = 0
     while at < len(glob):

@@ -1,4 +1,4 @@
-"""The one definition of a project's files: those that git and .pipelineignore keep. Their contents are not read."""
+"""The one definition of a project's files: those that git and .pipelineignore include. Their contents are not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_SOURCE = (
     ".hg", ".svn", ".tox", ".nox", ".venv", "node_modules", "site-packages", ".ipynb_checkpoints",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
 )  # fmt: skip
-"""Folders that are left out unless git tracks files in them or an ignore file says otherwise (`!node_modules/`)."""
+"""Folders that are left out unless git tracks files in them or an ignore file includes them (`!node_modules/`)."""
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 MAX_RULES = 16 * 2**20
@@ -27,9 +27,9 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """Everything under a root that is not ignored. `special`: path and kind of what is neither file, folder nor link.
+    """Everything under a root that is not ignored. `special`: path and kind of other entries, such as sockets.
 
-    `unreadable` holds the reason for each folder that could not be listed. `cut` is True if the walk stopped at
+    `unreadable` maps each folder that could not be listed to the reason. `cut` is True if the walk stopped at
     MAX_ENTRIES.
     """
 
@@ -43,7 +43,7 @@ class Walk:
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """What git's index holds under the root, including nested repositories."""
+        """The paths under the root in git's index, including nested repositories."""
         return frozenset().union(*(scope.tracked for scope in self.scopes))
 
 
@@ -58,7 +58,7 @@ class _Scope:
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """Tracked paths, relative to the root of the walk."""
+        """The tracked paths, relative to the root of the walk."""
         if self.repository is None:
             return frozenset()
         listed, cut = self.repository.tracked_paths(), len(self.above)
@@ -79,17 +79,17 @@ class _Scope:
         return frozenset(folders)
 
     def is_tracked(self, path: str) -> bool:
-        """Return True if the index holds the file or submodule."""
+        """Return True if the index contains the file or submodule."""
         return (path.lower() if self.ignores_case else path) in self._keys
 
     def holds_tracked(self, folder: str) -> bool:
-        """Return True if the index holds a file in that folder or below it."""
+        """Return True if the index contains a file in that folder or below it."""
         return (folder.lower() if self.ignores_case else folder) in self._folders
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder to list. `only_tracked`: ignored, but holds tracked files. `kept`: .pipelineignore keeps it."""
+    """A folder to list. `only_tracked`: ignored, but with tracked files. `kept`: included by .pipelineignore."""
 
     path: str
     scope: _Scope
@@ -174,7 +174,7 @@ def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """Describe the mode of something that is neither file, folder nor link."""
+    """Describe the mode of an entry that is neither file, folder nor link."""
     kinds = ((stat.S_ISSOCK, "a socket"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISBLK, "a device"))
     return next(
         (word for test, word in kinds if test(mode)), "a device" if stat.S_ISCHR(mode) else "not a regular file"
@@ -201,7 +201,10 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
 
 
 def _top_folder(root: Path) -> _Folder:
-    """Return the root, with the rules of the repository around it; rules that ignore the root itself have no effect."""
+    """Return the root with the rules of the surrounding repository.
+
+    Rules that ignore the root itself have no effect.
+    """
     repository = find_repository(root)
     if repository is None:
         return _Folder("", _Scope(), (DEFAULTS,), ())
@@ -218,14 +221,14 @@ def _top_folder(root: Path) -> _Folder:
 
 
 def _shared_rules(repository: Repository) -> tuple[Rules, ...]:
-    """Return the rules that hold in all of a repository, the highest precedence first."""
+    """Return the rules that apply to all of a repository, in order of precedence."""
     case = repository.ignores_case
     read = (rules for file in repository.exclude_files for rules in _read_rules(file, "", case, follow=True))
     return (*read, DEFAULTS)
 
 
 def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = False) -> tuple[Rules, ...]:
-    """Return the rules of one ignore file, or nothing. Like git, a link is followed only outside the work tree."""
+    """Return the rules of one ignore file, or nothing. As in git, a link is followed only outside the work tree."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
         descriptor = os.open(path, flags)

@@ -1,4 +1,4 @@
-"""The git repository that a folder belongs to: its work tree, index, settings and shared ignore files.
+"""The git repository of a folder: its work tree, index, settings and shared ignore files.
 
 Follows gitrepository-layout(5) and git-config(1). In linked work trees and submodules `.git` is a file.
 """
@@ -17,13 +17,16 @@ from remote.project.git_index import read_index
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
 CONFIG_DEADLINE_S = 10
 MAX_POINTER = 2**16
-# Variables that git sets while it runs a hook; they would make `git config` read another repository.
+# git sets these variables while it runs a hook. They would make `git config` read another repository.
 REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 
 @dataclass(frozen=True)
 class Repository:
-    """`work_tree` holds the files, `git_folder` the index, `common_folder` the data that linked work trees share."""
+    """A repository.
+
+    `work_tree` contains the files, `git_folder` the index, `common_folder` the data that linked work trees share.
+    """
 
     work_tree: Path
     git_folder: Path
@@ -31,7 +34,7 @@ class Repository:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """The settings that decide what is ignored, by lower-case name; empty if git is not installed."""
+        """The settings that decide what is ignored, by lower-case name. Empty if git is not installed."""
         return _read_settings(self.git_folder)
 
     @property
@@ -40,7 +43,7 @@ class Repository:
 
     @property
     def exclude_files(self) -> tuple[Path, ...]:
-        """Ignore files outside the tree, the one with the higher precedence first."""
+        """The ignore files outside the tree, in order of precedence."""
         named = self.settings.get("core.excludesfile")
         if named is None:
             base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
@@ -56,8 +59,8 @@ class Repository:
 
 def find_repository(folder: Path) -> Repository | None:
     """Return the innermost repository whose work tree contains `folder` (absolute), or None."""
-    found = (repository_at(one) for one in (folder, *folder.parents))
-    return next((one for one in found if one is not None), None)
+    repository = (repository_at(one) for one in (folder, *folder.parents))
+    return next((one for one in repository if one is not None), None)
 
 
 def repository_at(folder: Path) -> Repository | None:

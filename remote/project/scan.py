@@ -28,7 +28,7 @@ IGNORE_HINT = "add it to .pipelineignore"
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of what is sent as code. An untracked file of `large_bytes` or more causes a warning."""
+    """The limits of an upload of code. An untracked file of `large_bytes` or more causes a warning."""
 
     file_bytes: int = 100 * 10**6
     large_bytes: int = LARGE_BYTES
@@ -61,7 +61,7 @@ class Scan:
         return self.manifest.rows[path].source
 
     def read(self, path: str) -> bytes:
-        """Read the current bytes of one file."""
+        """Read the current content of one file."""
         return (self.root / path).read_bytes()
 
 
@@ -70,9 +70,9 @@ def scan_project(
 ) -> Scan:
     """Scan the project under `root`. Digests are cached: a file is read again only if its size, times or inode changed.
 
-    `project` is the project's key on the host, `owner` the user and folder that it belongs to; both default to values
-    derived from this machine and `root`. A link at `apart` may lead out of the project and is left out: its target is
-    sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains one.
+    `project` is the project's key on the host, `owner` the user and folder that it belongs to. Both default to values
+    derived from this machine and `root`. A link at `apart` may point outside the project and is left out, because its
+    target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains one.
     """
     root = _project_root(root)
     limits = limits or Limits()
@@ -116,21 +116,21 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
     for path, status in walk.files.items():
         if path in leave:
             continue
-        one = memory.get(path)
-        if one is None or one.look != stat_fields(status):
+        cached = memory.get(path)
+        if cached is None or cached.look != stat_fields(status):
             try:
-                one = digest_file(f"{top}/{path}", path)
+                cached = digest_file(f"{top}/{path}", path)
             except StillChanging:
                 findings.append(_refusal("changing", path, "kept changing while it was being read"))
                 continue
             except OSError as error:
                 findings.append(_unreadable(path, error))
                 continue
-        known[path] = one
-        if one.secret:
-            findings.append(_secret(path, one.secret))
+        known[path] = cached
+        if cached.secret:
+            findings.append(_secret(path, cached.secret))
             continue
-        rows[path] = Row(one.digest, one.digest, 0o755 if status.st_mode & 0o100 else 0o644, one.look[0])
+        rows[path] = Row(cached.digest, cached.digest, 0o755 if status.st_mode & 0o100 else 0o644, cached.look[0])
     if known != memory:
         write_memory(root / ".halfstep", known)
     return rows, findings
@@ -181,11 +181,11 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
             f"{count(len(big), 'file')} over {quantity(limits.file_bytes)}: {_top(big)}",
             "add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
         )
-    rest = {path: size for path, size in sizes.items() if path not in big}
-    total = sum(rest.values())
+    others = {path: size for path, size in sizes.items() if path not in big}
+    total = sum(others.values())
     if total > limits.total_bytes:
         folders: Counter[str] = Counter()
-        for path, size in rest.items():
+        for path, size in others.items():
             folders[_upper_folder(path)] += size
         yield _too_large(
             f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
@@ -193,24 +193,24 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
         )
     if len(sizes) > limits.files or walk.cut:
         counts = Counter(_upper_folder(path) for path in sizes)
-        found = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
-        named = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
+        total_count = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
+        largest = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
         yield _too_large(
-            f"{found}, over {limits.files:,}; most of them in {named}",
+            f"{total_count}, over {limits.files:,}; most of them in {largest}",
             "add files that are not code to .pipelineignore",
         )
 
 
 def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
-    """Warn about large untracked files: most are left over from an experiment, and every sync would send them."""
+    """Warn about large untracked files. Most are left over from an experiment, and every sync would send them."""
     sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
     large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
     if large:
-        found = f"{count(len(large), 'file')} of {quantity(limits.large_bytes)} or more"
+        count_text = f"{count(len(large), 'file')} of {quantity(limits.large_bytes)} or more"
         yield Finding(
             "large-untracked",
             Severity.WARNING,
-            f"{found} that git does not track: {_top(large)}",
+            f"{count_text} that git does not track: {_top(large)}",
             where=shown(max(large, key=large.__getitem__)),
             hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
         )
@@ -266,5 +266,5 @@ def _too_large(message: str, hint: str) -> Finding:
 
 
 def shown(path: str) -> str:
-    """Return a path as printable text: bytes that are not UTF-8 become escapes."""
+    """Return a path as printable text. Bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

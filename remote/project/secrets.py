@@ -1,13 +1,13 @@
-"""Detect files that hold secrets, by name or by content; they must never leave the laptop."""
+"""Detect files that contain secrets, by name or by content. They must never leave the laptop."""
 
 from __future__ import annotations
 
 import re
 
 SCANNED_BYTES = 2**20
-"""How much of a file is searched for keys and cloud credentials, from its start."""
+"""How many bytes of a file are searched for keys and cloud credentials, from its start."""
 NOTE_BYTES = 2**16
-"""Files up to this size are searched for passwords; a larger text is probably a corpus that only mentions them."""
+"""Files up to this size are searched for passwords. A larger text is probably a corpus that only mentions them."""
 
 NAMES = frozenset(
     {
@@ -31,10 +31,10 @@ FILES = (
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
-# A key with its body: a line of base64 (indented, quoted or escaped) must follow, because tests quote the first line.
+# A key with its body. A line of base64 (indented, quoted or escaped) must follow, because tests quote the first line.
 FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
-# The form that AWS tools write: forty characters without quotes. Code that reads the key from elsewhere has quotes.
+# The format of AWS tools: forty characters without quotes. Code that reads the key from elsewhere has quotes.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
 CLOUD = (
     (
@@ -61,7 +61,7 @@ WORDS = (
     b"token",
 )
 PASSWORDS = WORDS[:4]
-# What follows the name of a secret: a separator, then the value as one token, bare or quoted.
+# The text after the name of a secret: a separator, then the value as one token, bare or quoted.
 VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
@@ -81,11 +81,11 @@ CODE = (
     ".py", ".pyi", ".ipynb", ".sh", ".bash", ".zsh", ".js", ".ts", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".go",
     ".rs", ".java", ".rb", ".lua", ".pl", ".r", ".jl", ".html", ".css",
 )  # fmt: skip
-"""In these files `password=` is mostly a variable or an argument."""
+"""In these files `password=` is usually a variable or an argument."""
 
 
 def secret_by_name(path: str) -> str:
-    """Return why a file with this name is never sent, or an empty string. `path` may be absolute."""
+    """Return why a file with this name is never sent, or "". `path` may be absolute."""
     name = path.rpartition("/")[2]
     lower = name.lower()
     if lower in NAMES or (lower.startswith(".env.") and not lower.endswith(HARMLESS_ENV)):
@@ -99,9 +99,9 @@ def secret_by_name(path: str) -> str:
 
 
 def secret_by_content(path: str, start: bytes, size: int) -> str:
-    """Return why a file of `size` bytes is never sent, or an empty string.
+    """Return why a file of `size` bytes is never sent, or "".
 
-    `start` holds its first SCANNED_BYTES. Of a binary file, only the very beginning is examined.
+    `start` is its first SCANNED_BYTES. Of a binary file, only the beginning is examined.
     """
     if KEY_BEGINS.match(start):
         return "it begins as a private key"
@@ -139,7 +139,10 @@ def _has_random(pattern: re.Pattern[bytes], text: bytes) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    """Return True if the value may be a real key; placeholders in documentation repeat characters or say EXAMPLE."""
+    """Return True if the value may be a real key.
+
+    Placeholders in documentation repeat characters or contain EXAMPLE.
+    """
     return len(set(value)) > 12 and b"EXAMPLE" not in value
 
 
@@ -168,7 +171,7 @@ def _stands_alone(text: bytes, at: int, end: int) -> bool:
 def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
     """Return True if `value`, assigned to `word`, looks like a real secret.
 
-    `alone` is True if nothing else is on the line.
+    `alone` is True if the line contains nothing else.
     """
     if TOKEN.fullmatch(value):
         return True
@@ -181,7 +184,7 @@ def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
 
 
 def _is_passphrase(value: bytes, alone: bool) -> bool:
-    """Return True for letters with punctuation, or for one long word that stands alone on its line."""
+    """Return True for letters with punctuation, or for one long word that is alone on its line."""
     if len(value) >= 10 and not value.rstrip(b".!?:").isalpha() and any(c in b"!@#%^&*?~+" for c in value):
         return True
     return alone and value.isalpha() and len(value) >= 8

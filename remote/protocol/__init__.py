@@ -1,1 +1,1 @@
-"""Values and frames exchanged by laptop and payload: standard library only, Python 3.9 and newer."""
+"""Values and frames exchanged by laptop and payload. Standard library only, Python 3.9 and newer."""

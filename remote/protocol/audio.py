@@ -8,6 +8,6 @@ from typing import Tuple
 
 @dataclass(frozen=True)
 class AudioFacts:
-    """Major releases of FFmpeg whose shared libraries the loader finds."""
+    """The major releases of FFmpeg whose shared libraries the loader finds."""
 
     ffmpeg: Tuple[int, ...] = ()

@@ -1,9 +1,9 @@
 """A byte stream in blocks: compressible data is compressed, dense data (already compressed) is stored unchanged.
 
-A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
-`CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
-bodies lie between. A new codec stream begins when the compression level changes.
-The level is chosen for each block, since the best one depends on the connection at that moment.
+A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the `CODED`
+bodies after it are one stream of the codec, flushed at each block, so that small files share a dictionary. `RAW` bodies
+may be in between. A new codec stream begins when the compression level changes.
+The level is chosen for each block, because the best level depends on the connection at that moment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ZlibPacker:
 
 
 class ZlibUnpacker:
-    """Inflate; memory is bounded by `BLOCK` whatever the input."""
+    """Inflate. Memory is bounded by `BLOCK` for any input."""
 
     def __init__(self) -> None:
         self._unpacker = zlib.decompressobj()
@@ -74,7 +74,7 @@ def always_quick() -> int:
 def pack_blocks(
     pieces: Iterable[Tuple[bytes, bool]], codec: str, level: Callable[[], int] = always_quick
 ) -> Iterator[bytes]:
-    """Yield blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense pieces are not compressed.
+    """Yield blocks of about `BLOCK` bytes from (data, dense) pieces, in order. Dense pieces are not compressed.
 
     `level` is called for each compressed block and returns its compression level.
     """
@@ -106,10 +106,10 @@ class _Coder:
         self._is_at = AS_IT_IS
         self._packer: Any = None
 
-    def code(self, waiting: bytearray) -> Iterator[bytes]:
+    def code(self, buffered: bytearray) -> Iterator[bytes]:
         """Return and clear the buffered data."""
-        data = bytes(waiting)
-        waiting.clear()
+        data = bytes(buffered)
+        buffered.clear()
         level = self._level() if data else AS_IT_IS
         if level == AS_IT_IS:
             yield from raw_blocks(data)
@@ -123,7 +123,7 @@ class _Coder:
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
-    """Yield the original data, in pieces that may have other sizes than the packed ones. Raises BadStream."""
+    """Yield the original data, in pieces that may differ in size from the packed ones. Raises BadStream."""
     unpacker = UNPACKERS[codec]()
     buffer = bytearray()
     for chunk in chunks:

@@ -16,7 +16,7 @@ QUEUE_S = 1800.0
 class CardRequest:
     """The interpreter and the settings to try. `python` is from the host file; `gpus` of None means all.
 
-    `slurm`: the srun options to run the step on a compute node; None to run it on the host itself.
+    `slurm` contains the srun options to run the step on a compute node, or None to run it on the host itself.
     """
 
     project: str
@@ -30,11 +30,11 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The measurements of the step. `losses` are those of 20 steps over the same four samples, None where not finite.
+    """The measurements of the step. `losses` are those of 20 steps over the same four samples, None if not finite.
 
-    `loss_gap` is the relative difference of the first loss from its float32 value; `padding_gap` that of the loss of a
-    padded batch from the loss of its rows. If the device failed, `error` is set and the other fields hold what was
-    measured until then.
+    `loss_gap` is the relative difference of the first loss from its float32 value. `padding_gap` is the relative
+    difference between the loss of a padded batch and the loss of its rows. If the device failed, `error` is set and the
+    other fields contain the measurements so far.
     """
 
     device: str
@@ -56,7 +56,7 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class CardReport:
-    """The measured facts and the findings that follow from them."""
+    """The measured facts, and the findings that follow from them."""
 
     facts: CardFacts
     findings: Tuple[Finding, ...] = ()

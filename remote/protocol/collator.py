@@ -8,7 +8,7 @@ from typing import Tuple
 
 @dataclass(frozen=True)
 class Copy:
-    """Another file with the same name. `shadows`: the interpreter would import it before the project's."""
+    """Another file with the same name. `shadows`: the interpreter would import it instead of the project's."""
 
     path: str
     sha256: str
@@ -17,9 +17,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class CollatorFacts:
-    """The digest that the file has in the host's tree (empty: missing), and every other file of its name.
+    """The digest of the file in the host's tree ("" if missing), and every other file of its name.
 
-    `edited`: its bytes differ from those that the sync manifest records.
+    `edited`: its content differs from the digest in the sync manifest.
     """
 
     digest: str

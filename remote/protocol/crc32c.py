@@ -1,8 +1,8 @@
 """CRC-32C (Castagnoli), the checksum of TFRecord files, with the standard library only.
 
-Short data goes eight bytes at a time through tables. Long data is cut into lanes that advance together, one byte of
-every lane per step, where `bytes.translate` is the table look-up and a big integer is the exclusive or; the lanes' sums
-are then joined as zlib's crc32_combine does. Polynomial and reflection: RFC 3720, appendix B.4.
+Short data is processed eight bytes at a time with tables. Long data is cut into lanes that advance together, one byte
+of every lane per step, where `bytes.translate` is the table look-up and a big integer is the exclusive or. The lanes'
+checksums are then joined as in zlib's crc32_combine. Polynomial and reflection: RFC 3720, appendix B.4.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PLANES = tuple(bytes((crc >> shift) & 0xFF for crc in _T0) for shift in (0, 8, 
 
 
 def crc32c(data: Buffer, crc: int = 0) -> int:
-    """Return the CRC-32C of `data`; `crc` is the checksum of the data before it."""
+    """Return the CRC-32C of `data`. `crc` is the checksum of the data before it."""
     view = memoryview(data)
     state = crc ^ 0xFFFFFFFF
     if len(view) >= LONG:
@@ -77,7 +77,7 @@ def _advance(state: int, view: memoryview) -> int:
 
 
 def _advance_lanes(state: int, view: memoryview, length: int) -> int:
-    """Append LANES stretches of `length` bytes each to `state`; appending is linear, so each lane starts at 0."""
+    """Append LANES stretches of `length` bytes each to `state`. Appending is linear, so each lane starts at 0."""
     data = bytes(view)
     low = low_mid = high_mid = high = 0
     for position in range(length):

@@ -10,10 +10,10 @@ from remote.protocol.machine import Disk, Interpreter
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What to try.
+    """What to test.
 
-    `write_bytes` bytes are written to the runs' folder and removed again, because only a write reveals a quota.
-    `slurm`: the srun options to run the interpreter on a compute node; None to run it on the host itself.
+    `write_bytes` bytes are written to the runs' folder and removed again, because only a write reveals a quota. `slurm`
+    contains the srun options to run the interpreter on a compute node, or None to run it on the host itself.
     """
 
     project: str
@@ -28,7 +28,7 @@ class EnvironmentRequest:
 
 @dataclass(frozen=True)
 class CardTrial:
-    """One card, by torch's index, after a small matrix product; `error` is set if it failed."""
+    """One card, by torch's index, after a small matrix product. `error` is set if it failed."""
 
     index: int
     name: str
@@ -38,7 +38,10 @@ class CardTrial:
 
 @dataclass(frozen=True)
 class EnvironmentFacts:
-    """The results. `imports`: the import error of each package, or empty; `error`: why the trial itself failed."""
+    """The results. `imports` maps each package to its import error or "".
+
+    `error` explains why the test itself failed.
+    """
 
     interpreter: Interpreter
     disk: Disk

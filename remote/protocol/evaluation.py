@@ -13,14 +13,14 @@ ADAPTER = "adapter"
 BASE = "base"
 INTERVAL = 0.95
 VARIANTS = ("_all", "_answered")
-"""Suffixes of secondary metrics: over all answers, or only over those of the requested form."""
+"""Suffixes of secondary metrics: over all answers, or only over those in the requested format."""
 
 
 @dataclass(frozen=True)
 class EvaluationSpec:
-    """Everything that the evaluation job needs; `training` names model, data, precision and decoding.
+    """Everything that the evaluation job needs. `training` contains model, data, precision and decoding.
 
-    `adapter` is an absolute folder on the host, `adapter_sha256` the expected digest of its weights; `data` is the name
+    `adapter` is an absolute folder on the host, `adapter_sha256` the expected digest of its weights. `data` is the name
     of the data set in the config.
     """
 
@@ -32,7 +32,7 @@ class EvaluationSpec:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric with its bootstrap interval; None where it is undefined."""
+    """A metric with its bootstrap interval. The values are None if undefined."""
 
     value: Optional[float]
     low: Optional[float] = None
@@ -49,7 +49,7 @@ class ModelScores:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The result of an evaluation, written last. `step` is the adapter's optimizer step, 0 if it is unknown."""
+    """The result of an evaluation, written last. `step` is the adapter's optimizer step, or 0 if it is unknown."""
 
     scores: Tuple[ModelScores, ...]
     recordings: int

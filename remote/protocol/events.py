@@ -45,7 +45,7 @@ class BadEvent(ValueError):
 
 @dataclass(frozen=True)
 class Scalar:
-    """One point of one curve; `file` is the event file's name relative to the run's folder."""
+    """One point of one curve. `file` is the event file's name relative to the run's folder."""
 
     tag: str
     step: int
@@ -57,7 +57,7 @@ class Scalar:
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
     """Yield the scalars of complete records, in order.
 
-    Records that are not events, and those of images or sounds, which are larger than any with scalars, are skipped.
+    Other records are skipped: those that are not events, and those of images or sounds, which are larger.
     """
     for record in split_records(data, limit=MAX_EVENT):
         try:
@@ -110,7 +110,7 @@ def _summary_value(data: bytes) -> Optional[Tuple[str, float]]:
 
 
 def _tensor(data: bytes) -> Optional[float]:
-    """Return the number in a tensor with one element; None for any other tensor."""
+    """Return the number in a tensor with one element, or None for any other tensor."""
     dtype, content = 0, b""
     numbers: List[float] = []
     for number, wire, value in _fields(data):

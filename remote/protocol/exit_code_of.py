@@ -1,4 +1,4 @@
-"""The decision of the exit code: one for all findings of a verb or a stage."""
+"""Decide the exit code for all findings of a verb or a stage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from remote.protocol.findings import Finding, Severity
 
 
 def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
-    """Return the exit code for these findings: that of the first error, or `default` if the error carries none.
+    """Return the exit code for these findings: the first error's, or `default` if that error carries none.
 
-    Without an error: the first code that a warning carries (for example, of an unreachable host), else OK.
+    Without an error, return the first code that a warning carries (for example, of an unreachable host), else OK.
     """
     findings = tuple(findings)
     for finding in findings:

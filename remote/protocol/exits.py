@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """One number for each kind of outcome; scripts may rely on them."""
+    """One number for each kind of outcome. Scripts may rely on them."""
 
     OK = 0
     WOULD_CHANGE = 1

@@ -10,7 +10,7 @@ from remote.protocol.exits import ExitCode
 
 
 class Severity(str, Enum):
-    """An error stops a stage; a warning is always shown; info is shown on request."""
+    """An error stops a stage. A warning is always shown. An info is shown on request."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -40,20 +40,20 @@ class Finding:
 
     @classmethod
     def warning(cls, check: str, message: str, where: str = "", hint: str = "") -> Finding:
-        """Return a finding that stops nothing."""
+        """Return a finding that does not stop a stage."""
         return cls(check, Severity.WARNING, message, where, hint)
 
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of one check, in order; `facts` are the measured values, for people and for --json."""
+    """The findings of one check, in order. `facts` are the measured values, for people and for --json."""
 
     findings: Tuple[Finding, ...] = ()
     facts: Tuple[Tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Return True if no finding is an error."""
+        """True if no finding is an error."""
         return not self.errors
 
     @property
@@ -61,5 +61,5 @@ class Report:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
     def plus(self, other: Report) -> Report:
-        """Both reports, in order."""
+        """Return a report with the findings of both, in order."""
         return Report(self.findings + other.findings, self.facts + other.facts)

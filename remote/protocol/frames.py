@@ -1,7 +1,7 @@
 """The frames between laptop and payload, after the payload's greeting.
 
-A login shell may print anything before the first frame; the payload's hello line, with a nonce, marks the end of it.
-A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
+A login shell may print anything before the first frame. The payload's hello line, with a nonce, marks the end of that
+output. A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
 J: one JSON object.   B: a chunk of a byte stream.   E: the end of a byte stream.
 """
 
@@ -18,13 +18,13 @@ from remote.protocol.values import dumps
 HEADER = struct.Struct(">cI")
 MAX_JSON = 16 * 2**20
 MAX_VALUES = 10**6
-"""The most JSON values in a frame, more than any answer needs. A million empty lists take 70 MiB of memory."""
+"""The maximum number of JSON values in a frame. A million empty lists take 70 MiB of memory."""
 MAX_CHUNK = 2**20
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class FrameKind(bytes, Enum):
-    """The type byte."""
+    """The type byte of a frame."""
 
     JSON = b"J"
     BYTES = b"B"
@@ -54,7 +54,7 @@ def pack_json(value: Any) -> bytes:
 
 
 def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
-    """Read the next frame; `read_exactly(n)` returns n bytes or raises EOFError. Raises BadFrame."""
+    """Read the next frame. `read_exactly(n)` returns n bytes or raises EOFError. Raises BadFrame."""
     kind_byte, length = HEADER.unpack(read_exactly(HEADER.size))
     try:
         kind = FrameKind(kind_byte)
@@ -67,7 +67,7 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 
 def parse_json(body: bytes) -> Dict[str, Any]:
-    """Parse a JSON frame; every text in it can be encoded again. Raises BadFrame."""
+    """Parse a JSON frame. Every text in it can be encoded again. Raises BadFrame."""
     value = parse_value(body)
     if not isinstance(value, dict):
         raise BadFrame(f"expected an object, got {type(value).__name__}")
@@ -80,7 +80,7 @@ def parse_value(body: bytes) -> Any:
         raise BadFrame(f"JSON of more than {MAX_VALUES} values")
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
-        if SURROGATE_ESCAPE.search(body):  # never in halfstep's own frames: `dumps` leaves text unchanged
+        if SURROGATE_ESCAPE.search(body):  # Never in halfstep's own frames, because `dumps` does not change text.
             dumps(value)
     except UnicodeEncodeError as error:
         raise BadFrame(f"a text with a lone surrogate: {error.reason}") from None

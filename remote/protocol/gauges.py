@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 
 @dataclass(frozen=True)
 class GpuUse:
-    """One GPU as nvidia-smi reports it; None where the driver does not report a value."""
+    """One GPU as nvidia-smi reports it. A value is None if the driver does not report it."""
 
     index: int
     utilization_percent: Optional[float] = None
@@ -19,7 +19,7 @@ class GpuUse:
 
 @dataclass(frozen=True)
 class Gauges:
-    """The newest sample of each GPU of the job, and a few losses that span the whole job, oldest first."""
+    """The newest sample of each GPU of the job, and a few losses that cover the whole job, oldest first."""
 
     gpus: Tuple[GpuUse, ...] = ()
     losses: Tuple[float, ...] = ()

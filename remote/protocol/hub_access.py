@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HubFacts:
-    """`cached`: the host has that revision. `token`: where one was found (a variable's name or a file), not its value.
+    """The access to one model. `cached`: the host has that revision. `token`: the variable or file with a token.
 
-    `fault` and `message`: the error of the hub or the network; empty if the model is available.
+    `fault` and `message`: the error of the hub or the network, or "" if the model is available.
     """
 
     cached: bool

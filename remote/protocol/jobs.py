@@ -10,7 +10,10 @@ from remote.protocol.gauges import Gauges
 
 
 class JobState(str, Enum):
-    """The state of a job. STOPPED: ended on the user's request. LOST: it left no result, and no supervisor is alive."""
+    """The state of a job. STOPPED: ended on the user's request.
+
+    LOST: without a result and without a living supervisor.
+    """
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -22,16 +25,18 @@ class JobState(str, Enum):
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Everything the supervisor needs to start one training process; written before it starts.
+    """Everything the supervisor needs to start one training process. Written before the process starts.
 
-    `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). In `argv` these are filled
-    in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port} {rendezvous}.
-    `environment` is added to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once
-    read. `grace_s` is the time to checkpoint after a stop; `stall_after_s` the time without a new step after which a
-    job may be stalled; `processes` how many ranks save a random state into each checkpoint. `data` maps places in the
-    code to absolute paths of data. `notify`: a shell command or URL for the end of the job. `slurm`: the sbatch
-    options of the job; `jobs_left`: how many more jobs the supervisor may queue by itself after Slurm's time limit.
-    `after`: the folders of the jobs that must end first, except jobs that wait themselves and have a later `turn`.
+    `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). These placeholders in
+    `argv` are replaced: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}
+    {rendezvous}.
+    `environment` is added to the host's own. Values for the names in `secrets` come from a 0600 file that is deleted
+    after reading. `grace_s` is the time to save a checkpoint after a stop; `stall_after_s` the time without a new step
+    after which a job may be stalled; `processes` the number of ranks that save a random state into each checkpoint.
+    `data` maps paths in the code to absolute paths of data. `notify` is a shell command or URL for the end of the job.
+    `slurm` contains the sbatch options of the job; `jobs_left` is the number of jobs that the supervisor may still
+    queue by itself after Slurm's time limit. `after` lists the folders of the jobs that must end first, except jobs
+    that wait themselves and have a later `turn`.
     """
 
     run: str
@@ -69,10 +74,10 @@ class Started:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended; written atomically, last. `exit` is the status, or 128 + `signal` after a signal.
+    """How a job ended. Written atomically, last. `exit` is the status, or 128 + `signal` after a signal.
 
     `stopped`: by the user. `preempted`: ended by another SIGTERM or before Slurm's time limit, with a verified
-    checkpoint kept. `next_job`: the number of the job that the supervisor queued to continue the run; 0 if none.
+    checkpoint. `next_job`: the number of the job that the supervisor queued to continue the run, or 0.
     """
 
     exit: int
@@ -87,12 +92,12 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest optimizer step that the trainer or the hooks recorded; `at_unix` is the host's time.
+    """The newest optimizer step that the trainer or the hooks recorded. `at_unix` is the host's time.
 
-    `loss` is the mean over the newest steps, see remote/protocol/loss.py, and `best_loss` the lowest such mean.
+    `loss` is the mean over the newest steps (see remote/protocol/loss.py), and `best_loss` the lowest such mean.
     `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `pace_seconds` is the
-    mean time from step to step in this job. An evaluation counts answers
-    instead of steps, as `unit` says. `memory` describes the memory plan of the built-in trainer.
+    mean time from step to step in this job. An evaluation counts answers instead of steps, as `unit` indicates.
+    `memory` describes the memory plan of the built-in trainer.
     """
 
     step: int
@@ -114,9 +119,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """An observation of the watch, with its optimizer step; an error ended the training.
+    """An observation of the watch, with its optimizer step. An error has ended the training.
 
-    `info` says where it began.
+    `info` reports where the training began.
     """
 
     check: str
@@ -128,7 +133,7 @@ class WatchNote:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trainer checkpoint with a SHA-256 manifest; `problem` is empty if every digest matches."""
+    """A trainer checkpoint with a SHA-256 manifest. `problem` is "" if every digest matches."""
 
     name: str
     step: int
@@ -149,7 +154,7 @@ class ResumePoint:
 class EventFile:
     """One TensorBoard file of a run: name relative to the run's folder, size in complete records, digest of the first.
 
-    `ending` is what follows the last complete record, as records.Ending names it.
+    `ending` is a value of records.Ending: what follows the last complete record.
     """
 
     name: str
@@ -160,10 +165,10 @@ class EventFile:
 
 @dataclass(frozen=True)
 class RunSurvey:
-    """One run on the host, with the state of its newest job; `elapsed_s` from its start to its end or to now.
+    """One run on the host, with the state of its newest job. `elapsed_s` is from its start to its end or to now.
 
-    `waits`: why a job that is RUNNING has not begun.
-    `slurm_end`: the state in which a job without a result left Slurm's queue; empty if it is unknown.
+    `waits`: why a job that is RUNNING has not begun. `slurm_end`: the state in which a job without a result left
+    Slurm's queue, or "" if it is unknown.
     """
 
     run: str
@@ -203,13 +208,11 @@ class RunRecord:
 class StartRequest:
     """Start one job.
 
-    `backend`: auto, setsid, systemd or slurm; `fresh_code` copies the project's tree again although the run already has
+    `backend`: auto, setsid, systemd or slurm. `fresh_code`: copy the project's tree again although the run already has
     a copy. `queue`: the job waits on the host until the jobs that use the same cards have ended. `hold`: the job is
     only prepared, and submitted to Slurm with others by an `ArrayRequest`.
-
-    `slurm` are options of sbatch, and `max_jobs` the number of jobs that Slurm's time limit may cut the run into.
-    `secrets` are values by name: they are never written anywhere but into the 0600 file
-    that the supervisor unlinks.
+    `slurm` contains options of sbatch, and `max_jobs` is the number of jobs into which Slurm's time limit may divide
+    the run. `secrets` are values by name. They are written only to the 0600 file that the supervisor deletes.
     """
 
     project: str
@@ -227,7 +230,7 @@ class StartRequest:
 
 @dataclass(frozen=True)
 class StartAnswer:
-    """The current state of one job; `fresh` if this request started it."""
+    """The current state of one job. `fresh` is True if this request started it."""
 
     run: str
     number: int
@@ -239,7 +242,7 @@ class StartAnswer:
 
 @dataclass(frozen=True)
 class StopAnswer:
-    """The run's newest job after a stop; `left` are processes that survived SIGKILL, stuck in the driver."""
+    """The run's newest job after a stop. `left` are processes that survived SIGKILL because they hang in the driver."""
 
     run: str
     number: int
@@ -250,7 +253,7 @@ class StopAnswer:
 
 @dataclass(frozen=True)
 class JobNews:
-    """The state, progress and gauges of a job, sent when any of them changes; the last has a state other than RUNNING.
+    """The state, progress and gauges of a job, sent when any of them changes. The last state is not RUNNING.
 
     `elapsed_s`: from the job's start to the sending of this message. `waits`: why a job that is RUNNING has not begun.
     `slurm_end`: as in `RunSurvey`.
@@ -269,7 +272,7 @@ class JobNews:
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
-    """Decide the state of a job from its records on the host; an unreachable host is not an input.
+    """Decide the state of a job from its records on the host. An unreachable host is not an input.
 
     `alive`: the supervisor's kernel lock is held, or a process with the recorded pid, start time and boot id lives.
     """
@@ -284,7 +287,7 @@ def judge_state(*, started: Optional[Started], result: Optional[JobResult], aliv
 
 
 def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now: float) -> Optional[float]:
-    """Return how long a job has run, or ran; None before its start and for a job without times."""
+    """Return the seconds that a job has run. None before its start and for a job without times."""
     if started is None or not started.started_unix:
         return None
     end = result.ended_unix if result is not None and result.ended_unix else now

@@ -29,7 +29,7 @@ PROJECTS = "projects"
 GPU_EVENTS = "gpu"
 OUTPUT = "output.log"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
-"""The hint if the workdir is not writable."""
+"""The hint for a workdir that is not writable."""
 WORKDIR_OF_VOLUME = "halfstep"
 """The name of the workdir on a mounted volume."""
 
@@ -149,12 +149,12 @@ class RunLayout:
 
     @property
     def progress(self) -> str:
-        """The newest step, written atomically by the trainer or the hooks; see jobs.Progress."""
+        """The newest step, written atomically by the trainer or the hooks. See jobs.Progress."""
         return f"{self.root}/progress.json"
 
     @property
     def memory(self) -> str:
-        """The memory plan of the built-in trainer; see training.MemoryPlan."""
+        """The memory plan of the built-in trainer. See training.MemoryPlan."""
         return f"{self.root}/memory.json"
 
     @property
@@ -199,7 +199,7 @@ class JobLayout:
 
     @property
     def gauges(self) -> str:
-        """GPU load and losses of the running job, rewritten every few seconds; see gauges.Gauges."""
+        """GPU load and losses of the running job, rewritten every few seconds. See gauges.Gauges."""
         return f"{self.root}/gauges.json"
 
     @property
@@ -216,7 +216,7 @@ class JobLayout:
 
     @property
     def reserve(self) -> str:
-        """A little disk space held back while the job runs, so that its result can be written on a full disk."""
+        """Disk space that is reserved while the job runs, so that its result can be written to a full disk."""
         return f"{self.root}/reserve"
 
     @property
@@ -235,7 +235,7 @@ def project_key(name: str, identity: str) -> str:
 
 
 def run_name(config: str, fingerprint: str, serial: int = 1) -> str:
-    """Return the id of a run. The same work always has the same id, so that it is started once."""
+    """Return the id of a run. The same work always has the same id, so that it is started only once."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", config).strip("-.")[:40] or "run"
     suffix = "" if serial == 1 else f"-{serial}"
     return f"{readable}-{fingerprint[:8]}{suffix}"

@@ -18,16 +18,16 @@ _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32})?\Z")
 
 
 class LineCollapser:
-    """Gives out every line in its last state, and holds back those that may still be redrawn.
+    """Returns every line in its last state, and buffers lines that may still be redrawn.
 
-    A line that may be redrawn is the one with the cursor, and as many lines above it as the output has gone up before,
-    at most MOST_ROWS_UP. A text of any size takes a few megabytes at a time, whatever it contains.
-    Text after a carriage return replaces the whole line; leftover characters of an earlier state are dropped.
+    These are the line with the cursor, and as many lines above it as the output has moved up before, at most
+    MOST_ROWS_UP. Memory is limited to a few megabytes, whatever the text contains. Text after a carriage return
+    replaces the whole line; leftover characters of an earlier state are dropped.
     """
 
     def __init__(self) -> None:
         self._unfinished = ""
-        self._reach = self._given_out = 0
+        self._reach = self._returned = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -36,7 +36,7 @@ class LineCollapser:
         self._replaces = False
 
     def feed(self, text: str, *, final: bool = False) -> Iterator[str]:
-        """Yield the finished lines, each with its newline; `final` also yields the rest."""
+        """Yield the finished lines, each with its newline. `final` also yields the unfinished ones."""
         for at in range(0, max(1, len(text)), MAX_FEED):
             yield from self._lines(text[at : at + MAX_FEED], final and at + MAX_FEED >= len(text))
 
@@ -47,28 +47,28 @@ class LineCollapser:
             text, self._unfinished = text[: cut.start()], text[cut.start() :]
         if not _REDRAWS.search(text) and len(self._rows) == 1 and self._column == len(self._rows[0]):
             *plain, last = (self._rows[0] + text).split("\n")
-            self._rows, self._column, self._given_out = [last], len(last), self._given_out + len(plain)
-            return [f"{line}\n" for line in plain] + (self._rest() if final else self._finished())
+            self._rows, self._column, self._returned = [last], len(last), self._returned + len(plain)
+            return [f"{line}\n" for line in plain] + (self._unfinished_rows() if final else self._finished())
         at = 0
         for control in _CONTROL.finditer(text):
             self._write(text[at : control.start()])
             self._obey(control.group(), control.group(1) or "", control.group(2) or "")
             at = control.end()
         self._write(text[at:])
-        return self._rest() if final else self._finished()
+        return self._unfinished_rows() if final else self._finished()
 
     def _finished(self) -> List[str]:
         done = self._rows[: max(0, self._row - self._reach)]
         del self._rows[: len(done)]
         self._row -= len(done)
-        self._given_out += len(done)
+        self._returned += len(done)
         lines = [f"{row}\n" for row in done]
         if len(self._rows[self._row]) > MAX_ROW:
             lines += [f"{row}\n" for row in self._rows[: self._row]] + [self._rows[self._row]]
             self._clear()
         return lines
 
-    def _rest(self) -> List[str]:
+    def _unfinished_rows(self) -> List[str]:
         rows = len(self._rows)
         while len(self._rows) > self._row + 1 and not self._rows[-1].strip():
             self._rows.pop()
@@ -120,8 +120,8 @@ class LineCollapser:
 
     def _up(self, rows: int) -> None:
         below = len(self._rows) - 1 - self._row
-        rows = max(0, min(rows, MOST_ROWS_UP - below, self._row + self._given_out))
-        again = max(0, rows - self._row)  # lines that were given out and are redrawn appear again
+        rows = max(0, min(rows, MOST_ROWS_UP - below, self._row + self._returned))
+        again = max(0, rows - self._row)  # Lines that were already returned and are redrawn appear again.
         self._rows[:0] = [""] * again
         self._row += again - rows
         self._column = min(self._column, max(MOST_COLUMNS, len(self._rows[self._row])))

@@ -10,7 +10,7 @@ SHARE = 30
 
 
 def steps_in_mean(step: int) -> int:
-    """Return how many optimizer steps the loss at `step` is a mean over: 10, or a thirtieth of a longer training."""
+    """Return over how many optimizer steps the loss at `step` is averaged: 10, or a thirtieth of a longer training."""
     return max(FEWEST, step // SHARE)
 
 
@@ -30,7 +30,7 @@ class MeanLoss:
         self._losses: Deque[float] = deque()
 
     def add(self, step: int, loss: float) -> None:
-        """Add the finite loss of a step; steps come in order, and some may be missing."""
+        """Add the finite loss of a step. Steps come in order, and some may be missing."""
         self._first = step if self._first is None else self._first
         self._steps.append(step)
         self._losses.append(loss)

@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 
 @dataclass(frozen=True)
 class Torch:
-    """One torch build. `arch_list` is `torch.cuda.get_arch_list()`, () for a CPU build; None: not checked."""
+    """One torch build. `arch_list` is `torch.cuda.get_arch_list()`, () for a CPU build, None if not checked."""
 
     version: str
     cuda: Optional[str] = None
@@ -17,7 +17,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python that trains. If it cannot run, `error` is set and the rest is empty."""
+    """The Python that trains. If it cannot run, `error` is set and the other fields are empty."""
 
     path: str
     realpath: str = ""
@@ -30,7 +30,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process on a card. `ours` is the run id if it belongs to an earlier run of this project."""
+    """A process on a card. `ours` is the run id if the process belongs to an earlier run of this project."""
 
     pid: int
     name: str
@@ -41,7 +41,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One card as the driver reports it; `capability` is (major, minor) and alone decides bfloat16 support."""
+    """One card as the driver reports it. `capability` is (major, minor) and alone decides bfloat16 support."""
 
     index: int
     uuid: str
@@ -59,7 +59,7 @@ NO_DRIVER = "no nvidia-smi on PATH"
 
 @dataclass(frozen=True)
 class Driver:
-    """The NVIDIA driver; `error` is set if it is absent, hangs or lost the card."""
+    """The NVIDIA driver. `error` is set if it is absent, hangs or has lost the card."""
 
     version: str = ""
     cuda: str = ""
@@ -67,13 +67,13 @@ class Driver:
 
     @property
     def broken(self) -> bool:
-        """Return True if there is a driver, and it does not report its cards."""
+        """True if a driver is installed, but does not report its cards."""
         return self.error not in ("", NO_DRIVER)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """The file system under one path, from statvfs; `error` is the error of a small test write.
+    """The file system of one path, from statvfs. `error` is the error of a small test write.
 
     If the path is in a container's own file system, which is deleted with the container, `volume` is a mounted volume
     to use instead.
@@ -103,7 +103,7 @@ class OwnContainer:
 
 @dataclass(frozen=True)
 class Machine:
-    """Identity and resources of the host. `container`: the agent runs in a container, whoever created it."""
+    """Identity and resources of the host. `container` is True if the agent runs in any container."""
 
     hostname: str
     machine_id: str

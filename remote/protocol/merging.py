@@ -9,7 +9,7 @@ from remote.protocol.training import TrainingSpec
 
 @dataclass(frozen=True)
 class MergeSpec:
-    """Everything that the merge needs; `training` names the model and the precision of the training.
+    """Everything that the merge needs. `training` contains the model and the precision of the training.
 
     `adapter` and `output` are absolute folders on the host, `adapter_sha256` the expected digest of the adapter's
     weights. `dequantize`: merge into the weights that a base model in NF4 was trained with, instead of refusing it.

@@ -1,6 +1,6 @@
-"""Atomic file creation: files are written beside their target and renamed; leftovers of killed writers are removed.
+"""Atomic file creation. Files are written beside their target and renamed; files of killed writers are removed.
 
-A temporary file's name contains its writer, so that leftovers of dead writers are recognised.
+A temporary file's name contains its writer, so that files of dead writers are recognised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def write_beside(path: str, data: bytes, mode: int) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """Replace `path` atomically with what the block writes; if the block fails, nothing changes. Raises OSError."""
+    """Replace `path` atomically with the data that the block writes. If the block fails, nothing changes.
+
+    Raises OSError.
+    """
     fd, part = make_part(os.path.dirname(path) or ".")
     try:
         with os.fdopen(fd, "wb") as file:
@@ -41,15 +44,15 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 def make_part(folder: str) -> Tuple[int, str]:
-    """Create a temporary file in `folder` and return it open, with its path. Removes those of dead writers."""
+    """Create a temporary file in `folder` and return it open, with its path. Remove files of dead writers."""
     sweep(folder)
-    # Not tempfile: importing it would take every agent longer than the write itself.
+    # tempfile is not used, because importing it would take every agent longer than the write itself.
     path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
     return os.open(path, FLAGS, 0o600), path
 
 
 def sweep(folder: str) -> None:
-    """Remove temporary files whose writer is certainly dead; those of other machines or boots stay."""
+    """Remove temporary files whose writer is certainly dead. Those of other machines or boots are kept."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -68,7 +71,10 @@ def writer() -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Return True if the process with that `writer` identifier is dead, or False if its machine or boot differs."""
+    """Return True if the process with that `writer` identifier is dead.
+
+    Return False if it belongs to another machine or boot.
+    """
     machine, pid, started = name.split("-")
     if machine != _machine():
         return False
@@ -94,13 +100,13 @@ def _started(pid: int) -> Optional[int]:
             line = file.read()
     except OSError:
         return None
-    # proc(5): the command name may hold spaces and parentheses, so fields are counted after the last one.
+    # proc(5): the command name may contain spaces and parentheses, so fields are counted after the last parenthesis.
     fields = line[line.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def _machine() -> str:
-    """Return an identifier of machine, boot and pid namespace: two containers share only the first two."""
+    """Return an identifier of machine, boot and pid namespace. Two containers share only the first two."""
     words = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         words += file.read()

@@ -20,9 +20,9 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """The precision settings of a run. Dtypes are torch's names (`float16`); `autocast_dtype` None: no autocast.
+    """The precision settings of a run. Dtypes are torch's names (`float16`). `autocast_dtype` None means no autocast.
 
-    `refusal` is set if the requested mode cannot work; the plan is then one that works.
+    `refusal` is set if the requested mode cannot work. The plan is then one that works.
     """
 
     mode: Mode
@@ -40,12 +40,12 @@ class PrecisionPlan:
 
     @property
     def ok(self) -> bool:
-        """Return True if the requested mode works."""
+        """True if the requested mode works."""
         return self.refusal is None
 
     @property
     def findings(self) -> Tuple[Finding, ...]:
-        """Return the refusal, if any, and every warning."""
+        """The refusal, if any, and every warning."""
         return ((self.refusal,) if self.refusal else ()) + self.warnings
 
 

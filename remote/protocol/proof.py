@@ -1,4 +1,4 @@
-"""A proof, which runs the real command for a few optimizer steps under hooks: its request and its report."""
+"""The request and the report of a proof, which runs the real command for a few optimizer steps under hooks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from remote.protocol.quantities import duration
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What to prove. Paths are the host's; `source` is the tree that the proof copies; empty: the project's own.
+    """What to prove. Paths are the host's. The proof copies the tree `source`, or the project's own if it is "".
 
-    `argv` may hold the placeholders of a job's. `adapters` are the names of the adapters to train, () if
-    unspecified; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
-    `card_seen`: the host's driver lists the card, so that training on the CPU is an error.
-    `data` is as in a job's spec. `slurm`: the srun options to run the proof on a compute node; None to run it on the
-    host itself.
+    `argv` may contain the placeholders of a job's argv. `adapters` are the names of the adapters to train, () if
+    unspecified. `run_steps` is the length of the whole run, for the ETA. `secrets` are values by name, never written
+    down. `card_seen`: the host's driver lists the card, so training on the CPU is an error. `data` is as in a job's
+    spec. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the host itself.
     """
 
     project: str
@@ -48,7 +47,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class DtypeRow:
-    """The tensors of one dtype: number and size. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
+    """The number and size of tensors of one dtype. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
 
     kind: str
     dtype: str
@@ -62,8 +61,8 @@ class DtypeRow:
 class HalfOrigin:
     """A place where half precision entered. `kind`: autocast, trained, frozen (tensors), accelerator or trainer.
 
-    `used`: the innermost line of the project on the stack, or empty; `source`: the only setting that holds the value,
-    empty if that is not certain or is the line itself; `installed`: the installed code that made the call.
+    `used` is the innermost line of the project on the stack, or "". `source` is the only setting that contains the
+    value, or "" if that is uncertain or is the line itself. `installed` is the installed code that made the call.
     """
 
     kind: str
@@ -76,10 +75,10 @@ class HalfOrigin:
 
 @dataclass(frozen=True)
 class ProvedStep:
-    """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
+    """One attempted optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
 
     A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
-    `learning_rate` None: the optimizer's learning rate cannot be read.
+    `learning_rate` is None if it cannot be read.
     """
 
     applied: bool
@@ -92,10 +91,10 @@ class ProvedStep:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """What the proof found: `findings` has one per check that was made (info if it passed), `unseen` the others.
+    """The result of a proof. `findings` has one entry per check that was made (info if it passed), `unseen` the others.
 
-    Bytes are per process; `total_bytes` None: no card. `exit` None: the proof ended the command, as planned. `memory`
-    describes the memory plan of the built-in trainer.
+    Bytes are per process; `total_bytes` is None without a card. `exit` is None if the proof ended the command, as
+    planned. `memory` describes the memory plan of the built-in trainer.
     """
 
     findings: Tuple[Finding, ...]
@@ -117,12 +116,15 @@ class ProofReport:
 
     @property
     def ok(self) -> bool:
-        """Return True if no check found an error."""
+        """True if no check found an error."""
         return self.report.ok
 
     @property
     def blind(self) -> Optional[Finding]:
-        """The finding that explains why no optimizer step was recorded; None if one was, or if the command failed."""
+        """The finding that explains why no optimizer step was recorded.
+
+        None if a step was recorded, or if the command failed.
+        """
         return next((finding for finding in self.findings if finding.check == "proof-blind"), None)
 
     @property
@@ -133,12 +135,12 @@ class ProofReport:
 
     @property
     def explains_failure(self) -> bool:
-        """Return True if the command failed and the first finding is the reason, not `command-failed`."""
+        """True if the command failed and the first finding is the reason, not `command-failed`."""
         return bool(self.exit and self.findings) and self.findings[0].check != "command-failed"
 
     @property
     def loading_s(self) -> float:
-        """Seconds that the command spent outside of optimizer steps: imports, model, data."""
+        """The seconds that the command spent outside of optimizer steps: imports, model, data."""
         return max(0.0, self.wall_s - sum(step.seconds for step in self.steps))
 
     @property
@@ -151,7 +153,7 @@ class ProofReport:
 
     @property
     def report(self) -> Report:
-        """The findings, with what was measured as facts."""
+        """The findings, with the measurements as facts."""
         return Report(self.findings, tuple(_facts(self)))
 
 

@@ -69,7 +69,7 @@ def complete_prefix(data: Buffer) -> Prefix:
 def split_records(data: Buffer, *, limit: int = MAX_RECORD) -> Iterator[bytes]:
     """Yield the data of each record of at most `limit` bytes.
 
-    `data` must hold complete records; checksums are not verified again.
+    `data` must contain complete records. Checksums are not verified again.
     """
     view = memoryview(data)
     at = 0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Listening:
-    """A port that a host has opened, the address by which other hosts may reach it, and the interface that has it.
+    """A port that a host has opened, the address by which other hosts may reach it, and its network interface.
 
-    `interface` is empty if no interface of the host has the address, as behind a NAT.
+    `interface` is "" if no interface of the host has the address, as behind a NAT.
     """
 
     address: str
@@ -19,6 +19,6 @@ class Listening:
 
 @dataclass(frozen=True)
 class Reached:
-    """Whether a host has reached the port of another; `problem` is empty if it has."""
+    """Whether a host has reached the port of another host. `problem` is "" if it has."""
 
     problem: str = ""

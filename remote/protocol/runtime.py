@@ -8,14 +8,14 @@ from typing import Dict
 from remote.protocol.precision import Mode, PrecisionPlan
 
 RUNTIME = "HALFSTEP_RUNTIME"
-"""The environment variable of a job and of its proof that holds the plan as JSON."""
+"""The environment variable of a job and of its proof that contains the plan as JSON."""
 VERSION = 1
 MODES = (Mode.BF16, Mode.FP16_MIXED)
-"""The modes that the hooks can apply; other modes leave the command unchanged."""
+"""The modes that the hooks can apply. Other modes leave the command unchanged."""
 
 
 def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
-    """Return the variables that make the hooks apply this plan; none for a mode that needs no change."""
+    """Return the variables that make the hooks apply this plan. Empty for a mode that needs no change."""
     if plan.mode not in MODES:
         return {}
     values = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Tuple
 
 SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
-"""An sbatch option, which becomes a line of a batch script and must not contain a line break."""
+"""An sbatch option. It becomes a line of a batch script, so it must not contain a line break."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class HeldJob:
 
 @dataclass(frozen=True)
 class ArrayRequest:
-    """Submit held jobs of a project to Slurm: those with the same options as one array."""
+    """Submit held jobs of a project to Slurm. Jobs with the same options become one array."""
 
     project: str
     jobs: Tuple[HeldJob, ...]

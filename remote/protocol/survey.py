@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to survey. Paths are on the host; `gpus` of None means all; `card` is assumed if there is no driver."""
+    """What to survey. Paths are on the host. `gpus` None means all; `card` is assumed if there is no driver."""
 
     project: str
     python: str
@@ -41,5 +41,5 @@ class Survey:
 
     @property
     def gpu(self) -> Optional[Gpu]:
-        """Return the weakest of the selected cards, which decides the precision."""
+        """The weakest of the selected cards, which decides the precision."""
         return min(self.gpus, key=lambda gpu: gpu.capability, default=None)

@@ -1,4 +1,4 @@
-"""Escape text from hosts for the terminal: nothing can move the cursor, change colours, add links or hide text."""
+"""Escape text from hosts for the terminal. It can no longer move the cursor, change colours, add links or hide text."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def safe_json(text: str) -> str:
 def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
     """Return `text` with every control character escaped, safe for a terminal.
 
-    A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters is
-    cut, with a note. Line feeds and tabs stay. Escaping an escaped text changes nothing.
+    A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, and a line over `max_line` characters
+    is cut, with a note. Line feeds and tabs are kept. Escaping an escaped text changes nothing.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:
-    """Return the first line that is not blank, escaped, or an empty string."""
+    """Return the first line that is not blank, escaped, or ""."""
     for line in safe_text(text, max_line=max_line).split("\n"):
         if line.strip():
             return line.strip()

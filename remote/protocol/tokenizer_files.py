@@ -31,15 +31,18 @@ ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发
 LFS_POINTER = b"version https://git-lfs."
 MAX_PARSED = 256 * 2**20
 PAIRED_MERGES_FROM = (0, 20)
-"""The first tokenizers release that reads merges written as pairs; older ones say "untagged enum ModelWrapper"."""
+"""The first tokenizers release that reads merges written as pairs.
+
+Older ones fail with "untagged enum ModelWrapper".
+"""
 
 
 @dataclass(frozen=True)
 class Fault:
     """Why a file is invalid.
 
-    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired, but
-    not yet in the manifest).
+    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired, but not
+    yet in the manifest).
     """
 
     kind: str
@@ -47,7 +50,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return the fault in the bytes of the file `name`, or None if they look valid, which only a digest can confirm."""
+    """Return the fault in the content of the file `name`, or None if it looks valid. Only a digest can confirm that."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -78,7 +81,7 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
 
 
 def _judge_json_error(text: str, error: ValueError) -> Fault:
-    """Return the fault `truncated` if the error lies at the end of the file, else `not-json`."""
+    """Return the fault `truncated` if the error is at the end of the file, otherwise `not-json`."""
     at = getattr(error, "pos", 0)
     place = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
     unterminated = str(error).startswith("Unterminated string")
@@ -96,7 +99,7 @@ def merges_are_pairs(data: bytes) -> bool:
 
 
 def version_of(text: str) -> Tuple[int, ...]:
-    """Parse the leading numbers of a version: 0.19.1rc2 is (0, 19, 1); () if there are none."""
+    """Parse the leading numbers of a version: 0.19.1rc2 is (0, 19, 1). Return () if there are none."""
     numbers = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
     return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
 
@@ -109,20 +112,20 @@ class Digest:
     sha256: str = ""
     git_sha1: str = ""
 
-    def mismatch(self, found: Digest) -> str:
-        """Return why a file with the size and digests of `found` is a different one, or an empty string."""
-        if self.size >= 0 and found.size != self.size:
-            return f"{found.size} bytes where the hub has {self.size}"
-        if self.sha256 and found.sha256 != self.sha256:
-            return f"sha256 {found.sha256[:12]} where the hub has {self.sha256[:12]}"
-        if self.git_sha1 and found.git_sha1 != self.git_sha1:
-            return f"Git blob {found.git_sha1[:12]} where the hub has {self.git_sha1[:12]}"
+    def mismatch(self, actual: Digest) -> str:
+        """Return why a file with the size and digests of `actual` differs from the expected one, or ""."""
+        if self.size >= 0 and actual.size != self.size:
+            return f"{actual.size} bytes where the hub has {self.size}"
+        if self.sha256 and actual.sha256 != self.sha256:
+            return f"sha256 {actual.sha256[:12]} where the hub has {self.sha256[:12]}"
+        if self.git_sha1 and actual.git_sha1 != self.git_sha1:
+            return f"Git blob {actual.git_sha1[:12]} where the hub has {self.git_sha1[:12]}"
         return ""
 
 
 @dataclass(frozen=True)
 class HubTree:
-    """The commit of a hub repository and the digests of its tokenizer files; if the hub fails, `fault` is one word."""
+    """The commit of a hub repository and the digests of its tokenizer files. If the hub fails, `fault` is one word."""
 
     commit: str = ""
     digests: Dict[str, Digest] = field(default_factory=dict)
@@ -138,7 +141,7 @@ def digest_of(data: bytes) -> Digest:
 
 
 def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
-    """Return the digest in a hub's ETag: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
+    """Return the digest in a hub's ETag: SHA-256 for 64 hex digits, Git's SHA-1 for 40. None for any other tag."""
     tag = etag.strip().strip('"')
     if re.fullmatch(r"[0-9a-f]{64}", tag):
         return Digest(size, sha256=tag)
@@ -147,7 +150,7 @@ def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """One tokenizer file on a host or laptop. `real` is the path of its bytes, such as a blob in the cache.
+    """One tokenizer file on a host or laptop. `real` is the path of its content, such as a blob in the cache.
 
     `mismatch`: how it differs from the record in `known_from` (the cache or the download). `repo` and `revision` are
     its origin, if its path shows it. `loads` is the error of the host's own tokenizers library.

@@ -20,11 +20,11 @@ FIRST, LAST = "first", "last"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The base model: a hub id, an absolute path on the host, or an id that begins with `tiny/`, which is created on
-    the host.
+    """The base model. `id` is a hub id, an absolute path on the host, or a name `tiny/...`.
 
-    `adapter` is `fresh`, the path of an adapter's folder, or the name of one inside the base model's repository.
-    `quantization`: `nf4` for four-bit weights in the decoder, made while they are loaded.
+    A `tiny/...` model is created on the host. `adapter` is `fresh`, the path of an adapter's folder, or the name of one
+    inside the base model's repository. `quantization`: `nf4` for four-bit weights in the decoder, quantized while they
+    are loaded.
     """
 
     id: str
@@ -36,9 +36,9 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class LoraSpec:
-    """Rank, alpha and dropout; scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
+    """Rank, alpha and dropout. Scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
 
-    `parts` of the model get LoRA: `decoder`, `projector`, `encoder`. `targets` None: all their linear layers.
+    `parts` of the model get LoRA: `decoder`, `projector`, `encoder`. `targets` None means all their linear layers.
     `modules_to_save` are trained in full and saved with the adapter. `use_dora`: weights are decomposed (DoRA).
     """
 
@@ -54,7 +54,7 @@ class LoraSpec:
 
 @dataclass(frozen=True)
 class Template:
-    """A task of the config: its prompt and its reference answer, in which {NAME} stands for a column of the data."""
+    """A task of the config: its prompt and its reference answer. {NAME} is replaced with a column of the data."""
 
     prompt: str
     target: str
@@ -62,13 +62,13 @@ class Template:
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds `file`).
+    """The data. Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, contains `file`) is set.
 
-    `columns` maps halfstep's names (audio, text, split, ...) to the columns of the data; `{split}` in `file` stands for
-    the name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most `max_skipped`
-    recordings of a split may be unusable: not decodable, silent, or of another duration.
-    `audio_position`: the audio is before (`first`) or behind the text (`last`) of every prompt.
-    `evaluation_split` None: `test`. `samples` None: all of them; otherwise that many, from the first.
+    `columns` maps halfstep's names (audio, text, split, ...) to the columns of the data. `{split}` in `file` is
+    replaced with the name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most
+    `max_skipped` recordings of a split may be unusable: not decodable, silent, or too short or long. `audio_position`:
+    the audio is before (`first`) or after the text (`last`) of every prompt. `evaluation_split` None means `test`.
+    `samples` None means all; otherwise the first that many.
     """
 
     dataset: Optional[str] = None
@@ -93,11 +93,11 @@ class DataSpec:
 class LoopSpec:
     """The training hyperparameters, with the names and units of `train:` in a config.
 
-    An optimizer step takes `batch_size` x `gradient_accumulation` samples per device. `micro_batch` and
-    `gradient_checkpointing` None: chosen by `plan_memory`, for `memory_share` of the memory that is free on the card.
-    `eval_steps`: the validation loss is measured every so many optimizer steps. `early_stop`: training ends after so
-    many measurements without a lower one. `shard_base`: the processes share the frozen weights among them.
-    `report_to`: trackers; TensorBoard is always written.
+    An optimizer step uses `batch_size` x `gradient_accumulation` samples per device. If `micro_batch` and
+    `gradient_checkpointing` are None, `plan_memory` chooses them, for `memory_share` of the memory that is free on the
+    card. The validation loss is measured every `eval_steps` optimizer steps. Training ends after `early_stop`
+    measurements without a lower one. `shard_base`: the processes share the frozen weights. `report_to`: trackers;
+    TensorBoard is always written.
     """
 
     epochs: int = 3
@@ -127,9 +127,9 @@ class LoopSpec:
 class AnswerSpec:
     """How a model answers in an evaluation, with the names of `evaluation:` in a config.
 
-    `samples` None: all recordings; `batch_size` None: that of the training; `temperature` 0: greedy; `max_new_tokens`
-    None: the longest reference answer and a few more. `base`: also evaluate the base model without the adapter.
-    `resamples`: how many bootstrap resamples give the intervals; 0: no intervals.
+    `samples` None: all recordings. `batch_size` None: the batch size of the training. `temperature` 0: greedy.
+    `max_new_tokens` None: the longest reference answer plus a few tokens. `base`: also evaluate the base model without
+    the adapter. `resamples`: the number of bootstrap resamples for the intervals; 0 for no intervals.
     """
 
     samples: Optional[int] = None
@@ -146,8 +146,8 @@ class AnswerSpec:
 class TrainingPaths:
     """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
 
-    A path that is empty is in the job's own folder, which the job's environment names. `cache` keeps
-    features and tiny models and may be shared by runs; `resume_from`: the checkpoint to resume from, or "".
+    An empty path is replaced with one in the job's own folder, which the job's environment names. `cache` contains
+    features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
     """
 
     run: str
@@ -160,9 +160,9 @@ class TrainingPaths:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Everything the built-in trainer needs; only secrets are read from the environment.
+    """Everything the built-in trainer needs. Only secrets are read from the environment.
 
-    `card`: the card to plan for on a host without a GPU, with its memory.
+    `card` is the card to plan for on a host without a GPU, with its memory.
     """
 
     model: ModelSpec
@@ -180,10 +180,10 @@ class TrainingSpec:
 class MemoryPlan:
     """How an optimizer step is divided, and how many of the language model's layers are checkpointed.
 
-    `needed_bytes` is the estimated peak, None if it could not be computed. It must not exceed `available_bytes`, None
-    if unknown, of `device`. `length` is the number of tokens of the longest sample; `shared_length` that of the longest
-    micro-batch in which a shared prefix stands once, 0 if there is none; `hint`: what to change if the plan does not
-    fit.
+    `needed_bytes` is the estimated peak, None if it could not be computed. It must not exceed `available_bytes` of
+    `device`, which is None if unknown. `length` is the number of tokens of the longest sample. `shared_length` is the
+    number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none. `hint` is the suggested
+    change if the plan does not fit.
     """
 
     micro_batch: int
@@ -199,18 +199,18 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Return True unless more memory is needed than there is."""
+        """True unless more memory is needed than is available."""
         return self.needed_bytes is None or self.available_bytes is None or self.needed_bytes <= self.available_bytes
 
     def describe(self) -> str:
         """Return 'micro-batch 4 x 16, 20 of 32 layers checkpointed: estimated 14.4 of 22.5 GiB on TITAN RTX'."""
-        words = f"micro-batch {self.micro_batch} x {self.accumulation}, "
-        words += "shared prefixes once, " if self.shared_length else ""
-        words += f"{self.checkpointed} of {self.layers} layers checkpointed"
+        division = f"micro-batch {self.micro_batch} x {self.accumulation}, "
+        division += "shared prefixes once, " if self.shared_length else ""
+        division += f"{self.checkpointed} of {self.layers} layers checkpointed"
         if self.needed_bytes is None:
-            return words
+            return division
         available = f" of {memory(self.available_bytes)}" if self.available_bytes is not None else ""
-        return f"{words}: estimated {memory(self.needed_bytes)}{available} on {self.device}"
+        return f"{division}: estimated {memory(self.needed_bytes)}{available} on {self.device}"
 
     def shortage(self) -> str:
         """Return '8 samples of 420 tokens, with 32 of 32 layers checkpointed, need about 11.1 GiB; ...'."""
@@ -223,7 +223,7 @@ class MemoryPlan:
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:
-    """Return the task of a recording in an epoch; each recording takes all `tasks` in turn, one per epoch."""
+    """Return the task of a recording in an epoch. Each recording uses all `tasks` in turn, one per epoch."""
     return (recording + epoch) % tasks
 
 

@@ -22,9 +22,10 @@ FORCE_SYNC = "pipeline run --force sync --until sync"
 
 @dataclass(frozen=True)
 class Row:
-    """One path of the tree. `source`: digest of what the laptop sent; `installed`: digest of the file on the host.
+    """One path of the tree.
 
-    They differ only where `fixers` (name to version) rewrote the file. `link` is a symlink's target instead of bytes.
+    `source` is the digest that the laptop sent, `installed` the digest of the file on the host. They differ only if
+    `fixers` (name to version) rewrote the file. For a symlink, `link` is its target.
     """
 
     source: str
@@ -43,9 +44,9 @@ class Manifest:
     version: int = MANIFEST_VERSION
 
     def source_digest(self) -> str:
-        """Return one digest of what the laptop sent; if it is equal on both sides, there is nothing to send.
+        """Return one digest of the files that the laptop sent. If it is equal on both sides, there is nothing to send.
 
-        Files that only a fixer made (their `source` is empty) are not included.
+        Files that only a fixer made (their `source` is "") are not included.
         """
         return _digest({path: (row.source, row.mode, row.link) for path, row in self.rows.items() if row.source})
 
@@ -67,9 +68,9 @@ class Deviation:
 class TreeSurvey:
     """A summary of the host's tree: both digests of its manifest, and the paths that differ from it.
 
-    `fixed` has the rows that a fixer changed. `owner` is the laptop and folder that the tree belongs to. `pending`: a
-    change was interrupted and the next one completes it. `staged` counts the contents that an interrupted sync left.
-    `codecs` are the codecs that the host supports, best first.
+    `fixed` contains the rows that a fixer changed. `owner` is the laptop and folder that the tree belongs to.
+    `pending`: a change was interrupted, and the next change completes it. `staged` counts the contents that an
+    interrupted sync left. `codecs` are the codecs that the host supports, best first.
     """
 
     exists: bool
@@ -87,9 +88,10 @@ class TreeSurvey:
 
 @dataclass(frozen=True)
 class TreeReceived:
-    """The answer to a sync: the digests of contents that arrived damaged, else the tree after it.
+    """The answer to a sync: the digests of contents that arrived damaged, or the tree after the sync.
 
-    `edited`: paths that were left alone because they were edited on the host. `kept_in`: folder of overwritten edits.
+    `edited` are paths that were skipped because they were edited on the host. `kept_in` is the folder of overwritten
+    edits.
     """
 
     torn: Tuple[str, ...]
@@ -100,7 +102,7 @@ class TreeReceived:
 
 @dataclass(frozen=True)
 class DataSurvey:
-    """The path of complete data on the host, else the bytes of each file that an interrupted upload left."""
+    """The path of complete data on the host, or the bytes of each file that an interrupted upload left."""
 
     path: str
     have: Dict[str, int] = field(default_factory=dict)
@@ -109,18 +111,18 @@ class DataSurvey:
 
 @dataclass(frozen=True)
 class DataReceived:
-    """The path of the data that was received, or the names of files that arrived damaged."""
+    """The path of the received data, or the names of files that arrived damaged."""
 
     path: str
     torn: Tuple[str, ...]
 
 
 class NewerManifest(Malformed):
-    """A newer version of halfstep wrote the manifest; this one must not overwrite it."""
+    """A newer version of halfstep wrote the manifest, so this version must not overwrite it."""
 
 
 def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
-    """Encode a manifest as JSON; rows are arrays, because there may be 20,000 of them."""
+    """Encode a manifest as JSON. Rows are arrays, because there may be 20,000 of them."""
     rows = {path: [r.source, r.installed, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
     return {"version": manifest.version, "rows": rows}
 

@@ -13,12 +13,12 @@ from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
 MAX_INT = 2**63 - 1
-# From Python 3.10 on, `X | None` has its own type, distinct from that of Optional[X]; 3.9 does not have it.
+# From Python 3.10 on, `X | None` has its own type, distinct from that of Optional[X]. Python 3.9 does not have it.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
 
 class Malformed(ValueError):
-    """A JSON value does not match its annotation; the message says where."""
+    """A JSON value does not match its annotation. The message contains the location."""
 
 
 def encode(value: Any) -> Any:
@@ -35,14 +35,14 @@ def encode(value: Any) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Return `encode(value)` as compact UTF-8 JSON; equal values give equal bytes."""
+    """Return `encode(value)` as compact UTF-8 JSON. Equal values give equal bytes."""
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
         "utf-8", "surrogateescape"
     )
 
 
 def decode(kind: Type[T], data: Any, where: str = "$") -> T:
-    """Decode `data` as a `kind`: unknown fields are ignored, missing ones need a default. Raises Malformed."""
+    """Decode `data` as a `kind`. Unknown fields are ignored; missing ones need a default. Raises Malformed."""
     return typing.cast(T, _decode(kind, data, where))
 
 
@@ -84,7 +84,7 @@ def _decode_plain(kind: Any, data: Any, where: str) -> Any:
 
 
 def _decode_bytes(data: Any, where: str) -> bytes:
-    """Decode base64, in which JSON carries bytes."""
+    """Decode base64, the encoding of bytes in JSON."""
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError):
@@ -95,15 +95,15 @@ def _decode_union(kind: Any, data: Any, where: str) -> Any:
     choices = typing.get_args(kind)
     if data is None and type(None) in choices:
         return None
-    rest = [choice for choice in choices if choice is not type(None)]
-    if len(rest) == 1:
-        return _decode(rest[0], data, where)
-    for choice in rest:
+    kinds = [choice for choice in choices if choice is not type(None)]
+    if len(kinds) == 1:
+        return _decode(kinds[0], data, where)
+    for choice in kinds:
         try:
             return _decode(choice, data, where)
         except Malformed:
             continue
-    raise Malformed(f"{where}: {type(data).__name__} fits none of {rest}")
+    raise Malformed(f"{where}: {type(data).__name__} fits none of {kinds}")
 
 
 def _decode_sequence(kind: Any, data: Any, where: str) -> Any:

@@ -1,1 +1,1 @@
-"""Pull event files, output and adapters from a host, under names that cannot leave their folder."""
+"""Download event files, output and adapters from a host. A hostile file name cannot lead out of their folder."""

@@ -44,9 +44,9 @@ def digest_of(folder: Path, path: Path) -> str:
 
 def _read(folder: Path) -> dict[str, list[Any]]:
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((folder / RECORD).read_bytes())
-        if isinstance(found, dict):
-            return {name: row for name, row in found.items() if isinstance(row, list)}
+        rows = json.loads((folder / RECORD).read_bytes())
+        if isinstance(rows, dict):
+            return {name: row for name, row in rows.items() if isinstance(row, list)}
     return {}
 
 

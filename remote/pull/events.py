@@ -1,4 +1,4 @@
-"""Pull a run's TensorBoard files: one exchange for all of them, append-only, complete records only."""
+"""Pull a run's TensorBoard files in one exchange: append-only, complete records only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFil
     """Copy the complete records of every event file that the host offers to `destination`.
 
     Files with an unsafe name and files that cannot be read are skipped, with a reason. Raises DiskFull, Busy,
-    PullRefused (more than 10,000 files, or a malformed answer) and what the host raises.
+    PullRefused (more than 10,000 files, or a malformed answer) and the host's errors.
     """
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
@@ -52,7 +52,7 @@ def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFil
 
 
 def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
-    """Report every event file whose local copy is incomplete: sizes and first records are compared with the survey."""
+    """Report every event file whose local copy is incomplete. Sizes and first records are compared with the survey."""
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
     if not destination.is_dir():

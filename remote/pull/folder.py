@@ -1,4 +1,4 @@
-"""A local folder for bytes from a host: no file name can reach outside it."""
+"""A local folder for data from a host. No file name can reach outside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEX
 
 
 class Folder:
-    """An open folder. Names are POSIX, relative and already validated; links inside it are never followed."""
+    """An open folder. Names are POSIX, relative and already validated. Links inside it are never followed."""
 
     def __init__(self, path: Path) -> None:
         with local_errors(path):
@@ -54,7 +54,7 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """Open a file for writing, created with mode 0600 and its folders if missing. Raises PullRefused."""
+        """Open a file for writing. Create it with mode 0600 and its folders if missing. Raises PullRefused."""
         with local_errors(self.path / name), self._parent(name, make=True) as (parent, leaf):
             fd = os.open(leaf, FILE_FLAGS, 0o600, dir_fd=parent)
             try:
@@ -66,7 +66,7 @@ class Folder:
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[int | None]:
-        """Open a file for reading; yields None if it does not exist."""
+        """Open a file for reading. Yields None if it does not exist."""
         fd: int | None = None
         with (
             local_errors(self.path / name),
@@ -81,7 +81,7 @@ class Folder:
                 os.close(fd)
 
     def append(self, fd: int, name: str, offset: int, data: bytes) -> None:
-        """Write `data` at `offset`, the end of the file. If the disk is full, the file is cut back to `offset`."""
+        """Write `data` at `offset`, the end of the file. If the disk is full, the file is truncated to `offset`."""
         view = memoryview(data)
         self._changed.add(name)
         with local_errors(self.path / name):
@@ -94,7 +94,7 @@ class Folder:
                 raise
 
     def sync(self) -> None:
-        """Flush everything appended so far to disk."""
+        """Flush all appended data to disk."""
         for name in sorted(self._changed):
             with self.opened(name) as fd, local_errors(self.path / name):
                 os.fsync(fd)
@@ -146,7 +146,7 @@ def local_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = f"{path}: {error.strerror or error}"
+        message = f"{path}: {error.strerror or error}"
         if error.errno in DISK_FULL:
-            raise DiskFull(words, where=str(path), hint=f"df -h {path.parent}") from None
-        raise PullRefused(words, where=str(path), exit_code=ExitCode.PULL) from None
+            raise DiskFull(message, where=str(path), hint=f"df -h {path.parent}") from None
+        raise PullRefused(message, where=str(path), exit_code=ExitCode.PULL) from None

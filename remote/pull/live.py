@@ -1,4 +1,4 @@
-"""Follow a run's event files during training: every new record is written to the mirror before it is reported."""
+"""Follow a run's event files during training. Every new record is written to the mirror before it is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from remote.pull.thinned import thinned
 
 @dataclass(frozen=True)
 class NewRecords:
-    """Whole records that were just appended to the file at `path`; `name` is its name on the host."""
+    """Whole records that were just appended to the file at `path`. `name` is its name on the host."""
 
     name: str
     path: Path
@@ -40,7 +40,7 @@ def follow_events(
 ) -> Iterator[NewRecords]:
     """Yield every record that the mirror lacks, once each, until the job (0: the newest) ends.
 
-    After a lost connection, following resumes at the same offsets. Raises DiskFull, and what the host raises once the
+    After a lost connection, following resumes at the same offsets. Raises DiskFull, and the host's errors once the
     retry policy is exhausted.
     """
     with Folder(destination) as folder:
@@ -68,7 +68,7 @@ def tail_scalars(
 ) -> Iterator[tuple[Scalar, ...]]:
     """Yield a run's scalars in batches: first those in the mirror by time, thinned, then new ones as they are written.
 
-    With `since_unix`, a time of the host's clock, scalars that were written earlier are left out.
+    `since_unix` is a time of the host's clock; earlier scalars are left out.
     """
     if since_unix is None:
         yield tuple(sorted(thinned(mirrored_scalars(destination)), key=lambda scalar: scalar.wall_time))
@@ -90,13 +90,13 @@ def mirrored_scalars(destination: Path) -> Iterator[Scalar]:
 
 def local_names(destination: Path) -> list[str]:
     """List the event files in a mirror, sorted."""
-    found = [Path(root, leaf) for root, _, leaves in os.walk(destination) for leaf in leaves]
-    return sorted(path.relative_to(destination).as_posix() for path in found if is_event_name(path.name))
+    names = [Path(root, leaf) for root, _, leaves in os.walk(destination) for leaf in leaves]
+    return sorted(path.relative_to(destination).as_posix() for path in names if is_event_name(path.name))
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Records of one event file, and where they begin. `fresh`: the file was replaced on the host."""
+    """Records of one event file, and their offset. `fresh`: the file was replaced on the host."""
 
     name: str
     offset: int
@@ -105,7 +105,7 @@ class _Piece:
 
 
 class _Live:
-    """The followed files: names are validated as they arrive, bytes are written to the mirror."""
+    """The followed files. Names are validated as they arrive, and data is written to the mirror."""
 
     def __init__(self, folder: Folder, mirror: Mirror) -> None:
         self._folder = folder
@@ -137,7 +137,7 @@ class _Live:
         return self._new(name, landed, data)
 
     def _judged(self, name: str) -> str:
-        """Return why records of that name are refused, or an empty string."""
+        """Return why records of that name are refused, or ""."""
         if name not in self._reasons:
             self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
         return self._reasons[name]

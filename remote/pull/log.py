@@ -1,4 +1,4 @@
-"""A job's output: pulled append-only, read without storing it, or followed as it is written."""
+"""A job's output: download it append-only, read it without storing it, or follow it as it is written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from remote.pull.segments import SegmentReader, stream_limit
 from remote.pull.transfer import Transfer
 
 MAX_LOG_BYTES = 64 * 2**30
-"""The largest log that `read_log` streams; it applies to `read_log` only, not to `pull_log`."""
+"""The largest log that `read_log` streams. It does not apply to `pull_log`."""
 
 
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
-    """Copy a job's output to jobs/N/output.log under `destination`; only new bytes are transferred.
+    """Copy a job's output to jobs/N/output.log under `destination`. Only new data is transferred.
 
     A log that was shortened or replaced on the host continues under a new name. Raises DiskFull, Busy, PullRefused.
     """
@@ -56,9 +56,9 @@ def read_log(
     job: int = 0,
     lines: int | None = None,
 ) -> Json:
-    """Pass the output of a job (0: the newest), or its last `lines` lines, to `sink`; nothing is stored locally.
+    """Pass the output of a job (0: the newest), or its last `lines` lines, to `sink`. Nothing is stored locally.
 
-    The answer holds `job`, `offset` and `size`.
+    The answer contains `job`, `offset` and `size`.
     """
     args = _job(project_key, run, job) | ({} if lines is None else {"lines": lines})
     reader = SegmentReader()
@@ -72,7 +72,7 @@ def read_log(
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of the output, where it begins, and the digest of the bytes before its end."""
+    """A part of the output, its offset, and the digest of the bytes before its end."""
 
     offset: int
     data: bytes

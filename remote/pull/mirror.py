@@ -1,7 +1,8 @@
-"""Local copies of a run's growing files. Each is a byte prefix of the host's; event files end with a complete record.
+"""Local copies of a run's growing files. Each is a byte prefix of the host's file.
 
-A file that was replaced on the host continues under a new name (`NAME.replaced-2`); the old copy stays. Bytes may
-arrive twice, from simultaneous pulls or after a lost connection: bytes that exist locally are compared and skipped.
+Event files end with a complete record. A file that was replaced on the host continues under a new name
+(`NAME.replaced-2`), and the old copy is kept. Bytes may arrive twice, from simultaneous pulls or after a lost
+connection; bytes that exist locally are compared and skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Want = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Appended:
-    """The result of an append: the local name, its new size, and how many bytes were new."""
+    """The result of an append: the local name, its new size, and the number of new bytes."""
 
     local: str
     size_bytes: int
@@ -38,7 +39,7 @@ class Appended:
 
 
 class Mirror:
-    """The mirror in one folder; `wants` returns the end of each file, `append` extends it.
+    """The mirror in one folder. `wants` returns the end of each file, `append` extends it.
 
     `framed`: the files consist of records, and only complete records are kept.
     """
@@ -50,7 +51,7 @@ class Mirror:
         self._total_bytes: int | None = None
 
     def wants(self, names: Iterable[str]) -> list[Want]:
-        """Return for each name the offset of its next record and the digest before it. Truncates torn tails."""
+        """Return for each name the offset of its next record and the digest before it. Truncate torn tails."""
         with self._folder.locked():
             return [self._want(name) for name in names]
 
@@ -151,15 +152,15 @@ class Mirror:
         return f"{name}{REPLACED}{count + 1}"
 
     def _versions(self, name: str) -> list[str]:
-        """Return the existing local names of a file, oldest first; if none exists, its own name."""
-        found = [name]
-        while len(found) < MAX_VERSIONS:
-            version = f"{name}{REPLACED}{len(found) + 1}"
+        """Return the existing local names of a file, oldest first, or its own name if none exists."""
+        names = [name]
+        while len(names) < MAX_VERSIONS:
+            version = f"{name}{REPLACED}{len(names) + 1}"
             with self._folder.reading(version) as fd:
                 if fd is None:
                     break
-            found.append(version)
-        return found
+            names.append(version)
+        return names
 
 
 def _complete_size(fd: int) -> int:

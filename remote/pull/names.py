@@ -25,7 +25,7 @@ class JudgedNames:
 
 
 def judge_names(names: Iterable[str]) -> JudgedNames:
-    """Validate every name by itself and against those before it. Raises PullRefused over 10,000."""
+    """Validate every name by itself and against those before it. Raises PullRefused over 10,000 names."""
     judge = NameJudge()
     judged = [(name, judge.reason(name)) for name in names]
     accepted = tuple(name for name, reason in judged if not reason)
@@ -36,22 +36,22 @@ class NameJudge:
     """Validates names one by one, each against all that were accepted before."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, str] = {}
+        self._accepted: dict[str, str] = {}
         self._seen = 0
 
     def reason(self, name: str) -> str:
-        """Return why the name is refused, or an empty string. Raises PullRefused over 10,000 names."""
+        """Return why the name is refused, or "". Raises PullRefused over 10,000 names."""
         self._seen += 1
         if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
-        reason = judge_name(name) or _collision(name, self._taken)
+        reason = judge_name(name) or _collision(name, self._accepted)
         if not reason:
-            self._taken.update({_folded(folder): folder for folder in _with_parents(name)})
+            self._accepted.update({_folded(folder): folder for folder in _with_parents(name)})
         return reason
 
 
 def judge_name(name: str) -> str:
-    """Return why the name is refused, or an empty string."""
+    """Return why the name is refused, or ""."""
     parts = name.split("/")
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         return f"the name is longer than {MAX_NAME_BYTES} bytes"
@@ -75,7 +75,7 @@ def _judge_part(part: str) -> str:
 
 
 def _collision(name: str, taken: dict[str, str]) -> str:
-    """Describe an accepted name that differs only by case or Unicode form, by itself or in a parent folder."""
+    """Describe an accepted name that differs from this one only by case or Unicode form, or in a parent folder."""
     if (other := taken.get(_folded(name))) is not None:
         return f"the name is the same as {other} on a file system that ignores case or accents"
     for folder in _with_parents(name)[:-1]:

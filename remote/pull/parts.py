@@ -34,7 +34,7 @@ class Parts:
         self._files = tuple(files)
 
     def fetch(self, host: Host, source: Json, progress: Progress) -> int:
-        """Download and verify every file; return the bytes received. `source`: the arguments of `weights.read`.
+        """Download and verify every file; return the bytes received. `source` contains the arguments of `weights.read`.
 
         Raises PullRefused if a digest is wrong twice.
         """
@@ -51,13 +51,13 @@ class Parts:
         return received
 
     def _stream(self, host: Host, source: Json, files: Iterable[Offered], progress: Progress) -> int:
-        wanted = [(file, self._size(file)) for file in files if self._size(file) < file.size_bytes]
+        sizes = [(file, self._size(file)) for file in files if self._size(file) < file.size_bytes]
         at = {file.name: self._size(file) for file in self._files}
         total = sum(file.size_bytes for file in self._files)
         before = sum(at.values())
 
         def write(segment: Segment) -> None:
-            file = wanted[segment.index][0]
+            file = sizes[segment.index][0]
             end = at[file.name] + len(segment.data)
             if end > file.size_bytes:
                 raise PullRefused(f"the host sent more of {file.name} than the {file.size_bytes} bytes it offered")
@@ -66,8 +66,8 @@ class Parts:
             at[file.name] = end
             progress(sum(at.values()), total)
 
-        if wanted:
-            wants = [(file.name, offset) for file, offset in wanted]
+        if sizes:
+            wants = [(file.name, offset) for file, offset in sizes]
             receive(host, "weights.read", {**source, "wants": wants}, len(wants), write, limit=total)
         return sum(at.values()) - before
 
@@ -85,7 +85,7 @@ class Parts:
             raise PullRefused(f"{file.name} is not a complete safetensors file: {reason}", where=str(path))
 
     def _size(self, file: Offered) -> int:
-        """Return the size of the partial file; one that is longer than the file is discarded."""
+        """Return the size of the partial file. A partial file longer than the offered one is discarded."""
         with self._folder.opened(self._part(file)) as fd:
             size = os.fstat(fd).st_size
         if size > file.size_bytes:

@@ -14,9 +14,9 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Waits double from `first_s` up to `longest_s`; gives up after `tries` failures without a message in between.
+    """Waits double from `first_s` up to `longest_s`. Gives up after `tries` failures without a message in between.
 
-    `on_lost` is called with each error and the wait that follows. Only a connection that has worked before is retried.
+    `on_lost` is called with each error and the following wait. Only a connection that has worked before is retried.
     """
 
     first_s: float = 0.5
@@ -27,9 +27,10 @@ class RetryPolicy:
 
 
 def follow_on(host: Host, op: str, args: Callable[[], Json], policy: RetryPolicy) -> Iterator[Json]:
-    """Yield the events of an operation until it ends; after a lost connection, call it again with new `args`.
+    """Yield the events of an operation until it ends. After a lost connection, call it again with new `args`.
 
-    Raises the last error once the policy is exhausted, and at once any other error, or if the host was never reached.
+    Raises the last error once the policy is exhausted. Raises at once any other error, or if the host was never
+    reached.
     """
     failures, connected = 0, False
     while True:

@@ -13,8 +13,8 @@ from remote.protocol.findings import Finding, Severity
 class PulledState(Enum):
     """The state of one file after a pull.
 
-    WHOLE: complete. WAITING: its last record is still being written. DAMAGED: the rest cannot be read. SKIPPED: not
-    copied. REFUSED: its name is unsafe. LEFT: it is not needed.
+    WHOLE: complete. WAITING: its last record is still being written. DAMAGED: the data after this point cannot be read.
+    SKIPPED: not copied. REFUSED: its name is unsafe. LEFT: it is not needed.
     """
 
     WHOLE = "whole"
@@ -58,7 +58,7 @@ class PullReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One finding for each incomplete file; an unsafe name is an error with exit code 50."""
+        """One finding for each incomplete file. An unsafe name is an error with exit code 50."""
         return tuple(
             Finding(
                 f"pull-{file.state.value}",

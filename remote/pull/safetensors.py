@@ -1,7 +1,7 @@
 """Check that a safetensors file matches its header, without loading a tensor.
 
-The format has no checksum, so the data needs a digest, but its header accounts for every byte
-(the "Format" section of the library's README).
+The format has no checksum, so only a digest can verify the data, but its header accounts for every byte (the "Format"
+section of the library's README).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BITS = {
 
 
 def judge_safetensors(path: Path) -> str:
-    """Return why the file is not a valid safetensors file, or an empty string."""
+    """Return why the file is not a valid safetensors file, or ""."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -70,10 +70,10 @@ def _span(entry: Any) -> tuple[int, int] | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return result
 
 
 def is_safetensors(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parse a stream of many files into segments: the file, whether it starts over, and its bytes."""
+"""Parse a stream of many files into segments: the file, whether it starts over, and its data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SEGMENT = MAX_RECORD + OVERHEAD
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes of the requested file at `index`; complete records if it is an event file."""
+    """Data of the requested file at `index`, as complete records if it is an event file."""
 
     index: int
     fresh: bool
@@ -29,7 +29,7 @@ class SegmentReader:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Segment]:
-        """Yield every complete segment. Raises PullRefused for a segment longer than any record may be."""
+        """Yield every complete segment. Raises PullRefused for a segment longer than the largest possible record."""
         self._buffer.extend(chunk)
         while len(self._buffer) >= SEGMENT.size:
             index, flags, size = SEGMENT.unpack_from(self._buffer)
@@ -45,9 +45,8 @@ class SegmentReader:
 def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None], *, limit: int) -> Json:
     """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection mid-stream.
 
-    `limit` is for the bytes of all segments. The frames and headers around them may take as much again, and a little.
-
-    Raises PullRefused for a segment of an unknown file (`count` were requested), and whatever `on_segment` raises.
+    `limit` applies to the data of all segments. Frames and headers may take slightly more than the same amount again.
+    Raises PullRefused for a segment of an unknown file (`count` were requested), and the errors of `on_segment`.
     """
     reader = SegmentReader()
 
@@ -65,5 +64,5 @@ def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[S
 
 
 def stream_limit(content_bytes: int) -> int:
-    """Return the largest stream for that many bytes in segments: a segment of one byte has a header of nine."""
+    """Return the largest stream for that many bytes in segments. A segment of one byte has a header of nine."""
     return content_bytes * 2 + 2**20

@@ -1,4 +1,4 @@
-"""One exchange that extends the files of a mirror: the requests, the appended bytes, and each file's state."""
+"""One exchange that extends the files of a mirror: the requests, the appended data, and each file's state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Transfer:
     states: dict[str, tuple[PulledState, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Find the offset at which each file continues. Skips a file if something else is at its local path."""
+        """Find the offset at which each file continues. Skip a file if a folder or link is at its local path."""
         for name in names:
             try:
                 self.wants.extend(self.mirror.wants([name]))
@@ -44,7 +44,7 @@ class Transfer:
         self.offsets = {name: offset for name, offset, _ in self.wants}
 
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
-        """Write the bytes to the mirror and return the host's answer.
+        """Write the data to the mirror and return the host's answer.
 
         Errors that affect all files end the connection.
         """

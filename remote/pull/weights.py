@@ -1,4 +1,4 @@
-"""Pull a run's adapter: every digest is verified and nothing is ever unpickled."""
+"""Pull a run's adapter. Every digest is verified, and nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pull_weights(
     """Copy the run's adapter to `folder`/adapter and verify digests and safetensors headers.
 
     The adapter is published by one rename; a different one is kept as adapter.replaced-N. An interrupted pull resumes.
-    `checkpoint` names a trainer checkpoint whose adapter is copied instead. `progress` is called with bytes done and
+    `checkpoint` selects a trainer checkpoint whose adapter is copied instead. `progress` is called with bytes done and
     total. Raises PullRefused, DiskFull, Busy, and RemoteFault if the run has no adapter.
     """
     source = {"run": ProjectLayout(project_key).run(run).root, **({"checkpoint": checkpoint} if checkpoint else {})}
@@ -59,7 +59,7 @@ def pull_weights(
 
 
 def check_weights(folder: Path, sha256: str) -> Report:
-    """Report if the local adapter's weights lack that digest; files are read again only if they look changed."""
+    """Report if the digest of the local adapter's weights differs. Files are read again only if they look changed."""
     for name in WEIGHTS:
         path = folder / ADAPTER / name
         if path.is_file() and sha256 == digest_of(folder, path):
@@ -99,7 +99,7 @@ def _is_pulled(folder: Path, files: list[Offered]) -> bool:
 
 
 def _publish(folder: Path, files: list[Offered]) -> None:
-    """Rename the partial folder to the adapter, after removing what earlier pulls left in it."""
+    """Rename the partial folder to the adapter, after removing files of earlier pulls from it."""
     part, adapter = folder / PART, folder / ADAPTER
     names = {file.name for file in files}
     with local_errors(adapter):

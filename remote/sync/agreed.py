@@ -19,7 +19,7 @@ MAX_MANIFEST = 24 * 2**20
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
-    """Return the host's manifest if it is known from the survey and the local cache, else None."""
+    """Return the host's manifest if the survey and the local cache determine it, or None."""
     if not tree.files or tree.source_digest == Manifest({}).source_digest():
         return Manifest({})
     if tree.source_digest == scan.manifest.source_digest():
@@ -61,13 +61,15 @@ def remember_agreed(host: Host, scan: Scan) -> None:
 
 
 def _path(root: Path, host: Host, project: str) -> Path:
-    words = f"{host.name}\0{host.workdir}\0{project}".encode("utf-8", "surrogateescape")
-    return root / ".halfstep" / "agreed" / f"{hashlib.sha256(words).hexdigest()[:16]}.json"
+    key = f"{host.name}\0{host.workdir}\0{project}".encode("utf-8", "surrogateescape")
+    return root / ".halfstep" / "agreed" / f"{hashlib.sha256(key).hexdigest()[:16]}.json"
 
 
 def _read(path: Path) -> Manifest | None:
     try:
         rows = json.loads(path.read_bytes().decode("utf-8", "surrogateescape"))["rows"]
-        return Manifest({name: Row(here, here, mode, size, link) for name, (here, mode, link, size) in rows.items()})
+        return Manifest(
+            {name: Row(source, source, mode, size, link) for name, (source, mode, link, size) in rows.items()}
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None

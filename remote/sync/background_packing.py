@@ -18,7 +18,7 @@ InFlight = Callable[[], int | None]
 
 
 def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
-    """Yield the compressed blocks of (data, dense) pieces; a thread compresses up to `DEPTH` blocks in advance."""
+    """Yield the compressed blocks of (data, dense) pieces. A thread compresses up to `DEPTH` blocks in advance."""
     ahead = PackingThread(in_flight)
     return ahead.of(pack_blocks(pieces, codec, ahead.level))
 
@@ -37,7 +37,8 @@ class PackingThread:
         """Return the compression level for the next block that keeps compressor and connection equally busy.
 
         A connection that has delivered everything (this machine, a fast network) is faster than compression and gets
-        uncompressed blocks until they pile up in flight. If blocks pile up in the queue, a higher level costs nothing.
+        uncompressed blocks until they pile up in flight. If blocks pile up in the queue, a higher level does not slow
+        down the transfer.
         """
         in_flight = self._in_flight()
         if in_flight is None or in_flight > BUSY_BYTES:

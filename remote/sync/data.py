@@ -1,4 +1,4 @@
-"""Sending large data to a host: stored under its digest, sent once, resumed after a lost connection."""
+"""Send large data to a host. It is stored under its digest, sent once, and resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def send_data(
     progress: Progress | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Send what the host lacks of the data, and return the absolute path of its folder on the host.
+    """Send the missing part of the data, and return the absolute path of its folder on the host.
 
     After a lost connection the transfer is resumed, up to five times. Raises the same errors as `sync_project`.
     """
@@ -33,12 +33,12 @@ def send_data(
 
 def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -> str:
     request = {"project": project, "digest": scan.digest}
-    seen = read_answer(DataSurvey, host, host.ask("data.survey", request))
-    if seen.path:
-        return seen.path
-    have = seen.have
+    survey = read_answer(DataSurvey, host, host.ask("data.survey", request))
+    if survey.path:
+        return survey.path
+    have = survey.have
     offsets = {name: have.get(name, 0) if have.get(name, 0) <= size else 0 for name, (_, size) in scan.files.items()}
-    require_room(host, scan.size_bytes - sum(offsets.values()), seen.free_bytes)
+    require_room(host, scan.size_bytes - sum(offsets.values()), survey.free_bytes)
     head = pack_head({"files": [[name, *known, offsets[name]] for name, known in scan.files.items()]})
     stream = pack_in_background(_pieces(head, scan, offsets, progress), "zlib", lambda: host.in_flight)
     answer = read_answer(DataReceived, host, host.send("data.receive", {**request, "codec": "zlib"}, stream))

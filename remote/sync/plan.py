@@ -15,7 +15,7 @@ EDITED = ("edited", "not-regular")
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """Files to send, with their new rows; files to delete; files that were edited on the host and are left alone.
+    """The files to send (with their new rows), to delete, and to skip because they were edited on the host.
 
     `modes` are files of which only the executable bit differs. `finish`: an interrupted change of the host's tree is
     completed first. An empty plan without findings means that both sides agree.
@@ -34,14 +34,14 @@ class SyncPlan:
 
     @property
     def send_bytes(self) -> int:
-        """Bytes to send, before compression; equal contents are sent once."""
+        """The bytes to send, before compression. Equal contents are sent once."""
         return sum({row.source: row.size for row in self.send.values() if not row.link}.values())
 
 
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:
     """Compare the local project with the host's manifest, `base`, whose digest is `tree.source_digest`.
 
-    A file that was edited on the host is left alone, whether it changed locally or not, unless `force` is set. A file
+    A file that was edited on the host is not changed, whether it changed locally or not, unless `force` is set. A file
     that a fixer created on the host (its row has no `source` digest) is not deleted.
     """
     local, remote = scan.manifest.rows, base.rows
@@ -59,14 +59,14 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
 def _to_send(
     local: Mapping[str, Row], remote: Mapping[str, Row], deviant: Set[str]
 ) -> tuple[dict[str, Row], dict[str, Row]]:
-    """Files whose contents differ from the host's, and files of which only the mode differs."""
+    """Return the files whose contents differ from the host's, and the files of which only the mode differs."""
     send = {path: row for path, row in local.items() if path in deviant or not _same_content(remote.get(path), row)}
     modes = {path: row for path, row in local.items() if path not in send and remote[path].mode != row.mode}
     return send, modes
 
 
 def _deletable(remote: Mapping[str, Row], local: Mapping[str, Row]) -> Iterator[str]:
-    """Paths that were sent earlier and no longer exist locally."""
+    """Yield the paths that were sent earlier and no longer exist locally."""
     return (path for path, row in remote.items() if path not in local and row.source)
 
 
@@ -75,7 +75,7 @@ def _same_content(old: Row | None, new: Row) -> bool:
 
 
 def edited_finding(path: str, *, deleted_locally: bool = False) -> Finding:
-    """Return the finding for a file on the host that is neither what was sent nor what a fixer made of it."""
+    """Return the finding for a file on the host that is neither what was sent nor the result of a fixer."""
     what = "deleted locally and edited on the host" if deleted_locally else "edited on the host"
     return Finding.error(
         "edited-on-host",

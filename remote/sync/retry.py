@@ -1,4 +1,4 @@
-"""Resume a transfer after a lost connection, and turn refusals of the host into errors."""
+"""Resume a transfer after a lost connection, and convert refusals of the host to errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Answer = TypeVar("Answer")
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
     """Call `send(lost)` until it returns, where `lost` counts the lost connections.
 
-    Waits double; gives up after TRIES calls.
-    Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault` for a refusal.
+    Waits double; gives up after TRIES calls. Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault`
+    for a refusal.
     """
     lost = 0
     while True:

@@ -34,7 +34,7 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Rewrite:
-    """New contents for one file of the host's tree. `before`: digest of the original, empty for a new file."""
+    """New contents for one file of the host's tree. `before` is the digest of the original, or "" for a new file."""
 
     path: str
     before: str
@@ -47,12 +47,12 @@ def plan_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A file that was rewritten before, and that no change covers now, is restored to what was sent, unless it was made on
-    the host by fixers named in `host_fixers`, whose result is not known locally.
+    A file that was rewritten before, and that no change covers now, is restored to what was sent. Files made on the
+    host by fixers named in `host_fixers` are not restored, because their content is not known locally.
     """
     rewrites = []
-    wanted = {change.path: change for change in changes}
-    for path, change in wanted.items():
+    changed = {change.path: change for change in changes}
+    for path, change in changed.items():
         row = tree.fixed.get(path)
         if row is None or row.installed != sha256(change.after) or dict(row.fixers) != dict(change.fixers):
             before = sha256(change.before) if path in scan.manifest.rows else ""
@@ -60,7 +60,7 @@ def plan_rewrites(
     for path, row in tree.fixed.items():
         if row.fixers and set(row.fixers) <= set(host_fixers):
             continue
-        if path not in wanted and path in scan.manifest.rows and scan.manifest.rows[path].source == row.source:
+        if path not in changed and path in scan.manifest.rows and scan.manifest.rows[path].source == row.source:
             rewrites.append(Rewrite(path, row.source, scan.read(path), {}))
     return tuple(rewrites)
 
@@ -80,7 +80,7 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
-    """Restore the named files (None: all) to what was sent, and return the tree's survey."""
+    """Restore the given files (None: all) to what was sent, and return the tree's survey."""
     args = {"project": scan.project, "owner": scan.owner, "paths": None if paths is None else list(paths)}
     try:
         answer = host.act("tree.undo", args)

@@ -1,4 +1,4 @@
-"""Room on the host for an upload, checked before its first byte is sent."""
+"""Check that the host has room for an upload before its first byte is sent."""
 
 from __future__ import annotations
 

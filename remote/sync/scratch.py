@@ -29,8 +29,8 @@ def send_scratch(
     """Create the project with `changes` applied, and return its absolute path on the host.
 
     Contents that the host's tree already has are copied on the host. A file that fixers named in `host_fixers` made
-    there is taken from the tree, since their result is not known locally. The tree itself is not touched. Remove the
-    copy with `remove_scratch`, whatever happens in between.
+    there is taken from the tree, since its content is not known locally. The tree itself is not changed. The caller
+    must remove the copy with `remove_scratch` in any case.
     """
     made = {change.path: change.after for change in changes}
     rows = dict(scan.manifest.rows)
@@ -49,12 +49,11 @@ def send_scratch(
 
 
 def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
-    """Remove the scratch folder."""
     host.act("scratch.remove", {"project": scan.project, "nonce": nonce})
 
 
 def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
-    """Rows of files that only those fixers changed or created, and that have not changed locally since."""
+    """Return the rows of files that only those fixers changed or created, and that have not changed locally since."""
     return {
         path: replace(row, source=row.installed)
         for path, row in tree.fixed.items()
@@ -65,8 +64,8 @@ def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
     """Map each path of the host's tree to its digest, as far as it is known without a request."""
     base = known_base(host, scan, tree) or Manifest({})
-    gone = {deviation.path for deviation in tree.deviations}
-    return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}
+    missing = {deviation.path for deviation in tree.deviations}
+    return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in missing}
 
 
 def _send(

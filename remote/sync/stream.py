@@ -1,4 +1,4 @@
-"""The byte stream of a sync: an index of the changes, then each content once; one file at a time is in memory."""
+"""The byte stream of a sync: an index of the changes, then each content once. Only one file at a time is in memory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def stream_plan(
     staged: Mapping[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[bytes]:
-    """Yield the stream of a plan, without contents in `staged`, which the host has already.
+    """Yield the stream of a plan, without contents in `staged`, which the host already has.
 
-    A file that shrinks meanwhile is padded with zeros to its announced length, so that only its digest is wrong.
+    A file that shrinks in the meantime is padded with zeros to its announced length, so that only its digest is wrong.
     """
     contents = contents_of(plan, staged)
     rows = [

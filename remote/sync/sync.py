@@ -30,8 +30,8 @@ SETTLE_S = 10.0
 class SyncReport:
     """The result of a sync. `tree` is the host's tree after it, `scan` the project as it was sent.
 
-    `sent_bytes` counts bytes of files, `wire_bytes` the compressed bytes of the stream. `kept_in`: folder on the host
-    with the edited files that `force` overwrote.
+    `sent_bytes` counts bytes of files, `wire_bytes` the compressed bytes of the stream. `kept_in` is the folder on the
+    host with the edited files that `force` overwrote.
     """
 
     tree: TreeSurvey
@@ -136,24 +136,24 @@ class _Attempt:
             yield chunk
 
     def _explain_damage(self, plan: SyncPlan, torn: Sequence[str]) -> None:
-        """Find out why contents arrived damaged, and scan again. Raises SyncRefused if another try is pointless."""
+        """Find out why contents arrived damaged, and scan again. Raises SyncRefused if another attempt is pointless."""
         for digest in torn:
             path = next((path for path, row in plan.send.items() if row.source == digest), "")
             if not os.path.lexists(self.scan.root / path):
                 raise SyncRefused(f"{path!r} vanished while it was being sent", where=shown(path), hint=AGAIN)
             self.torn[path] += 1
-        again = scan_again(self.scan)
-        for path, times in self.torn.items():
-            changed = again.manifest.rows.get(path) != self.scan.manifest.rows.get(path)
-            if changed and times > CHANGES:
+        fresh_scan = scan_again(self.scan)
+        for path, attempts in self.torn.items():
+            changed = fresh_scan.manifest.rows.get(path) != self.scan.manifest.rows.get(path)
+            if changed and attempts > CHANGES:
                 raise SyncRefused(f"{path!r} changes faster than it can be sent", where=shown(path), hint=IGNORE_HINT)
-            if not changed and times > DAMAGES:
+            if not changed and attempts > DAMAGES:
                 raise SyncRefused(
                     f"{path!r} arrived damaged twice: its SHA-256 on the host differs from the local one",
                     where=shown(path),
                     hint="check the disk and the memory of the host",
                 )
-        self.scan, self.tree = again, replace(self.tree, staged=max(1, self.tree.staged))
+        self.scan, self.tree = fresh_scan, replace(self.tree, staged=max(1, self.tree.staged))
 
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: TreeReceived, tree: TreeSurvey) -> SyncReport:
         edited = answer.edited

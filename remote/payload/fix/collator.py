@@ -46,7 +46,7 @@ def replace_collator(call: Call) -> Dict[str, Any]:
 
 
 def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str, bool]]:
-    """Yield (path, whether it shadows the project's file) for each such file on PYTHONPATH, in the tree, in libraries."""
+    """Yield (path, whether it shadows the project's file) for each such file on PYTHONPATH, in tree or packages."""
     name, seen = os.path.basename(installed), {os.path.realpath(installed)}
     ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
     roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]

@@ -30,7 +30,7 @@ The route to it shows which interface leads to other networks; nothing is sent.
 
 
 def listen(call: Call) -> Dict[str, Any]:
-    """Open a free port, push it as `Listening`, and answer each client that sends `token`, until the laptop disconnects.
+    """Open a free port, push it as `Listening`, and answer clients that send `token`, until the laptop disconnects.
 
     `address` in the request is the configured one. If it is empty, the address that the laptop's connection reached is
     used. Like the store of a training, the port is open on that address only, unless no interface has it, as behind a

@@ -1,4 +1,4 @@
-"""Find where half precision entered a command: the line that used it, and the setting with its value."""
+"""Find where half precision entered a command: the line that used it, and the setting that contains the value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_texts(root: str, ranks: Sequence[RankReport]) -> Dict[str, str]:
 
 
 def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
-    """Yield each place where half precision entered on any rank, once."""
+    """Yield each place where half precision entered on any rank, without duplicates."""
     seen: Dict[HalfEntry, None] = {}
     for rank in evidence.ranks:
         for entry in rank.provenance.entries:
@@ -43,7 +43,10 @@ def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
 
 
 def _source(evidence: Evidence, entry: HalfEntry) -> str:
-    """Return the only place that sets the value used by this line, or "" if it is the line itself, or uncertain."""
+    """Return the only place that sets the value used by this line.
+
+    Return "" if the line itself sets it, or if the place is uncertain.
+    """
     use = follow_use(evidence.texts.get(entry.file, ""), entry.line, entry.dtype)
     if use is None and not entry.source:
         return ""
@@ -92,7 +95,7 @@ def describe(origin: HalfOrigin) -> str:
 
 
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
-    """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message, empty without one."""
+    """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message, or "" without one."""
     found = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
     # A choice for the whole process comes before its consequences.
     found.sort(key=lambda one: kinds.index(one.kind))
@@ -109,5 +112,5 @@ def is_in_installed_code(evidence: Evidence, kinds: Sequence[str]) -> bool:
 
 
 def _is_foreign(installed: str) -> bool:
-    """Return True for installed code other than that of libraries whose arguments decide the dtype."""
+    """Return True for installed code, except libraries whose arguments decide the dtype."""
     return bool(installed) and installed.partition("/")[0] not in CONFIGURED

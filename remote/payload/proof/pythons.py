@@ -1,4 +1,4 @@
-"""The Python processes of a command under proof: whether the hooks run in each, and whether it loaded torch."""
+"""The Python processes of a proved command: whether the hooks run in each, and whether it loaded torch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ UNHOOKED_AFTER_S = 60.0
 
 @dataclass(frozen=True)
 class Python:
-    """One process. `why`: what kept the hooks out: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
+    """One process. `why` explains missing hooks: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
 
-    `fault` is the traceback of hooks that could not be installed.
+    `fault` is the traceback if the hooks could not be installed.
     """
 
     pid: int
@@ -36,7 +36,7 @@ class Python:
 
 
 class Pythons:
-    """Follows the processes while the command runs; `hooks` and `reports` are the proof's folders."""
+    """Tracks the processes while the command runs. `hooks` and `reports` are the proof's folders."""
 
     def __init__(self, hooks: str, reports: str) -> None:
         self._hooks = hooks
@@ -46,7 +46,7 @@ class Pythons:
         self._unhooked_since: Optional[float] = None
 
     def look(self, processes: Callable[[], Iterable[Process]], now: float) -> None:
-        """Inspect the running processes in /proc, if there is one, at most every LOOK_EVERY_S seconds."""
+        """Inspect the running processes in /proc, if it exists, at most every LOOK_EVERY_S seconds."""
         if now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
@@ -63,7 +63,7 @@ class Pythons:
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:
-        """Return every process once: from its own note, or from /proc if it wrote none."""
+        """Return every process once, from its own note, or from /proc if it wrote none."""
         inspected, notes = self._processes, read_notes(self._reports)
         hooked = {pid: replace(note, torch=note.torch or inspected.get(pid, note).torch) for pid, note in notes.items()}
         return tuple({**inspected, **hooked}.values())
@@ -84,16 +84,16 @@ class Pythons:
 
 def read_notes(folder: str) -> Dict[int, Python]:
     """Return the processes in which the hooks run, by pid."""
-    found = {}
+    pythons = {}
     for name in sorted(name for name in os.listdir(folder) if NOTE.fullmatch(name)):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             note = decode(ProcessNote, json.load(file))
-        found[note.pid] = Python(note.pid, " ".join(note.command), note.torch, hooked=True, fault=note.fault)
-    return found
+        pythons[note.pid] = Python(note.pid, " ".join(note.command), note.torch, hooked=True, fault=note.fault)
+    return pythons
 
 
 def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
-    """Return what keeps the hooks out of a process with this command line and this environment, or "" if unknown."""
+    """Return why the hooks do not run in a process with this command line and environment, or "" if unknown."""
     flag = isolating_flag(words)
     if flag:
         return flag
@@ -105,10 +105,10 @@ def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) 
 
 
 def isolating_flag(words: Sequence[str]) -> str:
-    """Return the first of Python's own flags -I, -E and -S in this command line; flags may be joined, as in -IB."""
-    rest: List[str] = list(words[1:])
-    while rest and rest[0].startswith("-") and not rest[0].startswith("--") and rest[0] != "-":
-        letters = rest.pop(0)[1:]
+    """Return the first of Python's own flags -I, -E and -S in this command line. Flags may be joined, as in -IB."""
+    remaining: List[str] = list(words[1:])
+    while remaining and remaining[0].startswith("-") and not remaining[0].startswith("--") and remaining[0] != "-":
+        letters = remaining.pop(0)[1:]
         for at, letter in enumerate(letters):
             if letter in "IES":
                 return f"-{letter}"
@@ -116,7 +116,7 @@ def isolating_flag(words: Sequence[str]) -> str:
                 return ""
             if letter in "WX":
                 # The argument follows in the same word, or is the next word.
-                rest = rest if letters[at + 1 :] else rest[1:]
+                remaining = remaining if letters[at + 1 :] else remaining[1:]
                 break
     return ""
 

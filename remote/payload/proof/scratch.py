@@ -1,4 +1,4 @@
-"""A proof's scratch folder on the host, which holds everything that the proof writes and is removed afterwards."""
+"""A proof's scratch folder on the host. It contains everything that the proof writes, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 @dataclass(frozen=True)
 class Scratch:
-    """`run` has the layout of a run's folder; `temporary` is the command's TMPDIR, short enough for a socket's path."""
+    """The paths of a scratch folder.
+
+    `run` has the layout of a run's folder. `temporary` is the command's TMPDIR, short enough for the path of a socket.
+    """
 
     root: str
     run: RunLayout
@@ -29,7 +32,7 @@ class Scratch:
 
 @contextlib.contextmanager
 def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
-    """Yield a scratch folder with a copy of the project; remove it afterwards, with the folders that only held it."""
+    """Yield a scratch folder with a copy of the project. Remove it afterwards, with the parents created for it."""
     layout = ProjectLayout(project)
     parent = os.path.join(workdir, layout.scratch)
     made = _make(parent)
@@ -60,7 +63,7 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
     finally:
         for folder in owned:
             remove(folder)
-        # Also folders that a killed proof made; a folder that is not empty stays.
+        # Also remove folders that a killed proof made. A folder that is not empty stays.
         holders = [parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS)]
         for folder in [*holders, *(one for one in reversed(made) if one not in holders)]:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Find the origin of a dtype: from the line that used it back to the only setting that holds it."""
+"""Find the origin of a dtype, from the line that used it back to the only setting that contains it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PAIR = re.compile(r"""["']?([A-Za-z_][\w.\-]*)["']?\s*[:=]\s*["']?([\w.\-]+)"""
 
 @dataclass(frozen=True)
 class Use:
-    """How a line chose a dtype. `keys`: names of settings that it read; `literal`: the line that contains the dtype."""
+    """How a line chose a dtype: from the settings named `keys`, or from a dtype in the line `literal`."""
 
     keys: FrozenSet[str]
     literal: int = 0
 
 
 def follow_use(source: str, line: int, dtype: str) -> Optional[Use]:
-    """Return how the statement at `line` chose `dtype`, or None if that cannot be followed.
+    """Return how the statement at `line` chose `dtype`, or None if that cannot be traced.
 
-    A name is followed through its only assignment in the file, or the conditions of an if/elif chain that assigns it.
+    A name is traced to its only assignment in the file, or to the conditions of an if/elif chain that assigns it.
     """
     try:
         tree = ast.parse(source)
@@ -46,12 +46,12 @@ def follow_use(source: str, line: int, dtype: str) -> Optional[Use]:
 
 def _statement(tree: ast.AST, line: int) -> Optional[ast.stmt]:
     """Return the innermost statement that covers the line."""
-    found = None
+    innermost = None
     for node in ast.walk(tree):
         covers = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        if covers and (found is None or node.lineno >= found.lineno):  # type: ignore[attr-defined]
-            found = node
-    return found  # type: ignore[return-value]
+        if covers and (innermost is None or node.lineno >= innermost.lineno):  # type: ignore[attr-defined]
+            innermost = node
+    return innermost  # type: ignore[return-value]
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -76,7 +76,7 @@ class _Reader:
         self.ambiguous = False
 
     def read(self, node: ast.AST, depth: int) -> None:
-        """Read an expression, and the assignments of the names in it to this depth."""
+        """Read an expression, and the assignments of the names in it up to this depth."""
         if isinstance(node, ast.IfExp) and _names_in(node.test):
             self._read_names(node.test, depth)
         elif isinstance(node, (ast.Compare, ast.Dict)):
@@ -91,7 +91,7 @@ class _Reader:
                     self.read(child, depth)
 
     def _read_names(self, node: ast.AST, depth: int) -> None:
-        """Read the names that a table, comparison or condition depends on; its dtypes are not yet the choice."""
+        """Read the names that a table, comparison or condition depends on. Its dtypes are not yet the choice."""
         for part in ast.walk(node):
             self._note(part, _looked_up(part), depth)
 
@@ -131,7 +131,7 @@ def _names_in(node: ast.AST) -> Set[str]:
 
 
 def _name_of(node: Optional[ast.AST]) -> str:
-    """Return the last part of a name, or the text of a constant; empty for anything else."""
+    """Return the last part of a name, or the text of a constant, or "" for anything else."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) and node.value.replace("-", "_").isidentifier() else ""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -163,7 +163,7 @@ def _assignments(tree: ast.AST, name: str) -> Iterator[Tuple[ast.expr, Optional[
 
 
 def normal(word: str) -> str:
-    """Return a key or value as it is compared: the last part of a dotted name, lower case, with underscores."""
+    """Normalise a key or value for comparison: the last part of a dotted name, lower case, with underscores."""
     return word.strip("-").lower().split("torch.")[-1].rsplit(".", 1)[-1].replace("-", "_")
 
 
@@ -177,19 +177,19 @@ def is_choice(key: str, value: str, keys: FrozenSet[str], dtype: str) -> bool:
 
 
 def settings_with(texts: Mapping[str, str], keys: FrozenSet[str], dtype: str) -> List[str]:
-    """Return `file:line` of every setting in these files that selects the dtype by one of these keys."""
-    found = []
+    """Return `file:line` of every setting in these files that selects the dtype with one of these keys."""
+    places = []
     for path, text in texts.items():
         for number, line in enumerate(text.splitlines(), 1):
-            bare = line if path.endswith(".json") else re.split(r"(?:^|\s)[#;]", line)[0]
-            pairs = _PAIR.findall(bare)
-            found += [f"{path}:{number}" for key, value in pairs if is_choice(key, value, keys, dtype)]
-    return found
+            setting = line if path.endswith(".json") else re.split(r"(?:^|\s)[#;]", line)[0]
+            pairs = _PAIR.findall(setting)
+            places += [f"{path}:{number}" for key, value in pairs if is_choice(key, value, keys, dtype)]
+    return places
 
 
 def arguments_with(argv: Sequence[str], keys: FrozenSet[str], dtype: str) -> List[str]:
     """Return the arguments of a command line that select the dtype: `--dtype bf16`, `--bf16`, `train.dtype=bf16`."""
-    found = []
+    arguments = []
     words = {normal(word) for word in WORDS[dtype]}
     for at, word in enumerate(argv):
         key, given, value = word.partition("=")
@@ -197,5 +197,5 @@ def arguments_with(argv: Sequence[str], keys: FrozenSet[str], dtype: str) -> Lis
             following = argv[at + 1] if at + 1 < len(argv) else ""
             value = following if normal(following) in words or following.lower() in TRUE | FALSE else "true"
         if (given or word.startswith("--")) and is_choice(key, value, keys, dtype):
-            found.append(word if given or value == "true" else f"{word} {value}")
-    return found
+            arguments.append(word if given or value == "true" else f"{word} {value}")
+    return arguments

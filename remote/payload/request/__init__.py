@@ -1,1 +1,1 @@
-"""A request in progress, the names in it, and refusals."""
+"""A request that is being answered, the names in it, and refusals."""

@@ -1,4 +1,4 @@
-"""A request in progress: its arguments, the byte stream that came with it, and the ways to answer."""
+"""A request that is being answered: its arguments, its byte stream, and the methods to answer it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Connection:
         return data
 
     def next_request(self) -> Dict[str, Any]:
-        """Return the request that was put back, else read the next one."""
+        """Return the request that was put back, otherwise read the next one."""
         if self.pushed_back:
             body, self.pushed_back = self.pushed_back, b""
             return parse_json(body)
@@ -50,7 +50,7 @@ class Connection:
 
 @dataclass
 class Call:
-    """What a handler receives. `workdir` is absolute."""
+    """The argument of a handler. `workdir` is absolute."""
 
     op: str
     args: Dict[str, Any]
@@ -61,13 +61,13 @@ class Call:
     pushed_at: float = field(default_factory=time.monotonic)
 
     def path(self, path: str) -> str:
-        """`path` with `~` expanded, relative to the workdir."""
+        """Return `path` with `~` expanded, relative to the workdir."""
         return os.path.join(self.workdir, os.path.expanduser(path))
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the byte stream of the request, to be read to its end.
+        """Yield the byte stream of the request, which must be read to its end.
 
-        A second call continues where the first stopped.
+        A second call continues where the first one stopped.
         """
         while not self.stream_ended:
             kind, body = read_frame(self.connection.read_exactly)
@@ -79,7 +79,7 @@ class Call:
             yield body
 
     def send(self, data: bytes) -> None:
-        """Send a part of the byte stream that answers."""
+        """Send a part of the answer's byte stream."""
         for start in range(0, len(data), MAX_CHUNK):
             self.connection.write(pack(FrameKind.BYTES, data[start : start + MAX_CHUNK]))
 
@@ -94,7 +94,7 @@ class Call:
             self.push(event or {})
 
     def idle_s(self) -> float:
-        """Seconds since the last event."""
+        """The seconds since the last event."""
         return time.monotonic() - self.pushed_at
 
 

@@ -18,7 +18,7 @@ FORBIDDEN = (errno.EACCES, errno.EPERM)
 
 
 class Refusal(Exception):
-    """An operation could not be carried out. Reaches the laptop as a RemoteFault with the same message."""
+    """An operation could not be carried out. The laptop receives it as a RemoteFault with the same message."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Refusal(Exception):
 
 
 def refusal_to_json(error: BaseException, workdir: str = "") -> Dict[str, Any]:
-    """Encode an error for the wire: a Refusal as it is, an OSError by its errno, anything else as a bug.
+    """Encode an error for the wire: a Refusal unchanged, an OSError by its errno, any other error as a bug.
 
-    If permission is missing inside `workdir`, the hint says to choose another one.
+    If permission is missing inside `workdir`, the hint is to choose another one.
     """
     if isinstance(error, Refusal):
         return {

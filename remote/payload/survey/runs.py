@@ -39,7 +39,6 @@ def _names(folder: str) -> List[str]:
 
 
 def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey:
-    """Survey one run."""
     number = current_job(run)
     observed = observe_job(run, number)
     now = observed.answer

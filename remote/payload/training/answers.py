@@ -15,7 +15,7 @@ FOLDER = "answers"
 
 
 class AnswerLog:
-    """The answers in a run's folder. Each rank appends to its own file and reads those of all ranks.
+    """The answers in a run's folder. Each rank appends to its own file and reads the files of all ranks.
 
     `key` identifies the model that answered: the digest of an adapter's weights, or `base`.
     """
@@ -28,11 +28,11 @@ class AnswerLog:
         self.known = dict(self._read())
 
     def refresh(self) -> None:
-        """Read what all ranks have written."""
+        """Read the answers that all ranks have written."""
         self.known = dict(self._read())
 
     def missing(self, key: str, samples: Iterable[Sample]) -> List[Sample]:
-        """Return the samples without an answer of that model."""
+        """Return the samples that the model has not answered."""
         return [sample for sample in samples if (key, sample.id) not in self.known]
 
     def append(self, key: str, samples: Sequence[Sample], texts: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class AnswerLog:
         self.known.update({(key, row["id"]): row["answer"] for row in rows})
 
     def count(self) -> int:
-        """Return how many answers all ranks have stored."""
+        """Return the number of answers that all ranks have stored."""
         return sum(1 for _ in self._read())
 
     def _read(self) -> Iterator[Tuple[Tuple[str, str], str]]:
@@ -58,13 +58,13 @@ class AnswerLog:
 
 
 def _cut_unfinished_line(path: str) -> None:
-    """Remove the beginning of a line that a killed job left at the end of the file."""
+    """Remove an incomplete last line that a killed job wrote."""
     with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def write_answers(run: str, rows: Iterable[Tuple[str, Sample, str]]) -> None:
-    """Write answers.jsonl: for each model and sample the answer, with everything that it is compared with."""
+    """Write answers.jsonl: the answer for each model and sample, with the annotations that it is compared with."""
     lines = (json.dumps(_row(model, sample, text), ensure_ascii=False) + "\n" for model, sample, text in rows)
     write_atomic(os.path.join(run, ANSWERS), "".join(lines).encode("utf-8", "surrogateescape"))
 

@@ -1,4 +1,4 @@
-"""Decoding audio files at 16 kHz in mono, and checking that a clip can be trained on."""
+"""Decode audio files to 16 kHz mono, and check whether a clip can be trained on."""
 
 from __future__ import annotations
 

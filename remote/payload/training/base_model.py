@@ -39,7 +39,7 @@ class BaseModel:
 
     @property
     def pad_id(self) -> int:
-        """The token id that pads short rows; padding is neither attended to nor labelled."""
+        """The token id that pads short rows. Padding is neither attended to nor labelled."""
         token = self.tokenizer.pad_token_id
         return int(token if token is not None else self.tokenizer.eos_token_id)
 
@@ -47,8 +47,8 @@ class BaseModel:
 def read_base(spec: ModelSpec, source: str) -> BaseModel:
     """Load config, tokenizer and feature extractor of the model at `source` (a hub id or folder).
 
-    Raises TrainingFailed for an unknown family, a checkpoint that contains an adapter, or a tokenizer without the
-    audio token.
+    Raises TrainingFailed for an unknown family, a checkpoint that contains an adapter, or a tokenizer without the audio
+    token.
     """
     hub_kwargs = {"revision": spec.revision} if spec.revision and not os.path.isdir(source) else {}
     config = AutoConfig.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
@@ -77,7 +77,7 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
 
 
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
-    """Load the model on `device` with one trainable adapter; frozen weights have the plan's dtype.
+    """Load the model on `device` with one trainable adapter. Frozen weights have the plan's dtype.
 
     Audio is embedded without an autograd graph unless modules for it are trained. `cast_trainable` sets the adapter's
     dtype later, since a resume loads the adapter again.
@@ -103,24 +103,24 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
 
 
 def freeze_base(model: Any) -> None:
-    """Freeze all weights, and compute the loss from label positions only."""
+    """Freeze all weights, and compute the loss only at label positions."""
     model.config.use_cache = False
     use_label_loss(model)
     model.requires_grad_(False)
 
 
 def checkpoint_layers(model: Any, count: int) -> int:
-    """Enable gradient checkpointing in the first `count` layers of the language model; return how many it has.
+    """Enable gradient checkpointing in the first `count` layers of the language model; return its number of layers.
 
-    The last layers keep their activations: the backward pass frees those before it recomputes any layer.
+    The last layers keep their activations, because the backward pass frees those before it recomputes any layer.
     """
     decoder = model.get_base_model().get_decoder()
     if count:
         decoder.gradient_checkpointing_enable({"use_reentrant": False})
     layers = decoder.layers
-    found = {id(layer) for layer in layers}
+    number_of_layers = {id(layer) for layer in layers}
     for module in model.modules():
-        if isinstance(module, GradientCheckpointingLayer) and id(module) not in found:
+        if isinstance(module, GradientCheckpointingLayer) and id(module) not in number_of_layers:
             module.gradient_checkpointing = False
     for number, layer in enumerate(layers):
         layer.gradient_checkpointing = number < count
@@ -146,5 +146,5 @@ def cast_trainable(model: Any, plan: PrecisionPlan) -> int:
 
 
 def trainable_parameters(model: Any) -> List[Tuple[str, Any]]:
-    """Return the trained parameters by name."""
+    """Return the trained parameters with their names."""
     return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]

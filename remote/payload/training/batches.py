@@ -12,8 +12,9 @@ GROUP = 8
 class EpochOrder:
     """A sampler that yields the epoch's samples so that neighbours have similar lengths.
 
-    `step_size` is the number of samples of an optimizer step. Neither the micro-batch nor global random state changes
-    the order, so a resumed run continues with exactly the next samples, even if it divides its steps differently.
+    `step_size` is the number of samples of an optimizer step. The order depends neither on the micro-batch nor on the
+    global random state, so a resumed run continues with exactly the next samples, even if it divides its steps
+    differently.
     """
 
     def __init__(self, choose: Callable[[int], List[int]], lengths: Sequence[int], step_size: int, seed: int) -> None:
@@ -24,7 +25,7 @@ class EpochOrder:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, from 0, of the next iteration."""
+        """Set the epoch (from 0) of the next iteration."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -35,7 +36,7 @@ class EpochOrder:
 
 
 def group_by_length(samples: Sequence[int], lengths: Sequence[int], step_size: int, seed: int, epoch: int) -> List[int]:
-    """Return samples in optimizer steps of `step_size`, each from the longest to the shortest.
+    """Return the samples in optimizer steps of `step_size`, each from the longest to the shortest.
 
     Samples are shuffled, sorted within pools, and cut into groups of at most `GROUP` of similar length. The groups are
     shuffled and dealt to the steps. The step with the longest sample comes first, so that memory runs out early. Only

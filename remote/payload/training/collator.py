@@ -1,4 +1,4 @@
-"""Collating samples into one batch of tensors: padded, with labels for the answers only."""
+"""Collate samples into one batch of tensors, padded, with labels only for the answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_LABELLED = 0.6
 class Collator:
     """Collates items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
 
-    Training batches are padded on the right, or are one row if prompts have enough in common (`is_shared`); generation
+    Training batches are padded on the right, or are one row if prompts have enough in common (`is_shared`). Generation
     batches are padded on the left, without answers.
     """
 
@@ -80,17 +80,17 @@ def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: An
     Raises TrainingFailed if the labels do not decode to the targets.
     """
     labels = batch["labels"][batch["labels"] != IGNORED]
-    rest = labels.tolist()
+    remaining = labels.tolist()
     for sample in samples:
         count = len(sample.answer) + len(sample.end)
-        answer, rest = rest[:count], rest[count:]
+        answer, remaining = remaining[:count], remaining[count:]
         decoded = tokenizer.decode(answer[: len(answer) - len(sample.end)], clean_up_tokenization_spaces=False)
         if decoded != sample.target or tuple(answer[len(answer) - len(sample.end) :]) != sample.end:
             raise TrainingFailed(
                 "labels-decode", f"labels of {sample.id} decode to {decoded!r}, wanted {sample.target!r}"
             )
-    if rest:
-        raise TrainingFailed("labels-decode", f"{len(rest)} labels follow the answer of the last sample")
+    if remaining:
+        raise TrainingFailed("labels-decode", f"{len(remaining)} labels follow the answer of the last sample")
     share = len(labels) / sum(len(sample) for sample in samples)
     if not LEAST_LABELLED < share < MOST_LABELLED:
         raise TrainingFailed(

@@ -17,9 +17,9 @@ CGROUP = "/sys/fs/cgroup"
 
 
 def find_device(spec: TrainingSpec, device: Any) -> Device:
-    """Return the memory to plan for: that of the card, of the card that the host file names, or the main memory.
+    """Return the memory to plan for: of the card, of the card that the host file names, or the main memory.
 
-    A plan may not use all of the free memory: the allocator's fragments and the buffers of kernels are not estimated.
+    A plan may not use all of the free memory, because it does not estimate fragmentation and the buffers of kernels.
     """
     share = spec.train.memory_share
     if device.type == "cuda":
@@ -48,9 +48,9 @@ def _least(available: int, device: Any) -> int:
 
 
 def available_main_memory() -> Optional[int]:
-    """Return the free main memory within the container's limit, in bytes; None on an unknown system."""
-    found = [size for size in (_meminfo(), _cgroup_free()) if size is not None]
-    return min(found, default=None)
+    """Return the free main memory within the container's limit in bytes, or None on an unknown system."""
+    sizes = [size for size in (_meminfo(), _cgroup_free()) if size is not None]
+    return min(sizes, default=None)
 
 
 def _meminfo() -> Optional[int]:

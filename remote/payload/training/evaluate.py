@@ -1,4 +1,4 @@
-"""The evaluation at the end of a training: the model's answers to held-out recordings are compared with annotations."""
+"""Evaluate at the end of a training: compare the model's answers for held-out recordings with their annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("halfstep")
 
 
 def evaluate(generator: Generator, adapter_sha256: str, step: int, refresh_progress: Callable[[], None]) -> None:
-    """Answer every sample and write the scores to metrics.json and TensorBoard, and the answers to answers.jsonl."""
+    """Answer every sample. Write the scores to metrics.json and TensorBoard, and the answers to answers.jsonl."""
     spec, samples = generator.spec, generator.samples
     generator.model.gradient_checkpointing_disable()
     answers = AnswerLog(spec.paths.run)
@@ -55,17 +55,17 @@ def write_scalars(writer: Any, prefix: str, metrics: Metrics, step: int) -> None
 
 def render_metrics(metrics: Metrics) -> str:
     """Return the main metrics that are defined, as one line."""
-    shown = {name: one.value for name, one in metrics.items() if not name.endswith(VARIANTS)}
-    return "  ".join(f"{name} {value:.3f}" for name, value in shown.items() if value is not None)
+    defined = {name: one.value for name, one in metrics.items() if not name.endswith(VARIANTS)}
+    return "  ".join(f"{name} {value:.3f}" for name, value in defined.items() if value is not None)
 
 
 def as_nested(metrics: Metrics) -> Dict[str, Any]:
-    """Return the values as nested dicts by task, aspect and metric; None where a metric is undefined."""
+    """Return the values as nested dicts by task, aspect and metric, with None for an undefined metric."""
     nested: Dict[str, Any] = {}
     for name, estimate in metrics.items():
         *folders, last = name.split("/")
-        place = nested
+        innermost = nested
         for folder in folders:
-            place = place.setdefault(folder, {})
-        place[last] = estimate.value
+            innermost = innermost.setdefault(folder, {})
+        innermost[last] = estimate.value
     return nested

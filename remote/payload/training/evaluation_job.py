@@ -45,7 +45,7 @@ from remote.protocol.training import TINY_PREFIX, AnswerSpec, TrainingSpec
 from remote.protocol.values import dumps
 
 LONGEST_WAIT = datetime.timedelta(days=30)
-"""The first rank waits this long for the others; if one of them fails, the launcher ends all ranks."""
+"""The time that the first rank waits for the others. If one of them fails, the launcher ends all ranks."""
 log = logging.getLogger("halfstep")
 
 
@@ -62,7 +62,7 @@ def main(spec_argument: str) -> int:
 
 
 def evaluate_adapter(spec: EvaluationSpec) -> None:
-    """Answer what is left with all ranks; the first rank then writes the scores. Raises TrainingFailed."""
+    """Generate the missing answers with all ranks. The first rank then writes the scores. Raises TrainingFailed."""
     digest = check_adapter(spec.adapter, spec.adapter_sha256)
     training = pin_revisions(spec.training, commits_of(spec.adapter))
     spec = replace(spec, training=training)
@@ -88,7 +88,7 @@ def evaluate_adapter(spec: EvaluationSpec) -> None:
 
 
 def check_adapter(folder: str, sha256: str) -> str:
-    """Return the digest of the adapter's weights. Raises TrainingFailed if they are missing or have another digest."""
+    """Return the digest of the adapter's weights. Raises TrainingFailed if they are missing or differ from `sha256`."""
     path = os.path.join(folder, ADAPTER_WEIGHTS)
     try:
         with open(path, "rb") as file:
@@ -130,7 +130,7 @@ def answer(
     answers: AnswerLog,
     report: Callable[[], None],
 ) -> None:
-    """Load the model with its adapter, and answer the samples with and without it."""
+    """Load the model with its adapter, and answer the samples with and without the adapter."""
     training = spec.training
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
@@ -163,13 +163,13 @@ def write_result(
     spec: EvaluationSpec, digest: str, models: Tuple[str, ...], samples: SampleSet, answers: AnswerLog
 ) -> None:
     """Write answers.jsonl, the TensorBoard scalars, and last evaluation.json."""
-    training, wanted = spec.training, spec.training.evaluation
+    training, decoding = spec.training, spec.training.evaluation
     rows = [(name_of(key), sample, text) for key in models for sample, text in answered(key, samples, answers)]
     write_answers(training.paths.run, rows)
     scores, step = [], step_of(spec.adapter)
     with SummaryWriter(training.paths.tensorboard) as writer:
         for key in models:
-            metrics = judge_model(key, samples, answers, resamples=wanted.resamples, seed=wanted.seed)
+            metrics = judge_model(key, samples, answers, resamples=decoding.resamples, seed=decoding.seed)
             write_scalars(writer, "eval" if key != BASE else "eval_base", metrics, step)
             log.info("%s: %s", name_of(key), render_metrics(metrics))
             scores.append(ModelScores(name_of(key), metrics))
@@ -184,9 +184,9 @@ def write_result(
         adapter_sha256=digest,
         rank=rank_of(spec.adapter),
         step=step,
-        decoding=describe_decoding(wanted),
+        decoding=describe_decoding(decoding),
         precision=training.precision.mode.value,
-        resamples=wanted.resamples,
+        resamples=decoding.resamples,
     )
     write_atomic(os.path.join(training.paths.run, RESULT), dumps(result) + b"\n")
 
@@ -196,11 +196,11 @@ def name_of(key: str) -> str:
     return BASE if key == BASE else ADAPTER
 
 
-def describe_decoding(wanted: AnswerSpec) -> str:
+def describe_decoding(decoding: AnswerSpec) -> str:
     """Return 'greedy' or the parameters of the sampling."""
-    if not wanted.temperature:
+    if not decoding.temperature:
         return "greedy"
-    return f"temperature {wanted.temperature:g}, top-p {wanted.top_p:g}, seed {wanted.seed}"
+    return f"temperature {decoding.temperature:g}, top-p {decoding.top_p:g}, seed {decoding.seed}"
 
 
 def step_of(adapter: str) -> int:
@@ -209,7 +209,7 @@ def step_of(adapter: str) -> int:
 
 
 def commits_of(adapter: str) -> Dict[str, str]:
-    """Return the commits with which the built-in trainer trained the adapter; empty if they are unknown."""
+    """Return the commits with which the built-in trainer trained the adapter. Empty if they are unknown."""
     return known_commits(_read_json(os.path.join(adapter, ADAPTER_RECORD)))
 
 

@@ -6,7 +6,7 @@ from remote.protocol.exits import ExitCode
 
 
 class TrainingFailed(Exception):
-    """Training cannot continue, or would be useless; `name` is stable and has a page (`pipeline explain NAME`)."""
+    """Training cannot continue, or would be useless. `name` is stable and has a page (`pipeline explain NAME`)."""
 
     def __init__(self, name: str, message: str, *, hint: str = "", exit_code: ExitCode = ExitCode.TRAINING) -> None:
         super().__init__(f"{name}: {message}")
@@ -17,4 +17,4 @@ class TrainingFailed(Exception):
 
 
 class Preempted(Exception):
-    """Training stopped on SIGTERM; the newest checkpoint includes the last optimizer step."""
+    """Training stopped on SIGTERM. The newest checkpoint includes the last optimizer step."""

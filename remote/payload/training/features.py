@@ -30,7 +30,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class FeatureCache:
-    """Clips under `folder`; a truncated or changed entry is ignored."""
+    """The cached clips under `folder`. A truncated or changed entry is ignored."""
 
     folder: str
     extractor: str
@@ -41,7 +41,7 @@ class FeatureCache:
         return os.path.join(self.folder, key[:2], key)
 
     def read(self, audio: bytes) -> Optional[Clip]:
-        """Return the cached clip for these audio bytes; None without an intact entry."""
+        """Return the cached clip for these audio bytes, or None without an intact entry."""
         try:
             with open(self.path(audio), "rb") as file:
                 head = json.loads(file.readline())
@@ -72,7 +72,7 @@ class FeatureCache:
 
 
 def extractor_settings(family: str, extractor: Any) -> str:
-    """Return what a clip's features depend on besides its audio, as text: model family and extractor settings."""
+    """Return the settings that determine a clip's features, as text: model family and extractor settings."""
     return family + type(extractor).__name__ + json.dumps(extractor.to_dict(), sort_keys=True, default=_plain)
 
 

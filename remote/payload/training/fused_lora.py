@@ -12,10 +12,10 @@ from peft.tuners.lora import Linear
 def fuse_lora(model: Any) -> Any:
     """Patch the LoRA layers of a PEFT model so that `addmm` adds the adapter's output; return `model`.
 
-    PEFT computes base + scaling * B(A(dropout(x))): two more passes over the layer's output, which is much larger than
-    A's. Here, A's output is scaled and `addmm` adds the product. PEFT also copies x to the adapter's float32, which
-    autocast then casts back; here, autocast gets x itself. PEFT's own forward still handles everything else: disabled,
-    merged or several adapters, variants such as DoRA, and mixed dtypes without autocast.
+    PEFT computes base + scaling * B(A(dropout(x))), with two more passes over the layer's output, which is much larger
+    than the output of A. Here, A's output is scaled and `addmm` adds the product. PEFT also copies x to the adapter's
+    float32, which autocast then casts back; here, autocast gets x itself. PEFT's own forward still handles all other
+    cases: disabled, merged or several adapters, variants such as DoRA, and mixed dtypes without autocast.
     """
     for module in model.modules():
         if type(module) is Linear:
@@ -35,7 +35,7 @@ def _forward(layer: Any, x: torch.Tensor, *inputs: Any, **named: Any) -> torch.T
 
 
 def _only_adapter(layer: Any) -> Any:
-    """Return the name of the layer's only adapter if it is plain LoRA, active and not merged; else None."""
+    """Return the name of the layer's only adapter if it is plain LoRA, active and not merged, otherwise None."""
     if layer.disable_adapters or layer.merged or len(layer.active_adapters) != 1:
         return None
     name = layer.active_adapters[0]

@@ -21,7 +21,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass(frozen=True)
 class Generator:
-    """A loaded model and the samples that it answers; `rank` of `ranks` answers its share of the batches."""
+    """A loaded model and the samples that it answers. `rank` of `ranks` answers its share of the batches."""
 
     model: Any
     base: BaseModel
@@ -45,7 +45,7 @@ class Generator:
             left = {sample.id for sample in answers.missing(key, (self.samples.samples[i] for i in batches[number]))}
             items = [self.samples[i] for i in batches[number] if self.samples.samples[i].id in left]
             if items:
-                # Sampled answers depend on the seed and the batch only, not on what was answered before.
+                # Sampled answers depend only on the seed and the batch, not on earlier answers.
                 torch.manual_seed(self.spec.evaluation.seed + number)
                 answers.append(key, [sample for sample, _ in items], self._answer(items))
                 report()
@@ -53,7 +53,7 @@ class Generator:
                     log.info("answered %d of %d batches", number + 1, len(batches))
 
     def _answer(self, items: Sequence[Any]) -> List[str]:
-        """Answer one batch; if it does not fit into the card's memory, answer it in halves."""
+        """Answer one batch. If it does not fit into the card's memory, answer it in halves."""
         try:
             return self._generate(items)
         except torch.OutOfMemoryError:
@@ -67,7 +67,7 @@ class Generator:
     def _generate(self, items: Sequence[Any]) -> List[str]:
         inputs = {name: value.to(self.device) for name, value in self.collator.prompts(items).items()}
         with torch.no_grad(), autocast_of(self.device, self.spec):
-            made = self.model.generate(
+            output = self.model.generate(
                 **inputs,
                 **_decoding(self.spec),
                 max_new_tokens=self.spec.evaluation.max_new_tokens or _longest(self.samples.samples),
@@ -78,17 +78,17 @@ class Generator:
                 use_cache=True,
             )
         texts: List[str] = self.base.tokenizer.batch_decode(
-            made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
+            output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
         )
         return texts
 
 
 def _decoding(spec: TrainingSpec) -> Dict[str, Any]:
-    wanted = spec.evaluation
-    if not wanted.temperature:
+    decoding = spec.evaluation
+    if not decoding.temperature:
         return {"do_sample": False}
     # The default of transformers would be 50.
-    return {"do_sample": True, "temperature": wanted.temperature, "top_p": wanted.top_p, "top_k": 0}
+    return {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p, "top_k": 0}
 
 
 def _longest(samples: Sequence[Sample]) -> int:

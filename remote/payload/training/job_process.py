@@ -21,13 +21,13 @@ log = logging.getLogger("halfstep")
 
 
 def run_job(work: Callable[[StopRequest], None], stopped: str) -> int:
-    """Do the work and return the exit code; a failure is one line with its name on stderr.
+    """Run `work` and return the exit code. A failure is one line with its name on stderr.
 
     `stopped` is logged if a SIGTERM ended the work.
     """
     first = os.environ.get("RANK", "0") == "0"
     logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
-    # Names that transformers 5.23 deprecates work in every 5.x, and its warnings would hide those of the user's code.
+    # Names that transformers 5.23 deprecates work in every 5.x. Its warnings would hide those about the user's code.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
     stop = StopRequest()

@@ -1,7 +1,7 @@
 """Cross entropy at labelled positions only, without logits for the other positions.
 
-Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32 and about three times that with their gradient;
-8 answers of 120 tokens are 0.8 GB.
+Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32, and about three times that with their gradient.
+For 8 answers of 120 tokens, they are 0.8 GB.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IGNORED = -100
 
 
 def use_label_loss(model: Any) -> None:
-    """Patch `model` so that `model(labels=..., ...)` returns only the loss; without labels it is unchanged.
+    """Patch `model` so that `model(labels=..., ...)` returns only the loss. Calls without labels are unchanged.
 
     `model` is a causal language model whose `.model` returns hidden states and whose `.lm_head` returns logits. With
     labels, rows must be padded on the right.
@@ -57,7 +57,7 @@ def use_label_loss(model: Any) -> None:
 def find_labels(labels: torch.Tensor) -> torch.Tensor:
     """Return the positions, in the flattened batch, of all labels other than -100 that have a position before them.
 
-    On a card this waits for the device: the collator calls it, where the labels are still in main memory.
+    On a card this waits for the device. The collator calls it while the labels are still in main memory.
     """
     shifted = labels.clone()
     shifted[:, 0] = IGNORED
@@ -74,9 +74,8 @@ def label_loss(
     """Return the mean cross entropy in float32 over the labels (batch, length) at `positions` of the flattened batch.
 
     Each label is predicted from the position before it.
-
-    `num_items` is the number of labels in all micro-batches of the optimizer step: the sum is divided by it, so that
-    accumulated gradients equal those of one large batch. None: the number of labels in this batch.
+    The sum is divided by `num_items`, the number of labels in all micro-batches of the optimizer step, so that
+    accumulated gradients equal those of one large batch. If it is None, the number of labels in this batch is used.
     """
     logits = lm_head(hidden.flatten(0, 1).index_select(0, positions - 1)).float()
     total = cross_entropy(logits, labels.flatten().index_select(0, positions), reduction="sum")

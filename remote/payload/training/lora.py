@@ -30,11 +30,11 @@ class Checkpoint(Protocol):
 
     @property
     def revision(self) -> Any:
-        """The revision of a hub id; None for the default one."""
+        """The revision of a hub id, or None for the default one."""
 
 
 def adapter_source(base: Checkpoint, adapter: str) -> Tuple[str, Dict[str, Any]]:
-    """Return where an adapter to continue from is, with the keyword arguments of its `from_pretrained`."""
+    """Return the source of the adapter to continue from, with the keyword arguments of its `from_pretrained`."""
     if os.path.isdir(adapter):
         return adapter, {}
     hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
@@ -50,7 +50,7 @@ def adapter_config(base: Checkpoint, adapter: str, lora: LoraSpec) -> Any:
 
 
 def lora_config(base: Checkpoint, lora: LoraSpec) -> Any:
-    """Return LoRA on the linear layers of the chosen parts only; other towers have layers of the same names."""
+    """Return LoRA on the linear layers of the chosen parts only, since other towers have layers of the same names."""
     family = base.family
     return LoraConfig(
         r=lora.r,
@@ -112,7 +112,7 @@ def is_trained(module: Any) -> bool:
 
 
 def embed_audio(model: Any, family: AudioModel) -> None:
-    """Make the model embed audio in eval mode, clip by clip, and without a graph where nothing is trained."""
+    """Make the model embed audio in eval mode, clip by clip, and without a graph if nothing in it is trained."""
     family.adjust(model)
     trained = False
     for path in family.audio:
@@ -141,7 +141,7 @@ def _run_without_graph(module: Any) -> None:
 
 
 def _keep_in_eval_mode(module: Any) -> None:
-    """Keep dropout and batch statistics of the pretrained layers off; the dropout of LoRA follows the mode."""
+    """Keep dropout and batch statistics of the pretrained layers off. The dropout of LoRA follows the mode."""
     module.eval()
 
     def train(mode: bool = True) -> Any:

@@ -29,9 +29,9 @@ from remote.protocol.training import FRESH, LoraSpec
 
 @dataclass(frozen=True)
 class Shape:
-    """One micro-batch: `samples` rows of `length` tokens, `labels` in all rows together.
+    """One micro-batch: `samples` rows of `length` tokens, with `labels` in all rows together.
 
-    `is_shared`: one row holds several samples, with a mask for each pair of tokens. `accumulates`: an optimizer step
+    `is_shared`: one row contains several samples, with a mask for each pair of tokens. `accumulates`: an optimizer step
     has several micro-batches, so that gradients exist during the forward pass.
     """
 
@@ -43,9 +43,9 @@ class Shape:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
-    """Counts the bytes of living tensors, and their peak, while it is active; works on real and on fake tensors.
+    """Counts the bytes of living tensors, and their peak, while it is active. Works on real and on fake tensors.
 
-    Storages are counted, so views cost nothing. Memory inside a kernel is not seen.
+    Storages are counted, so views add nothing. Memory inside a kernel is not counted.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
         self._seen: Any = weakref.WeakKeyDictionary()
 
     def add(self, tensor: torch.Tensor) -> None:
-        """Count a tensor that exists already."""
+        """Count a tensor that already exists."""
         storage = tensor.untyped_storage()
         if storage in self._seen:
             return
@@ -106,7 +106,7 @@ class Estimator:
         self.elsewhere = bytes_elsewhere(self.model, processes) if shard_base else 0
 
     def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
-        """Return the peak of an optimizer step after the first, with that many decoder layers checkpointed.
+        """Return the peak of an optimizer step after the first one, with that many decoder layers checkpointed.
 
         Raises RuntimeError for a model that cannot be estimated.
         """
@@ -148,7 +148,7 @@ class Estimator:
 
 
 def bytes_elsewhere(model: Any, processes: int) -> int:
-    """Return the bytes of a sharded base that a process does not keep, less those that it gathers at a time.
+    """Return the bytes of a sharded base that other processes keep, minus the bytes that this one gathers at a time.
 
     FSDP2 gathers the next layer while one is in use.
     """
@@ -184,7 +184,7 @@ def _model_on_meta(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: Lor
 
 
 def _allocate(model: Any) -> None:
-    """Replace every tensor of a model on meta by an empty one on the CPU; tied weights stay tied."""
+    """Replace every tensor of a model on meta with an empty one on the CPU. Tied weights stay tied."""
     made: Dict[int, torch.Tensor] = {}
 
     def new(tensor: torch.Tensor) -> torch.Tensor:
@@ -196,7 +196,7 @@ def _allocate(model: Any) -> None:
             )
         return made[id(tensor)]
 
-    kept = [*model.parameters(), *model.buffers()]  # kept alive, so that no id is reused
+    kept = [*model.parameters(), *model.buffers()]  # Kept alive, so that no id is reused.
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
             tensors.update({name: new(tensor) for name, tensor in tensors.items() if tensor is not None})

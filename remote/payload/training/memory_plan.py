@@ -1,4 +1,4 @@
-"""The choice of micro-batch and checkpointed layers for the memory of a device; an optimizer step stays the same."""
+"""Choose micro-batch and checkpointed layers for the memory of a device. An optimizer step stays the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Peak = Callable[[Shape, int], int]
 class Device:
     """The device that the model will be trained on. `available_bytes` is None if unknown.
 
-    `is_card`: a card, present or assumed.
+    `is_card` is True for a card, present or assumed.
     """
 
     name: str
@@ -45,7 +45,7 @@ def plan_memory(
 ) -> MemoryPlan:
     """Return the fastest division of an optimizer step that fits; if none does, the one that needs the least memory.
 
-    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so that it holds for all; where
+    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so it is valid for all. Where
     micro-batches of the epochs' `orders` share prefixes, it is for the largest micro-batches of these orders.
     """
     length = max(len(sample) for sample in samples)
@@ -69,7 +69,7 @@ def plan_memory(
 
 
 def plan_without_estimate(loop: LoopSpec, layers: int) -> MemoryPlan:
-    """Return the plan for a model whose memory cannot be estimated: as configured, else all layers checkpointed."""
+    """Return the plan for a model whose memory cannot be estimated: as configured, or all layers checkpointed."""
     size = loop.micro_batch or loop.batch_size
     checkpointed = 0 if loop.gradient_checkpointing is False else layers
     return MemoryPlan(size, loop.batch_size * loop.gradient_accumulation // size, checkpointed, layers)
@@ -108,7 +108,7 @@ def _most_labels(samples: Sequence[Sample], size: int) -> int:
 
 
 def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: Callable[[int], int]) -> int:
-    """Return the smallest number of checkpointed layers that fits; all if none does or the memory is unknown."""
+    """Return the smallest number of checkpointed layers that fits, or all if none does or the memory is unknown."""
     if loop.gradient_checkpointing is not None:
         return layers if loop.gradient_checkpointing else 0
     if available is None or peak(layers) > available:
@@ -136,13 +136,13 @@ def _cost(size: int, tokens: int, checkpointed: float) -> float:
 
 
 def check_memory(plan: MemoryPlan, device: Device) -> None:
-    """Raise TrainingFailed with exit code 21 if the model will not fit on the card; for a CPU there is no limit."""
+    """Raise TrainingFailed with exit code 21 if the model will not fit on the card. For a CPU there is no limit."""
     if device.is_card and not plan.fits:
         raise TrainingFailed("gpu-memory", plan.shortage(), hint=plan.hint, exit_code=ExitCode.GPU)
 
 
 def _hint(loop: LoopSpec) -> str:
-    """Return what to change if the plan does not fit."""
+    """Return the suggested change if the plan does not fit."""
     if loop.micro_batch is not None and loop.micro_batch > 1:
         return "--set train.micro_batch=auto"
     if loop.gradient_checkpointing is False:

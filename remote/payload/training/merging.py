@@ -1,4 +1,4 @@
-"""`payload.pyz merge SPEC`: a checkpoint of the base model with the adapter added to its weights."""
+"""`payload.pyz merge SPEC`: write a checkpoint of the base model with the adapter added to its weights."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def merged_model(base: BaseModel, spec: MergeSpec) -> Any:
     """Return the base model in its own precision, with the adapter added.
 
     The adapter is added to each weight in float32 and the sum is rounded once. All modules of the class are loaded,
-    also those that audio does not use, so that the checkpoint is complete.
+    including those that audio does not use, so that the checkpoint is complete.
     """
     hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = getattr(transformers, base.family.class_name).from_pretrained(
@@ -123,7 +123,7 @@ def _round_as_before(wrapper: Any) -> None:
 
 
 def copy_other_files(base: BaseModel, folder: str) -> None:
-    """Copy tokenizer, feature extractor and other files of the base model that do not hold weights."""
+    """Copy tokenizer, feature extractor and other files of the base model that contain no weights."""
     source = base.source
     if not os.path.isdir(source):
         patterns = [f"*{end}" for end in WEIGHTS]

@@ -1,4 +1,4 @@
-"""Correlations and edit distances by their textbook definitions; None if undefined."""
+"""Correlations and edit distances by their textbook definitions. Undefined values are None."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 
 def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Return Pearson's r; None for fewer than two pairs or a constant side."""
+    """Return Pearson's r, or None for fewer than two pairs or a constant side."""
     count = len(xs)
     if count < 2:
         return None
@@ -18,12 +18,12 @@ def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Return Spearman's rho: Pearson's r of the ranks, ties sharing their mean rank."""
+    """Return Spearman's rho: Pearson's r of the ranks, where ties share their mean rank."""
     return pearson(ranks(xs), ranks(ys))
 
 
 def ranks(values: Sequence[float]) -> List[float]:
-    """Return the rank of each value from 1; equal values share their mean rank."""
+    """Return the rank of each value, from 1. Equal values share their mean rank."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     ranked = [0.0] * len(values)
     start = 0
@@ -37,20 +37,20 @@ def ranks(values: Sequence[float]) -> List[float]:
     return ranked
 
 
-def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
-    """Return pairs of positions in a minimal edit; None on one side is a deletion or an insertion.
+def align(reference: Sequence[str], answer: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
+    """Return pairs of positions in a minimal edit. None on one side is a deletion or an insertion.
 
     Ties, traced back from the end, prefer substitution, then deletion, then insertion.
     """
-    cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(got) + 1)] for i in range(len(wanted) + 1)]
-    for i in range(1, len(wanted) + 1):
-        for j in range(1, len(got) + 1):
-            same = cost[i - 1][j - 1] + (wanted[i - 1] != got[j - 1])
+    cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(answer) + 1)] for i in range(len(reference) + 1)]
+    for i in range(1, len(reference) + 1):
+        for j in range(1, len(answer) + 1):
+            same = cost[i - 1][j - 1] + (reference[i - 1] != answer[j - 1])
             cost[i][j] = min(same, cost[i - 1][j] + 1, cost[i][j - 1] + 1)
     pairs: List[Tuple[Optional[int], Optional[int]]] = []
-    i, j = len(wanted), len(got)
+    i, j = len(reference), len(answer)
     while i or j:
-        if i and j and cost[i][j] == cost[i - 1][j - 1] + (wanted[i - 1] != got[j - 1]):
+        if i and j and cost[i][j] == cost[i - 1][j - 1] + (reference[i - 1] != answer[j - 1]):
             i, j = i - 1, j - 1
             pairs.append((i, j))
         elif i and cost[i][j] == cost[i - 1][j] + 1:
@@ -62,11 +62,13 @@ def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int]
     return pairs[::-1]
 
 
-def edits(wanted: Sequence[str], got: Sequence[str]) -> int:
+def edits(reference: Sequence[str], answer: Sequence[str]) -> int:
     """Return the number of substitutions, deletions and insertions in a minimal edit."""
-    return sum(i is None or j is None or wanted[i] != got[j] for i, j in align(wanted, got))
+    return sum(i is None or j is None or reference[i] != answer[j] for i, j in align(reference, answer))
 
 
-def mispronounced(expected: Sequence[str], said: Sequence[str]) -> FrozenSet[int]:
-    """Return the positions of `expected` that were said as another phone or omitted."""
-    return frozenset(i for i, j in align(expected, said) if i is not None and (j is None or expected[i] != said[j]))
+def mispronounced(expected: Sequence[str], pronounced: Sequence[str]) -> FrozenSet[int]:
+    """Return the positions of `expected` that were pronounced as another phone or omitted."""
+    return frozenset(
+        i for i, j in align(expected, pronounced) if i is not None and (j is None or expected[i] != pronounced[j])
+    )

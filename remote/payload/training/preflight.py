@@ -1,4 +1,4 @@
-"""Checking every clip and computing its features, before any weight is loaded."""
+"""Check every clip and compute its features, before any weight is loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ log = logging.getLogger("halfstep")
 
 @dataclass
 class ClipReader:
-    """Returns a recording's features from the cache, or decodes and checks its audio, computes them and stores them."""
+    """Returns a recording's features from the cache.
+
+    Otherwise decodes and checks its audio, and stores the features.
+    """
 
     base: BaseModel
     cache: FeatureCache
@@ -42,7 +45,7 @@ class ClipReader:
 
 
 def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
-    """Return the reader of a run's clips. Clips under other limits of duration have a cache of their own."""
+    """Return the reader of a run's clips. Clips with other limits of duration have a separate cache."""
     shortest, longest = spec.data.min_seconds, spec.data.max_seconds
     limits = "" if (shortest, longest) == (ClipReader.shortest_s, ClipReader.longest_s) else f":{shortest}:{longest}"
     settings = extractor_settings(base.family.family, base.extractor) + limits
@@ -54,9 +57,9 @@ def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
 def usable_recordings(
     recordings: Sequence[Recording], clip_of: Callable[[Recording], Clip], max_skipped: int
 ) -> List[Recording]:
-    """Read all clips and return the recordings whose clips can be used; the others are named in the output.
+    """Read all clips and return the recordings whose clips can be used. The others are listed in the output.
 
-    Raises TrainingFailed, naming them, if there are more than `max_skipped`.
+    Raises TrainingFailed, which lists them, if there are more than `max_skipped`.
     """
     usable: List[Recording] = []
     problems: List[str] = []
@@ -67,10 +70,10 @@ def usable_recordings(
         except (ValueError, OSError) as error:
             problems.append(f"{recording.id} {error}")
     if len(problems) > max_skipped:
-        shown = "; ".join(problems[:SHOWN]) + ("; ..." if len(problems) > SHOWN else "")
+        listed = "; ".join(problems[:SHOWN]) + ("; ..." if len(problems) > SHOWN else "")
         allowed = f", and data.max_skipped is {max_skipped}" if max_skipped else ""
         raise TrainingFailed(
-            "data-clips", f"{len(problems)} of {len(recordings)} clips cannot be used{allowed}: {shown}"
+            "data-clips", f"{len(problems)} of {len(recordings)} clips cannot be used{allowed}: {listed}"
         )
     for problem in problems:
         log.warning("skipped: %s", problem)

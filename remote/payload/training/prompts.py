@@ -57,17 +57,17 @@ def target_of(task: str, recording: Recording) -> Optional[str]:
 
 
 def parse_scores(answer: str) -> Optional[Dict[str, int]]:
-    """Return the four scores of an apa answer, or None if it has another form or a score above 10."""
-    found = _SCORES.search(answer)
-    if found is None:
+    """Return the four scores of an apa answer, or None if its format differs or a score is above 10."""
+    match = _SCORES.search(answer)
+    if match is None:
         return None
-    scores = dict(zip(ASPECTS, (int(digits) for digits in found.groups())))
+    scores = dict(zip(ASPECTS, (int(digits) for digits in match.groups())))
     return scores if max(scores.values()) <= 10 else None
 
 
 def parse_transcript(answer: str) -> Optional[Transcript]:
-    """Return the words and phones of an mdd answer, or None if it has another form."""
-    found = _SAID.match(answer)
-    if found is None:
+    """Return the words and phones of an mdd answer, or None if its format differs."""
+    match = _SAID.match(answer)
+    if match is None:
         return None
-    return Transcript(tuple(found["text"].split()), tuple(found["phones"].split()))
+    return Transcript(tuple(match["text"].split()), tuple(match["phones"].split()))

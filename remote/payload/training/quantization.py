@@ -17,7 +17,7 @@ from remote.protocol.precision import PrecisionPlan
 BLOCK = 64
 """The number of weights that share a scale, which is quantized to one byte."""
 BLOCK_OF_SCALES = 256
-"""The number of scales that share a scale of their own, of four bytes."""
+"""The number of scales that share a second-level scale of four bytes."""
 
 
 def quantization_config(quantization: Optional[str], family: AudioModel, plan: PrecisionPlan) -> Any:
@@ -47,14 +47,14 @@ def compute_dtype(plan: PrecisionPlan) -> torch.dtype:
 
 
 def use_fake_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
-    """Replace the layers that bitsandbytes would quantize by layers that only need as much memory."""
+    """Replace the layers that bitsandbytes would quantize with layers that need the same memory."""
     for path, linear in _quantized_layers(model, family):
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, FakeNf4(linear, compute_dtype(plan)))
 
 
 def round_to_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
-    """Round the decoder's weights to the values with which a training in NF4 computes, in float32.
+    """Round the decoder's weights to the values that a training in NF4 uses, in float32.
 
     Raises TrainingFailed without bitsandbytes.
     """
@@ -74,7 +74,7 @@ def _quantized_layers(model: Any, family: AudioModel) -> List[Tuple[str, Any]]:
 
 
 class FakeNf4(torch.nn.Linear):  # type: ignore[misc]
-    """A linear layer that holds as many bytes as one in NF4 and creates its full weight in each pass."""
+    """A linear layer that needs as many bytes as one in NF4, and creates its full weight in each pass."""
 
     def __init__(self, linear: Any, dtype: torch.dtype) -> None:
         super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, dtype=dtype)
@@ -90,7 +90,7 @@ class FakeNf4(torch.nn.Linear):  # type: ignore[misc]
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc]
-    """The product with a weight that exists only while it is computed, like that of bitsandbytes."""
+    """The product with a weight that exists only while it is computed, as in bitsandbytes."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, shape: Tuple[int, int]) -> torch.Tensor:

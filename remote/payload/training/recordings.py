@@ -22,7 +22,7 @@ SPLIT = "{split}"
 class Recording:
     """One clip. `read` returns the file's bytes (FLAC, WAV); `expected` and `said` are ARPABET without stress digits.
 
-    `scores` are of the whole utterance, 0-10; missing annotations are empty. `row` has all columns of the data;
+    `scores` rate the whole utterance, 0-10. Missing annotations are empty. `row` has all columns of the data.
     `dialogue` is the prompt and the answer in the column `messages`.
     """
 
@@ -72,7 +72,7 @@ def _from_row(data: DataSpec, path: str, number: int, row: Dict[str, Any]) -> Re
 
 
 def recording_of(data: DataSpec, name: str, row: Dict[str, Any], read: Callable[[], bytes], where: str) -> Recording:
-    """Return a row as a recording, with its columns by the names of the config. Raises TrainingFailed."""
+    """Convert a row to a recording, with its columns by the names of the config. Raises TrainingFailed."""
 
     def column(known: str, default: Any) -> Any:
         value = row.get(data.columns.get(known, known))
@@ -92,7 +92,7 @@ def recording_of(data: DataSpec, name: str, row: Dict[str, Any], read: Callable[
 
 
 def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
-    """Return the path of the row's only audio file: the column `audio` of the config, or `file`, `audio`, `audios`."""
+    """Return the path of the row's only audio file, from the config's column `audio`, or `file`, `audio`, `audios`."""
     names = (data.columns["audio"],) if "audio" in data.columns else ("file", "audio", "audios")
     found = next((row[name] for name in names if name in row), None)
     files = found if isinstance(found, list) else [found]
@@ -103,9 +103,9 @@ def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
 
 
 def _dialogue(messages: Any, where: str) -> Tuple[str, ...]:
-    """Return the prompt and the answer in `messages`; empty without messages.
+    """Return the prompt and the answer in `messages`, or an empty tuple without messages.
 
-    The audio comes first in the prompts of every supported model, so its placeholder may only begin or end the prompt.
+    The audio comes first in the prompts of every supported model, so its placeholder must begin or end the prompt.
     """
     if messages is None:
         return ()
@@ -140,7 +140,7 @@ def _from_hub(data: DataSpec, split: str) -> List[Recording]:
 
 
 def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
-    """Return the rows of a table of `datasets`, with its columns by the names of the config; audio is read lazily.
+    """Return the rows of a table of `datasets`, with its columns by the names of the config. Audio is read lazily.
 
     Raises TrainingFailed without a column of audio.
     """
@@ -161,11 +161,11 @@ def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
 
 
 def from_speechocean(table: Any, split: str) -> List[Recording]:
-    """Return the rows of speechocean762 as recordings; audio is decoded lazily.
+    """Return the rows of speechocean762 as recordings. Audio is decoded lazily.
 
     Format of the rows: words[] with phones[] (stress digits) and mispronunciations[] of canonical-phone, index and
-    pronounced-phone, which is `<DEL>` for a phone left out, `<unk>` for an unidentified one, and ends in `*` for one
-    said with an accent.
+    pronounced-phone, which is `<DEL>` for an omitted phone and `<unk>` for an unidentified one, and ends in `*` for a
+    phone with an accent.
     """
     return [_from_speechocean_row(table, number, f"{split}-{number}") for number in range(len(table))]
 
@@ -176,10 +176,10 @@ def _from_speechocean_row(table: Any, number: int, name: str) -> Recording:
     for word in row["words"]:
         slips = {int(slip["index"]): slip["pronounced-phone"] for slip in word.get("mispronunciations") or ()}
         for position, phone in enumerate(word["phones"]):
-            expected.append(_bare(phone))
+            expected.append(_without_stress(phone))
             pronounced = slips.get(position, phone)
             if pronounced.upper() != OMITTED:
-                said.append(_bare(pronounced))
+                said.append(_without_stress(pronounced))
     return Recording(
         id=name,
         read=lambda: _audio_bytes(table[number]["audio"]),
@@ -191,7 +191,7 @@ def _from_speechocean_row(table: Any, number: int, name: str) -> Recording:
     )
 
 
-def _bare(phone: str) -> str:
+def _without_stress(phone: str) -> str:
     return phone.rstrip("*").rstrip("0123456789").upper() if not phone.startswith("<") else phone
 
 

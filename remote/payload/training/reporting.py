@@ -1,4 +1,4 @@
-"""Reporting a run while it trains: progress.json, TensorBoard scalars, samples.jsonl and a log line per step."""
+"""Report a run while it trains: progress.json, TensorBoard scalars, samples.jsonl and a log line per step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("halfstep")
 class Reporter(TrainerCallback):  # type: ignore[misc]
     """Writes scalars on rank 0 only, and progress on one rank of each host.
 
-    Scalars are `train/NAME` by optimizer step; a resumed run purges repeated steps.
+    Scalars are `train/NAME` by optimizer step. A resumed run purges repeated steps.
     """
 
     def __init__(self, run: str, tensorboard: str, memory: str = "") -> None:
@@ -46,7 +46,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.progress = Progress(0)
 
     def refresh_progress(self) -> None:
-        """Write progress.json with the current time: work after the last step takes long and is no stall."""
+        """Write progress.json with the current time, because long work after the last step is no stall."""
         self.progress = replace(self.progress, at_unix=time.time())
         write_atomic(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 
@@ -126,12 +126,12 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
 
 
 def applied_steps(optimizer: Any) -> int:
-    """Return the number of applied optimizer steps, as Adam counts them: skipped ones do not count."""
+    """Return the number of applied optimizer steps, as Adam counts them. Skipped steps do not count."""
     return max((int(state["step"]) for state in optimizer.state.values() if "step" in state), default=0)
 
 
 def peak_bytes() -> int:
-    """Return the peak memory: of the card if there is one, otherwise of the process."""
+    """Return the peak memory, of the card if there is one, otherwise of the process."""
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_allocated())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -153,5 +153,5 @@ def _truncate_after(path: str, step: int) -> None:
     if not os.path.exists(path):
         return
     with open(path, encoding="utf-8") as file:
-        kept = [line for line in file if line.endswith("\n") and json.loads(line)["step"] <= step]
-    write_atomic(path, "".join(kept).encode())
+        remaining = [line for line in file if line.endswith("\n") and json.loads(line)["step"] <= step]
+    write_atomic(path, "".join(remaining).encode())

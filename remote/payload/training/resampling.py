@@ -12,11 +12,11 @@ import numpy as np
 from remote.protocol.evaluation import INTERVAL
 
 LEAST_DEFINED = 0.5
-"""The least share of resamples in which a metric must be defined for an interval."""
+"""The smallest share of resamples in which a metric must be defined for an interval."""
 
 
 def draw_counts(groups: Sequence[str], resamples: int, seed: int) -> Any:
-    """Return how often each row is drawn, as float64 (resamples, rows); the rows of a group are drawn together.
+    """Return how often each row is drawn, as float64 (resamples, rows). The rows of a group are drawn together.
 
     Utterances of one speaker are not independent, so speakers are drawn, not utterances.
     """
@@ -30,7 +30,7 @@ def draw_counts(groups: Sequence[str], resamples: int, seed: int) -> Any:
 
 
 def pearson_of(xs: Any, ys: Any, counts: Any) -> Any:
-    """Return Pearson's r of each resample; NaN where a side is constant. `xs` and `ys`: (rows) or (resamples, rows)."""
+    """Return Pearson's r of each resample, NaN for a constant side. `xs` and `ys`: (rows) or (resamples, rows)."""
     total = counts.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         dx = xs - (counts * xs).sum(axis=1, keepdims=True) / total
@@ -41,7 +41,7 @@ def pearson_of(xs: Any, ys: Any, counts: Any) -> Any:
 
 
 def _varies(values: Any, counts: Any) -> Any:
-    """Return whether the drawn values of each resample differ: rounding makes the variance of equal values positive."""
+    """Return whether the drawn values of each resample differ. Rounding makes the variance of equal values positive."""
     drawn = counts > 0
     least = np.where(drawn, values, np.inf).min(axis=1, initial=np.inf)
     most = np.where(drawn, values, -np.inf).max(axis=1, initial=-np.inf)
@@ -49,12 +49,12 @@ def _varies(values: Any, counts: Any) -> Any:
 
 
 def spearman_of(xs: Any, ys: Any, counts: Any) -> Any:
-    """Return Spearman's rho of each resample; NaN where a side is constant."""
+    """Return Spearman's rho of each resample, NaN for a constant side."""
     return pearson_of(_ranks_of(xs, counts), _ranks_of(ys, counts), counts)
 
 
 def _ranks_of(values: Any, counts: Any) -> Any:
-    """Return the mean rank of each row in each resample, where a row drawn twice occupies two ranks."""
+    """Return the mean rank of each row in each resample. A row that is drawn twice occupies two ranks."""
     _, inverse = np.unique(values, return_inverse=True)
     distinct = int(inverse.max()) + 1 if len(inverse) else 0
     of_value = np.zeros((len(counts), distinct))
@@ -65,14 +65,14 @@ def _ranks_of(values: Any, counts: Any) -> Any:
 
 
 def ratio_of(over: Any, under: Any, counts: Any) -> Any:
-    """Return sum(over) / sum(under) of each resample; NaN where the denominator is 0."""
+    """Return sum(over) / sum(under) of each resample, NaN if the denominator is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         made: Any = (counts @ over) / (counts @ under)
     return np.where(counts @ under > 0, made, np.nan)
 
 
 def interval(values: Any) -> Tuple[Optional[float], Optional[float]]:
-    """Return the percentile interval of the metric over the resamples; (None, None) if it is mostly undefined."""
+    """Return the percentile interval of the metric over the resamples, or (None, None) if it is mostly undefined."""
     defined = values[np.isfinite(values)]
     if not len(values) or len(defined) < LEAST_DEFINED * len(values):
         return None, None
@@ -83,5 +83,5 @@ def interval(values: Any) -> Tuple[Optional[float], Optional[float]]:
 
 def as_row(values: Sequence[float]) -> Any:
     """Return the values as float64."""
-    kept: List[float] = list(values)
-    return np.array(kept, dtype=np.float64)
+    column: List[float] = list(values)
+    return np.array(column, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Hub revisions that can move, such as branches: the first job of a run resolves them to commits, which are kept."""
+"""Resolve hub revisions that can move, such as branches, to commits. The first job of a run records the commits."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SMALL_FILES = ["config.json", "README.md"]
 """Files that `from_pretrained` and `load_dataset` download first."""
 LONGEST_WAIT_S = 600.0
 Commits = Dict[str, str]
-"""Commit by 'model REPOSITORY@REVISION' or 'dataset REPOSITORY@REVISION'."""
+"""Maps 'model REPOSITORY@REVISION' or 'dataset REPOSITORY@REVISION' to a commit."""
 log = logging.getLogger("halfstep")
 
 
 def pin_revisions(spec: TrainingSpec, known: Optional[Mapping[str, str]] = None) -> TrainingSpec:
-    """Return the spec with the commits of its model and data set, which the run's folder records.
+    """Return the spec with the commits of its model and data set, which are recorded in the run's folder.
 
-    A recorded commit is kept, even if its revision has moved since. `known`: the commits with which the adapter of
-    another run was trained, which this run keeps. A revision that cannot be resolved stays as it is.
+    A recorded commit is used even if its revision has moved since. `known` are the commits with which the adapter of
+    another run was trained, which this run keeps. A revision that cannot be resolved is not changed.
     """
     model, data, commits = spec.model, spec.data, known or {}
     if not model.id.startswith(TINY_PREFIX) and can_move(model.id, model.revision):
@@ -40,14 +40,14 @@ def pin_revisions(spec: TrainingSpec, known: Optional[Mapping[str, str]] = None)
 
 
 def read_commits(run: str) -> Commits:
-    """Return the commits that a run's folder records."""
+    """Return the commits that are recorded in a run's folder."""
     return read_record(RunLayout(run).revisions, Commits) or {}
 
 
 def known_commits(record: Any) -> Commits:
-    """Return the commits in an adapter's record, which may have any content."""
-    found = record.get("revisions") if isinstance(record, dict) else None
-    pairs = found.items() if isinstance(found, dict) else ()
+    """Return the valid commits in an adapter's record."""
+    recorded = record.get("revisions") if isinstance(record, dict) else None
+    pairs = recorded.items() if isinstance(recorded, dict) else ()
     return {name: commit for name, commit in pairs if isinstance(commit, str) and COMMIT.fullmatch(commit)}
 
 
@@ -61,7 +61,7 @@ def _pin(
 ) -> Optional[str]:
     name = revision or DEFAULT
     key, path = f"{kind} {repository}@{name}", RunLayout(spec.paths.run).revisions
-    # One of the ranks on a host resolves the revision, the others read its record.
+    # One of the ranks on a host resolves the revision, and the others read its record.
     with take_lock(f"{path}.lock", "resolving a revision\n", wait_s=LONGEST_WAIT_S):
         commits = read_commits(spec.paths.run)
         if key in commits:
@@ -79,7 +79,7 @@ def _pin(
 def _resolve(kind: str, repository: str, revision: str) -> Optional[str]:
     """Return the commit from the hub, or from the cache if the hub is unreachable, or None if neither has it.
 
-    Errors are ignored here: the load that follows raises a better one.
+    Errors are ignored here, because the following load raises a better one.
     """
     try:
         folder = snapshot_download(repository, repo_type=kind, revision=revision, allow_patterns=SMALL_FILES)

@@ -76,7 +76,10 @@ def main(spec_path: str) -> int:
 
 
 def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
-    """Return the paths, empty ones filled from the job's environment. Raises TrainingFailed without a run folder."""
+    """Return the paths, with empty ones filled from the job's environment.
+
+    Raises TrainingFailed without a run folder.
+    """
     run = paths.run or environment.get("HALFSTEP_RUN_DIR", "")
     if not run:
         raise TrainingFailed("spec-unreadable", "neither the spec nor HALFSTEP_RUN_DIR names the run's folder")
@@ -92,7 +95,7 @@ def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> Training
 
 
 def train(spec: TrainingSpec, stop: StopRequest) -> None:
-    """Train and export the adapter, and evaluate it if the spec says so. Raises TrainingFailed or Preempted."""
+    """Train and export the adapter, and evaluate it if the spec requests it. Raises TrainingFailed or Preempted."""
     if spec.paths.resume_from:
         check_resume(spec.paths.resume_from)
     for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):
@@ -134,7 +137,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
 
 
 def limit_threads(spec: TrainingSpec) -> None:
-    """Give a tiny model one thread: its matrices gain nothing from a second one.
+    """Limit a tiny model to one thread, because its matrices are too small for more.
 
     On busy cores a step of 0.4 s with one thread took 15 s with two, which wait for each other.
     """
@@ -161,7 +164,7 @@ def prepare(spec: TrainingSpec) -> Prepared:
 
 
 def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
-    """Return the argument of `from_pretrained`; creates a tiny model if needed."""
+    """Return the argument of `from_pretrained`. Creates a tiny model if needed."""
     if not spec.model.id.startswith(TINY_PREFIX):
         return spec.model.id
     texts = [target_of(task, recording) for recording in recordings for task in TASKS]
@@ -216,7 +219,7 @@ def fit(spec: TrainingSpec, prepared: Prepared, arguments: transformers.Training
         orders = epoch_orders(spec, prepared.training, arguments.world_size)
         plan = plan_memory(loop, samples, device, estimator.layers, estimator.peak_bytes, orders)
     except RuntimeError as error:
-        # What torch raises for an operation that fake tensors do not support.
+        # torch raises this for an operation that fake tensors do not support.
         log.info("memory: not estimated: %s", str(error).splitlines()[0])
         plan = plan_without_estimate(loop, estimator.layers)
     if arguments.local_process_index == 0:
@@ -247,7 +250,7 @@ def epoch_orders(spec: TrainingSpec, samples: SampleSet, processes: int) -> List
 
 
 def is_sharded(spec: TrainingSpec, arguments: transformers.TrainingArguments) -> bool:
-    """Return True if several processes share the frozen weights; a single process keeps all of them."""
+    """Return True if several processes share the frozen weights. A single process keeps all of them."""
     return spec.train.shard_base and arguments.world_size > 1
 
 

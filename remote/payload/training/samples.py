@@ -17,7 +17,7 @@ from remote.protocol.training import FIRST, Template, task_of
 class Sample:
     """One prompt and its answer. `prompt` has a placeholder for each audio token; `end` terminates the answer.
 
-    `audio`: the first placeholder's position in the prompt, and the one after the last.
+    `audio` is the position of the first placeholder in the prompt, and the position after the last.
     """
 
     id: str
@@ -35,7 +35,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class SampleSet:
-    """The samples of some recordings; `by_recording[i]` are those of the i-th, one for each annotated task."""
+    """The samples of some recordings.
+
+    `by_recording[i]` are those of the i-th recording, one for each annotated task.
+    """
 
     samples: Tuple[Sample, ...]
     by_recording: Tuple[Tuple[int, ...], ...]
@@ -54,8 +57,8 @@ class SampleSet:
         return [len(sample) for sample in self.samples]
 
     def epoch(self, epoch: int) -> List[int]:
-        """Return one sample per recording; its tasks alternate from epoch to epoch."""
-        return [own[task_of(i, epoch, len(own))] for i, own in enumerate(self.by_recording)]
+        """Return one sample per recording. Its tasks alternate from epoch to epoch."""
+        return [indexes[task_of(i, epoch, len(indexes))] for i, indexes in enumerate(self.by_recording)]
 
 
 def make_samples(
@@ -67,7 +70,7 @@ def make_samples(
     templates: Mapping[str, Template],
     audio_position: str = FIRST,
 ) -> SampleSet:
-    """Return a sample for every annotated task of every recording; recordings without annotations are left out."""
+    """Return a sample for every annotated task of every recording. Recordings without annotations are left out."""
     chat = model.chat if audio_position == FIRST else model.chat_audio_last
     texts: Dict[str, Tuple[List[int], List[int]]] = {}
     end = tuple(_markup_ids(model, model.end, tokenizer))
@@ -75,37 +78,37 @@ def make_samples(
     samples: List[Sample] = []
     by_recording: List[Tuple[int, ...]] = []
     for recording in recordings:
-        own = []
+        indexes = []
         for task in tasks:
             example = example_of(task, recording, templates)
             if example is None:
                 continue
-            asked, target = example
-            if asked not in texts:
-                before, after = (_chat_ids(model, part, asked, tokenizer) for part in chat.split("{audio}"))
-                texts[asked] = before, after
-            before, after = texts[asked]
+            prompt_text, target = example
+            if prompt_text not in texts:
+                before, after = (_chat_ids(model, part, prompt_text, tokenizer) for part in chat.split("{audio}"))
+                texts[prompt_text] = before, after
+            before, after = texts[prompt_text]
             prompt = (*before, *[audio] * clip_of(recording).tokens, *after)
-            own.append(len(samples))
+            indexes.append(len(samples))
             answer = tuple(_ids(tokenizer, target))
             place = (len(before), len(prompt) - len(after))
             samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end, place))
-        if own:
-            by_recording.append(tuple(own))
+        if indexes:
+            by_recording.append(tuple(indexes))
     return SampleSet(tuple(samples), tuple(by_recording), clip_of)
 
 
 def _chat_ids(model: AudioModel, part: str, prompt: str, tokenizer: Any) -> List[int]:
-    """Return the token ids of the chat template before or behind the audio; one of the two parts holds {prompt}."""
+    """Return the token ids of the chat template before or after the audio. Only one of the two contains {prompt}."""
     if not model.markup:
         return _ids(tokenizer, part.replace("{prompt}", prompt))
-    opening, found, closing = part.partition("{prompt}")
-    text = _ids(tokenizer, prompt) if found else []
+    opening, match, closing = part.partition("{prompt}")
+    text = _ids(tokenizer, prompt) if match else []
     return [*_markup_ids(model, opening, tokenizer), *text, *_markup_ids(model, closing, tokenizer)]
 
 
 def _markup_ids(model: AudioModel, text: str, tokenizer: Any) -> List[int]:
-    """Return the ids of a part of the chat, in which the family's markup is looked up and not tokenized."""
+    """Return the ids of a part of the chat. The family's markup is looked up instead of tokenized."""
     if not model.markup:
         return _ids(tokenizer, text)
     parts = re.split(f"({'|'.join(map(re.escape, model.markup))})", text)

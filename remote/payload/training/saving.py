@@ -1,4 +1,4 @@
-"""Publishing trainer checkpoints with their digests, rotating old ones, and exporting the adapter."""
+"""Publish trainer checkpoints with their digests, rotate old ones, and export the adapter."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ log = logging.getLogger("halfstep")
 
 
 class Publisher(TrainerCallback):  # type: ignore[misc]
-    """Publishes what Trainer saves as a trainer checkpoint, from which a job can resume; saves each step once.
+    """Publishes each checkpoint that Trainer saves, so that a job can resume from it. Saves each step once.
 
-    On several hosts, each host saves and publishes a whole checkpoint of its own, unless they share the run's folder.
+    On several hosts, each host saves and publishes a complete checkpoint, unless they share the run's folder.
     """
 
     def __init__(self, keep: int, scaler: bool) -> None:
@@ -61,8 +61,8 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
 def share_random_states(folder: str, args: Any) -> None:
     """Write the random state of every rank to the checkpoint of each host. Every rank must call this.
 
-    Trainer leaves each of them on its own host only; after a restart, another host may have that rank. On a shared file
-    system, a file of another host may not be visible yet.
+    Trainer stores each state only on the host of its rank. After a restart, another host may have that rank. On a
+    shared file system, a file of another host may not be visible yet.
     """
     states: List[Any] = [None] * args.world_size
     with open(_random_state(folder, args.process_index), "rb") as file:
@@ -78,7 +78,7 @@ def _random_state(folder: str, rank: int) -> str:
 
 
 def resume_point(paths: TrainingPaths, args: Any) -> str:
-    """Return the checkpoint to resume from; empty: start at step 0.
+    """Return the checkpoint to resume from, or "" to start at step 0.
 
     After a restart by torchrun, this is the newest checkpoint that all ranks could verify, not the one at the job's
     start. Every rank must call this.
@@ -99,7 +99,7 @@ def resume_point(paths: TrainingPaths, args: Any) -> str:
 def warn_of_other_steps(folder: str, steps_per_epoch: int) -> None:
     """Log a warning if the optimizer steps of a checkpoint had another number of samples than those of this job.
 
-    Trainer finds its place in an epoch by counting steps.
+    Trainer finds its position in an epoch by counting steps.
     """
     with open(os.path.join(folder, STATE), encoding="utf-8") as file:
         state = json.load(file)
@@ -126,7 +126,7 @@ def export_adapter(
 ) -> str:
     """Write the adapter to `folder` atomically, with a record of digests; return the SHA-256 of its weights.
 
-    `revisions`: the commits of the base model and the data, which evaluations and merges of this adapter use.
+    `revisions` are the commits of the base model and the data, which evaluations and merges of this adapter use.
     """
     parent = os.path.dirname(folder)
     os.makedirs(parent, exist_ok=True)

@@ -1,6 +1,6 @@
 """The scores of answers, by metric: correlations per aspect, error rates, detection of mispronounced phones.
 
-The point estimates are those of `metrics`; `resampling` adds their intervals.
+`metrics` computes the point estimates, `resampling` their intervals.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def judge_answers(answers: Sequence[Answer], *, resamples: int = 0, seed: int = 
     judged: Metrics = {}
     for task in sorted({answer.task for answer in answers}):
         judge = JUDGES.get(task, judge_texts)
-        own = [answer for answer in answers if answer.task == task]
-        counts = draw_counts([answer.group for answer in own], resamples, seed)
-        judged.update({f"{task}/{name}": value for name, value in judge(own, counts).items()})
+        chosen = [answer for answer in answers if answer.task == task]
+        counts = draw_counts([answer.group for answer in chosen], resamples, seed)
+        judged.update({f"{task}/{name}": value for name, value in judge(chosen, counts).items()})
     return judged
 
 
 def judge_scores(answers: Sequence[Answer], counts: Any) -> Metrics:
-    """Return Pearson and Spearman per aspect; `answered` is the share of answers of the requested form.
+    """Return Pearson and Spearman per aspect. `answered` is the share of answers in the requested format.
 
-    `pearson` and `spearman` are over these; in `pearson_all` and `spearman_all`, every other answer counts as a score
-    of 0.
+    `pearson` and `spearman` use only these answers. In `pearson_all` and `spearman_all`, every other answer counts as a
+    score of 0.
     """
     parsed = [parse_scores(answer.text) for answer in answers]
     kept = [number for number, scores in enumerate(parsed) if scores is not None]
@@ -68,15 +68,15 @@ def judge_scores(answers: Sequence[Answer], counts: Any) -> Metrics:
 def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
     """Return WER, PER, and precision, recall and F1 of mispronounced phones.
 
-    An answer of another form counts as an empty transcript; metrics with the suffix `_answered` leave it out.
+    An answer in another format counts as an empty transcript. Metrics with the suffix `_answered` leave it out.
     """
     parsed = [parse_transcript(answer.text) for answer in answers]
     kept = [number for number, transcript in enumerate(parsed) if transcript is not None]
     judged: Metrics = {"answered": Estimate(len(kept) / len(answers))}
     rows = [count_row(answer.recording, given or NOTHING_SAID) for answer, given in zip(answers, parsed)]
     for suffix, chosen in (("", list(range(len(answers)))), ("_answered", kept)):
-        own = judge_counts([rows[i] for i in chosen], counts[:, chosen])
-        judged.update({f"{name}{suffix}": value for name, value in own.items()})
+        chosen_counts = judge_counts([rows[i] for i in chosen], counts[:, chosen])
+        judged.update({f"{name}{suffix}": value for name, value in chosen_counts.items()})
     return judged
 
 
@@ -84,8 +84,8 @@ def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
 class RowCounts:
     """The counts that one transcript adds to the sums of the metrics.
 
-    A phone is mispronounced if the phone said differs from the expected one, and flagged if the phone in the answer
-    does; insertions do not count. Recordings without expected phones add nothing to these.
+    A phone is mispronounced if the spoken phone differs from the expected one, and flagged if the phone in the answer
+    differs. Insertions do not count. Recordings without expected phones add nothing to these counts.
     """
 
     word_edits: int
@@ -153,7 +153,7 @@ def _row_of(values: Iterable[float]) -> Any:
 
 
 JUDGES = {"apa": judge_scores, "mdd": judge_transcripts}
-"""The metrics of the built-in tasks; answers of any other task are compared with their reference texts."""
+"""The metrics of the built-in tasks. Answers of any other task are compared with their reference texts."""
 
 
 def _estimate(value: Optional[float], resampled: Any) -> Estimate:

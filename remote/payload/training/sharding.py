@@ -1,4 +1,4 @@
-"""The frozen base model sharded over the processes: each keeps a part of every decoder layer."""
+"""Shard the frozen base model over the processes. Each keeps a part of every decoder layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLDEST_TORCH = (2, 7)
 def shard_base(model: Any, device: Any) -> int:
     """Shard the frozen weights of the decoder layers over all processes (FSDP2); return their bytes on this process.
 
-    A layer's weights are gathered for its forward and its backward pass. The adapter stays whole on every process:
+    A layer's weights are gathered for its forward and its backward pass. The adapter stays complete on every process:
     DistributedDataParallel reduces its gradients in their own dtype, float32, and its checkpoints do not depend on the
     number of processes. Raises TrainingFailed with an old torch.
     """

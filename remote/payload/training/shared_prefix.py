@@ -1,7 +1,7 @@
 """Micro-batches as a single row that contains the shared prefix of several prompts only once.
 
-The samples' own tokens follow side by side. Each token keeps the position that it has in its sample and attends to the
-tokens before it in its sample only, so that hidden states and the loss are those of separate rows. Dropout of the
+The samples' own tokens follow side by side. Each token keeps the position that it has in its sample and attends only to
+the tokens before it in its sample, so that hidden states and the loss are those of separate rows. Dropout of the
 adapter is drawn once for a shared prefix instead of once per sample.
 """
 
@@ -16,7 +16,7 @@ from remote.payload.training.label_loss import IGNORED
 from remote.payload.training.samples import Sample
 
 MOST_WORK = 0.8
-"""Prefixes are shared if the row takes at most this share of the work of separate samples without padding."""
+"""Prefixes are shared if the row needs at most this share of the work of separate samples without padding."""
 PAIRS_OF_A_TOKEN = 20_000
 """How many token pairs in attention cost as much as one token's matrix products, for Phi-4-multimodal and Qwen2-Audio.
 """
@@ -26,7 +26,7 @@ Path = Tuple[object, ...]
 
 @dataclass(frozen=True)
 class SharedRow:
-    """The row, each tensor with a first dimension of 1; `visible` is (1, 1, query, key).
+    """The row; each tensor has a first dimension of 1, and `visible` is (1, 1, query, key).
 
     `clips` are the numbers of the samples whose audio is in the row, in its order.
     """
@@ -83,10 +83,10 @@ def share_prefixes(samples: Sequence[Sample]) -> SharedRow:
 
 
 def _common_parts(sample: Sample) -> Iterator[Tuple[Path, int, int]]:
-    """Yield the parts of a prompt that other prompts may share: the text before the audio, the audio, the rest.
+    """Yield the parts of a prompt that other prompts may share: the text before the audio, the audio, the text after.
 
-    A part is identified by all that comes before it and by its own content; all clips have the same placeholder tokens.
-    The prompt's last token is left out: it predicts the first token of this sample's answer.
+    A part is identified by everything before it and by its own content. All clips have the same placeholder tokens. The
+    prompt's last token is left out, because it predicts the first token of this sample's answer.
     """
     first, last = sample.audio
     path: Path = ()

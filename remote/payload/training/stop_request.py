@@ -1,4 +1,4 @@
-"""Stopping on SIGTERM: a checkpoint at the next optimizer step, then the end of the training."""
+"""Stop on SIGTERM: save a checkpoint at the next optimizer step, then end the training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("halfstep")
 
 
 class StopRequest(TrainerCallback):  # type: ignore[misc]
-    """`requested` is True after a SIGTERM.
+    """Handles SIGTERM. `requested` is True after a SIGTERM.
 
     The ranks agree on it after each step, so that all save the same checkpoint.
     """
@@ -25,7 +25,7 @@ class StopRequest(TrainerCallback):  # type: ignore[misc]
         self.training = False
 
     def listen(self) -> None:
-        """Begin to handle SIGTERM as a request to stop."""
+        """Start to handle SIGTERM as a request to stop."""
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
@@ -34,7 +34,8 @@ class StopRequest(TrainerCallback):  # type: ignore[misc]
             raise Preempted
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Python ignores exceptions in `__del__` and in callbacks of weak references, also those of a signal handler.
+        # Python ignores exceptions in `__del__` and in callbacks of weak references, including those of a signal
+        # handler.
         if self.requested:
             raise Preempted
         self.training = True
@@ -50,7 +51,7 @@ class StopRequest(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def settle(self) -> None:
-        """End the training phase: a later SIGTERM takes effect at once. Raises Preempted if a stop was requested."""
+        """End the training phase. A later SIGTERM takes effect at once. Raises Preempted if a stop was requested."""
         self.training = False
         if self.requested:
             raise Preempted

@@ -1,6 +1,6 @@
-"""Small models of real architectures, randomly initialised, saved so that the real `from_pretrained` loads them.
+"""Small models of real architectures with random weights, saved so that the real `from_pretrained` loads them.
 
-They allow a full run on a CPU without a network; they are not pretrained and learn little.
+They allow a full run on a CPU without a network. They are not pretrained and learn little.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from remote.protocol.exits import ExitCode
 def tiny_model(name: str, cache: str, corpus: Iterable[str]) -> str:
     """Return the folder of the tiny model `name`, created atomically if `cache` does not have it.
 
-    The tokenizer is trained on the prompts and `corpus`, so other data give another model.
+    The tokenizer is trained on the prompts and `corpus`, so other data produce another model.
     """
     if name not in TINY:
         raise TrainingFailed(

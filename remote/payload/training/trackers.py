@@ -1,4 +1,4 @@
-"""Trackers beside TensorBoard: transformers' callbacks, in threads so that they neither delay nor stop a training."""
+"""Trackers besides TensorBoard: transformers' callbacks in threads, so that they neither delay nor stop a training."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Make = Callable[[str], Any]
 
 
 class Tracker(TrainerCallback):  # type: ignore[misc]
-    """Passes the events of a Trainer to a tracker's callback in order; the callback's first error ends the tracking."""
+    """Passes the events of a Trainer to a tracker's callback in order. The callback's first error ends the tracking."""
 
     def __init__(self, name: str, make: Make) -> None:
         self.name = name
         self.ended = threading.Event()
         self._events: queue.SimpleQueue[Optional[Callable[[Any], None]]] = queue.SimpleQueue()
-        # A daemon: the process can end while a request to an unreachable server is still waiting.
+        # A daemon thread, so that the process can end while a request to an unreachable server is still waiting.
         threading.Thread(target=self._work, args=(make,), name=name, daemon=True).start()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
@@ -41,7 +41,7 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
         self._send("on_train_end", args, state, control, model=model)
 
     def close(self) -> None:
-        """End the thread after the events that were sent before."""
+        """End the thread after all queued events."""
         self._events.put(None)
 
     def _send(self, event: str, args: Any, state: Any, control: Any, **words: Any) -> None:
@@ -66,26 +66,26 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
 
 
 def start_trackers(names: Sequence[str], run: str, make: Optional[Make] = None) -> List[Tracker]:
-    """Return a tracker for each name but TensorBoard, which is always written; none in a proof."""
-    wanted = [name for name in dict.fromkeys(names) if name != TENSORBOARD]
-    if not wanted or "HALFSTEP_PROOF" in os.environ:
+    """Return a tracker for each name except TensorBoard, which is always written. Return none in a proof."""
+    enabled = [name for name in dict.fromkeys(names) if name != TENSORBOARD]
+    if not enabled or "HALFSTEP_PROOF" in os.environ:
         return []
     for variable, value in defaults(run).items():
         os.environ.setdefault(variable, value)
-    return [Tracker(name, make or (lambda name: INTEGRATION_TO_CALLBACK[name]())) for name in wanted]
+    return [Tracker(name, make or (lambda name: INTEGRATION_TO_CALLBACK[name]())) for name in enabled]
 
 
 def name_run(arguments: Any, run: str) -> None:
-    """Give the run's name to the trackers."""
+    """Set the run's name, which the trackers show."""
     arguments.run_name = os.path.basename(run)
     arguments.project = os.environ.get("TRACKIO_PROJECT", "halfstep")
     arguments.trackio_space_id = os.environ.get("TRACKIO_SPACE_ID")
 
 
 def defaults(run: str) -> Dict[str, str]:
-    """Return the environment variables that trackers get unless they are set: names, places and short deadlines.
+    """Return default environment variables for the trackers: names, folders and short deadlines.
 
-    A job that resumes continues the same run of W&B. The output is not captured: it may contain secrets.
+    A job that resumes continues the same run of W&B. The output is not captured, because it may contain secrets.
     """
     return {
         "WANDB_PROJECT": "halfstep",
@@ -103,17 +103,17 @@ def defaults(run: str) -> Dict[str, str]:
 
 
 def close_trackers(trackers: Sequence[Tracker], limit_s: float) -> List[str]:
-    """Wait until everything is sent, for at most `limit_s` in all; return the trackers that are still sending."""
+    """Wait until everything is sent, for at most `limit_s` in total. Return the trackers that are still sending."""
     end = time.monotonic() + limit_s
     for tracker in trackers:
         tracker.close()
-    late = [tracker.name for tracker in trackers if not tracker.ended.wait(max(0.0, end - time.monotonic()))]
-    for name in late:
+    unfinished = [tracker.name for tracker in trackers if not tracker.ended.wait(max(0.0, end - time.monotonic()))]
+    for name in unfinished:
         log.warning("%s: not everything was sent within %.0f s; its last values may be missing", name, limit_s)
-    return late
+    return unfinished
 
 
 def _finish(name: str) -> None:
-    """Upload what W&B still holds; its callback leaves that to the end of the process, without a limit."""
+    """Upload the data that W&B has not sent. Its callback leaves that to the end of the process, without a limit."""
     if name == "wandb" and "wandb" in sys.modules:
         importlib.import_module("wandb").finish()

@@ -16,7 +16,7 @@ from remote.protocol.training import MemoryPlan, TrainingSpec
 
 
 class EpochSetter(TrainerCallback):  # type: ignore[misc]
-    """Sets the epoch of the order before the epoch begins.
+    """Sets the epoch of the sample order before the epoch begins.
 
     accelerate 1.15 does not set it if several processes resume in the middle of an epoch, because it unwraps only two
     of the three nested batch samplers.
@@ -30,10 +30,10 @@ class EpochSetter(TrainerCallback):  # type: ignore[misc]
 
 
 class AudioTrainer(Trainer):  # type: ignore[misc]
-    """Casts trained parameters before the optimizer is built, scales losses by the plan, keeps an epoch's order.
+    """Casts trained parameters before the optimizer is built, scales losses by the plan, and orders each epoch.
 
-    `step_samples` and `step_tokens` are those of the current optimizer step. `validation` is the callback that measures
-    the validation loss; None without one.
+    `step_samples` and `step_tokens` count those of the current optimizer step. `validation` is the callback that
+    measures the validation loss, or None without one.
     """
 
     def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:
@@ -46,7 +46,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         self.add_callback(EpochSetter(order))
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Use the plan's scaler on every device; Accelerate disables it and autocast on a CPU."""
+        """Use the plan's scaler on every device. On a CPU, Accelerate would disable it and autocast."""
         super().create_accelerator_and_postprocess()
         if self.plan.scaler:
             device = self.accelerator.device.type
@@ -54,7 +54,10 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
             self.accelerator.native_amp = True
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Cast the trained parameters first: adapters have been attached and loaded by now, so dtypes are final."""
+        """Cast the trained parameters first.
+
+        The adapters have been attached and loaded by then, so dtypes are final.
+        """
         cast_trainable(self.model, self.plan)
         return super().create_optimizer(model)
 
@@ -73,7 +76,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def floating_point_ops(self, inputs: Dict[str, Any]) -> int:
-        """Return 0: transformers' estimate is for text models."""
+        """Return 0, because transformers' estimate is for text models."""
         return 0
 
 

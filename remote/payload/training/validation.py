@@ -42,7 +42,7 @@ class History:
 
     @property
     def best(self) -> Optional[Measured]:
-        """Return the first of the lowest losses; None if there is none. NaN is never the lowest."""
+        """Return the first of the lowest losses, or None if there is none. NaN is never the lowest."""
         return min((one for one in self.measured if one.loss == one.loss), key=lambda one: one.loss, default=None)
 
     def stopped_improving(self, patience: int) -> bool:
@@ -58,7 +58,7 @@ class History:
 class Validation(TrainerCallback):  # type: ignore[misc]
     """Measures every `eval_steps` optimizer steps and after the last one, with all ranks.
 
-    It uses no random numbers and restores the mode of the model: the training is the same as without it.
+    It uses no random numbers and restores the mode of the model, so it does not affect the training.
     """
 
     def __init__(self, samples: SampleSet, collator: Collator, spec: TrainingSpec) -> None:
@@ -127,7 +127,7 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             yield {name: value.to(args.device) for name, value in made.items() if isinstance(value, torch.Tensor)}
 
     def restore_best(self, step: int) -> int:
-        """Load the best adapter into the model and return its step; without one, keep the model and return `step`."""
+        """Load the best adapter into the model and return its step. Without one, keep the model and return `step`."""
         best, folder = self.history.best, os.path.join(self.spec.paths.run, BEST)
         if best is None or best.step == step or _step_of(folder) != best.step:
             return step

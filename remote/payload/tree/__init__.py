@@ -1,1 +1,1 @@
-"""The project's files and large data on the host: receiving them, changing them atomically, copying them for a run."""
+"""The project's files and large data on the host: receive them, change them atomically, copy them for a run."""

@@ -1,5 +1,7 @@
-"""Commits: atomic changes of the tree. A journal is written first, the manifest last; `recover` completes an
-interrupted commit."""
+"""Commits: atomic changes of the tree. A journal is written first, the manifest last.
+
+`recover` completes an interrupted commit.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ Stamped = Tuple[FileStamp, str]
 
 
 def known_manifest(project: Project) -> Manifest:
-    """Return the manifest; an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
+    """Return the manifest, or an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
     try:
         return read_manifest(project) or Manifest({})
     except NewerManifest as error:
@@ -55,7 +57,7 @@ def known_manifest(project: Project) -> Manifest:
 
 
 def recover(project: Project) -> bool:
-    """Complete an interrupted commit. Returns True if there was one."""
+    """Complete an interrupted commit. Return True if there was one."""
     try:
         commit = read_commit(project)
     except Malformed:
@@ -68,9 +70,9 @@ def recover(project: Project) -> bool:
 
 
 def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -> Tuple[Manifest, Dict[str, FileState]]:
-    """Make the change. Returns the new manifest and the state of each of its paths.
+    """Apply the change. Return the new manifest and the state of each of its paths.
 
-    `staged`: the modes of the staged contents, as `check_staged` has just read them.
+    `staged` are the modes of the staged contents, as `check_staged` has just read them.
     """
     if commit.before or commit.after:
         write_commit(project, commit)
@@ -84,7 +86,7 @@ def _finish(
     folders = Folders(project.tree)
     found = _Found(project, commit, stats, boot)
     _remove(project, commit, found, folders)
-    # A new commit is planned against the current files; before the recovery of an old one, files may have been edited.
+    # A new commit is planned against the current files. Before the recovery of an old one, files may have been edited.
     edited = set() if just_staged is not None else {path for path in commit.puts if found.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():
@@ -103,7 +105,7 @@ def _finish(
 
 
 def _remove(project: Project, commit: Commit, found: _Found, folders: Folders) -> None:
-    """Move the edited paths of a forced sync away, and delete the paths that the commit deletes."""
+    """Move the paths that a forced sync overwrites away, and delete the paths that the commit deletes."""
     for path in commit.keep:
         if found.is_edited(path):
             _keep_edited(project, commit, path)
@@ -119,7 +121,10 @@ def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """Yield the stamps to store, without files changed within the last second: another change might leave the same stamp."""
+    """Yield the stamps to store, except of files changed within the last second.
+
+    Another change in that time might leave the same stamp.
+    """
     before = time.time_ns() - 10**9
     for path, found in states.items():
         if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):
@@ -127,7 +132,7 @@ def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Itera
 
 
 class _Found:
-    """The paths of a commit, as they are on the disk."""
+    """The current state of a commit's paths on the disk."""
 
     def __init__(self, project: Project, commit: Commit, stats: Stats, boot: str) -> None:
         self._project, self._commit, self._stats, self._boot = project, commit, stats, boot
@@ -136,7 +141,7 @@ class _Found:
         return read_state(self._project.tree, path, self._stats, self._boot)
 
     def is_edited(self, path: str) -> bool:
-        """Return True if the path matches neither its state before the commit nor that after it."""
+        """Return True if the path matches neither its state before the commit nor its state after it."""
         found = self.state(path)
         if found.kind == "missing" or found.damaged:
             return False
@@ -170,7 +175,10 @@ def _place(
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
-    """Return a staged file with its final mode, ready to be renamed, or None if it was placed before an interruption."""
+    """Return a staged file with its final mode, ready to be renamed.
+
+    Return None if it was placed before an interruption.
+    """
     whole = f"{project.staging}/{row.installed}"
     spare = f"{project.staging}/{PART}{row.installed}"
     if row.link:
@@ -217,7 +225,7 @@ class CheckedStaging(NamedTuple):
 
 
 def check_staged(project: Project, stamps: Mapping[str, FileStamp]) -> CheckedStaging:
-    """Check that staged contents have not changed since they arrived; damaged ones are removed."""
+    """Check that staged contents have not changed since they arrived. Remove damaged ones."""
     checked = CheckedStaging({}, [])
     for digest, stamp in stamps.items():
         path = f"{project.staging}/{digest}"

@@ -1,4 +1,4 @@
-"""Receiving large data: file by file into a partial folder, which is renamed to its digest once it is complete."""
+"""Receive large data file by file into a partial folder, which is renamed to its digest once it is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHUNK = 2**20
 
 
 @dataclass(frozen=True)
-class InincomingFile:
+class IncomingFile:
     """One file: its name, digest and size, and how many of its bytes an earlier upload left on the host."""
 
     name: str
@@ -62,7 +62,7 @@ def _encoded(survey: DataSurvey) -> Dict[str, Any]:
 def data_receive(call: Call) -> Dict[str, Any]:
     """Receive the data.
 
-    Returns its path, or the names of damaged files; the other files are kept for the next upload.
+    Return its path, or the names of damaged files. The other files are kept for the next upload.
     """
     project = open_project(call)
     complete = _complete_path(project, call.args["digest"])
@@ -102,18 +102,18 @@ def _receive(call: Call, complete: str) -> List[str]:
     return torn
 
 
-def _parse(data: Any) -> Tuple[InincomingFile, ...]:
+def _parse(data: Any) -> Tuple[IncomingFile, ...]:
     try:
         return tuple(
-            InincomingFile(check_path(name), checked_digest(digest), int(size), int(offset))
+            IncomingFile(check_path(name), checked_digest(digest), int(size), int(offset))
             for name, digest, size, offset in data["files"]
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Refusal("bad-index", f"not an index of data: {error}", exit_code=ExitCode.BUG) from None
 
 
-def _receive_file(call: Call, partial: Folders, stream: InputStream, incoming: InincomingFile) -> bool:
-    """Receive one file, resuming a partial one. Returns False, and removes it, if its digest does not match."""
+def _receive_file(call: Call, partial: Folders, stream: InputStream, incoming: IncomingFile) -> bool:
+    """Receive one file, resuming a partial one. If its digest does not match, remove it and return False."""
     done = partial.file(incoming.name)
     partial.make_parents(incoming.name)
     if os.path.isfile(done) and incoming.offset == incoming.size == os.path.getsize(done):

@@ -1,4 +1,4 @@
-"""Copy the project's tree into a run's folder, so that a later sync does not change what runs there."""
+"""Copy the project's tree into a run's folder, so that a later sync does not change the files of that run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NOT_LINKED = {"__pycache__"}
 
 
 def materialise(workdir: str, project_key: str, target: str, shared: Optional[SharedFiles] = None) -> None:
-    """Copy the project's files to `target`, and link whatever else is in the tree (venv/, data/).
+    """Copy the project's files to `target`, and link everything else in the tree (venv/, data/).
 
-    `target` appears atomically, and no sync changes the tree meanwhile. With `shared`, large files become hard links to
-    shared copies where that is safe. Raises Refusal `busy`.
+    `target` appears atomically, and no sync changes the tree in the meantime. With `shared`, large files become hard
+    links to shared copies if that is safe. Raises Refusal `busy`.
     """
     project = Project(workdir, ProjectLayout(project_key))
     part = f"{target}.part"
@@ -36,12 +36,12 @@ def materialise(workdir: str, project_key: str, target: str, shared: Optional[Sh
 
 
 def _copy_tracked(tree: str, manifest: Manifest, target: str, shared: Optional[SharedFiles]) -> None:
-    made: Set[str] = set()
+    created: Set[str] = set()
     for name, row in manifest.rows.items():
         folder = os.path.join(target, os.path.dirname(name))
-        if folder not in made:
+        if folder not in created:
             os.makedirs(folder, exist_ok=True)
-            made.add(folder)
+            created.add(folder)
         source, copy = os.path.join(tree, name), os.path.join(target, name)
         if shared is None or row.size < LARGE_BYTES or not shared.link(source, copy):
             copy_one(source, copy)
@@ -50,7 +50,7 @@ def _copy_tracked(tree: str, manifest: Manifest, target: str, shared: Optional[S
 
 
 def copy_one(source: str, copy: str) -> None:
-    """Copy a file with its mode, or a symlink as a symlink; do nothing if `source` is missing or something else."""
+    """Copy a file with its mode, or a symlink as a symlink. Ignore missing files and other kinds of files."""
     try:
         mode = os.lstat(source).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -63,16 +63,16 @@ def copy_one(source: str, copy: str) -> None:
 
 
 def link_untracked(tree: str, manifest: Manifest, target: str) -> None:
-    """Link every path of the tree that is not in the manifest into `target`; a whole folder by one link."""
+    """Link every path of the tree that is not in the manifest into `target`. Link a whole folder if possible."""
     for folder, names in _tracked_names(manifest).items():
         source = os.path.join(tree, folder)
         if not os.path.isdir(source) or os.path.islink(source):
             continue
         for name in os.listdir(source):
-            place = os.path.join(target, folder, name)
-            if name not in names and name not in NOT_LINKED and not os.path.lexists(place):
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-                os.symlink(os.path.join(source, name), place)
+            target_path = os.path.join(target, folder, name)
+            if name not in names and name not in NOT_LINKED and not os.path.lexists(target_path):
+                os.makedirs(os.path.dirname(target_path), exist_ok=True)
+                os.symlink(os.path.join(source, name), target_path)
 
 
 def _tracked_names(manifest: Manifest) -> Dict[str, Set[str]]:

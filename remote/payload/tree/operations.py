@@ -25,9 +25,10 @@ SETTLE_POLL_S = 0.02
 
 
 def tree_survey(call: Call) -> Dict[str, Any]:
-    """Return the tree's survey. While another process changes the tree, wait up to `settle_s` seconds first.
+    """Return the tree's survey. If another process changes the tree, wait up to `settle_s` seconds first.
 
-    An agent needs a moment to notice that its connection was cut. What it has staged by then need not be sent again.
+    An agent needs a moment to detect that its connection was cut. Contents that it has staged by then need not be sent
+    again.
     """
     project = open_project(call)
     deadline = time.monotonic() + float(call.args.get("settle_s", 0.0))
@@ -47,9 +48,9 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
 
 
 def tree_receive(call: Call) -> Dict[str, Any]:
-    """Make the tree match the laptop's index. Paths edited on the host are reported and left alone, unless forced.
+    """Make the tree match the laptop's index. Paths edited on the host are reported and not changed, unless forced.
 
-    Nothing changes if any content arrived damaged: it is reported, and the rest stays staged for the next stream.
+    Nothing changes if any content arrived damaged. It is reported, and the rest stays staged for the next stream.
     """
     project, force = open_project(call), bool(call.args.get("force"))
     with locked_project(project, call.args.get("owner", "")):

@@ -1,4 +1,4 @@
-"""Paths inside a project's tree and the folders above them, checked before anything is opened."""
+"""Paths inside a project's tree and the folders above them, checked before any file is opened."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FORBIDDEN_NAMES = frozenset({b"", b".", b".."})
 
 
 def folder_of(path: str) -> str:
-    """Return the folder above a checked path; empty for the tree itself."""
+    """Return the folder above a checked path, or "" for the tree itself."""
     return path.rpartition("/")[0]
 
 
 def check_path(path: str) -> str:
-    """Return `path` if it leads to a place inside the tree. Raises Refusal otherwise."""
+    """Return `path` if it is inside the tree. Raises Refusal otherwise."""
     raw = os.fsencode(path)
     if not path or b"\0" in raw or len(raw) > MAX_PATH:
         raise _refused(path, "it is empty, too long, or contains a NUL byte")
@@ -34,7 +34,10 @@ def check_path(path: str) -> str:
 
 
 def check_link(path: str, target: str) -> str:
-    """Return `target` if it is relative and leads from `path` to a place inside the tree. Raises Refusal otherwise."""
+    """Return `target` if it is relative, and if a link at `path` to it stays inside the tree.
+
+    Raises Refusal otherwise.
+    """
     landing = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if not target or "\0" in target or target.startswith("/") or landing == ".." or landing.startswith("../"):
         raise _refused(path, f"it links to {target!r}, outside the project")
@@ -42,12 +45,12 @@ def check_link(path: str, target: str) -> str:
 
 
 def _refused(path: str, why: str) -> Refusal:
-    shown = path if len(path) <= MAX_NAME else f"{path[:MAX_NAME]}..."
-    return Refusal("bad-path", f"{shown!r} was not written: {why}", where=shown, exit_code=ExitCode.SYNC)
+    shortened = path if len(path) <= MAX_NAME else f"{path[:MAX_NAME]}..."
+    return Refusal("bad-path", f"{shortened!r} was not written: {why}", where=shortened, exit_code=ExitCode.SYNC)
 
 
 class Folders:
-    """The folders of one tree. Each is created, and checked to be a real folder, once."""
+    """The folders of one tree. Each is created once, and checked once to be a real folder."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -96,7 +99,7 @@ class Folders:
         return False
 
     def prune(self, paths: Iterable[str]) -> None:
-        """Remove the folders above `paths` that are empty now."""
+        """Remove the folders above `paths` that have become empty."""
         parents = {posixpath.dirname(path) for path in paths}
         for folder in sorted(
             {ancestor for parent in parents for ancestor in _ancestors(parent)}, key=len, reverse=True
@@ -111,7 +114,7 @@ class Folders:
 class ParentFolders:
     """The folders above new paths: which of them exist, and which are blocked by a file or a link. Each is read once.
 
-    `deleted`: paths that are about to be deleted, so that they block nothing.
+    `deleted` are paths that are about to be deleted, so that they block nothing.
     """
 
     def __init__(self, folders: Folders, deleted: Set[str]) -> None:
@@ -123,7 +126,7 @@ class ParentFolders:
         return self._lookup(folder_of(path))[0]
 
     def exists_above(self, path: str) -> bool:
-        """Return True if something exists where the folder above `path` belongs."""
+        """Return True if anything exists at the path of the parent folder of `path`."""
         return self._lookup(folder_of(path))[1]
 
     def _lookup(self, folder: str) -> Tuple[str, bool]:
@@ -138,8 +141,8 @@ class ParentFolders:
 
 
 def _ancestors(folder: str) -> List[str]:
-    found: List[str] = []
+    ancestors: List[str] = []
     while folder:
-        found.append(folder)
+        ancestors.append(folder)
         folder = posixpath.dirname(folder)
-    return found
+    return ancestors

@@ -1,4 +1,4 @@
-"""Plan a sync: the commit that makes the tree match the laptop's index, and the edited paths that it leaves alone."""
+"""Plan a sync: the commit that makes the tree match the laptop's index, without the paths that were edited."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from remote.protocol.tree import Manifest, Row, judge_deletion
 
 
 def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
-    """Raises Refusal if the index deletes most of the files on the host."""
+    """Raise Refusal if the index deletes most of the files on the host."""
     found = judge_deletion(len(manifest.rows), sum(path in manifest.rows for path in index.deletes))
     if found is not None:
         raise Refusal(found.check, found.message, hint=found.hint, exit_code=found.exit_code)
 
 
 def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
-    """Return the commit of an index, and the paths that it leaves alone because they were edited on the host.
+    """Return the commit for an index, and the paths that it skips because they were edited on the host.
 
-    With `force` no path is left alone: the commit moves the edited ones into a folder under undo/ first.
+    With `force` no path is skipped; the commit first moves the edited ones into a folder under undo/.
     """
     plan = _SyncPlan(project, manifest)
     deletes = {path for path in index.deletes if path in manifest.rows}
@@ -39,7 +39,7 @@ def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool)
 
 
 class _SyncPlan:
-    """A commit under construction. `edited`: paths whose bytes are neither the manifest's nor the index's."""
+    """A commit that is being built. `edited` are the paths that match neither the manifest nor the index."""
 
     def __init__(self, project: Project, manifest: Manifest) -> None:
         self._project, self._manifest = project, manifest
@@ -72,7 +72,10 @@ class _SyncPlan:
         self._after[path] = row
 
     def commit(self, keep_in: str = "") -> Commit:
-        """Return the commit without the edited paths; with them if `keep_in` names the folder that they are moved into."""
+        """Return the commit without the edited paths.
+
+        If `keep_in` is given, they are included, and moved into that folder first.
+        """
         if keep_in:
             return Commit(self._before, self._after, tuple(self._puts), tuple(sorted(self.edited)), keep_in)
         return Commit(
@@ -86,7 +89,7 @@ class _SyncPlan:
 
 
 def _may_replace(found: FileState, *rows: Optional[Row]) -> bool:
-    """Return True if replacing the file loses no edit: it is missing, damaged, or matches one of the rows."""
+    """Return True if replacing the file loses no edit, since it is missing, damaged, or matches one of the rows."""
     return found.kind == "missing" or found.damaged or any(row is not None and matches(row, found) for row in rows)
 
 
@@ -97,7 +100,7 @@ def _row_of(entry: IndexEntry, old: Optional[Row]) -> Row:
 
 
 def _will_be_empty(folder: str, path: str, deletes: Set[str]) -> bool:
-    """Return True if `folder` is where a file belongs, and every file in it is about to be deleted."""
+    """Return True if `folder` is in the place of a file, and every file in it is about to be deleted."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     for parent, _, names in os.walk(folder):

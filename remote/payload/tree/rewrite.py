@@ -1,4 +1,4 @@
-"""Rewrites of the tree's own files by fixers, and their undo."""
+"""Rewrites of the tree's files by fixers, and their undo."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORIGINALS = "tree"
 
 @dataclass(frozen=True)
 class Change:
-    """New contents of one path. `before`: the digest of the old contents, empty for a new file."""
+    """New contents of one path. `before` is the digest of the old contents, or "" for a new file."""
 
     path: str
     before: str
@@ -60,7 +60,7 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
 
 
 def tree_undo(call: Call) -> Dict[str, Any]:
-    """Restore the named files to what the laptop sent and delete those that a fixer made; without names, all of them.
+    """Restore the named files to what the laptop sent, and delete those that a fixer made. Without names, restore all.
 
     Files that a fixer replaced on the host itself are restored by `fix.undo`.
     """

@@ -1,4 +1,4 @@
-"""A scratch copy of the project as the laptop has it, for a proof before any sync."""
+"""A scratch copy of the laptop's project, for a proof before any sync."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Hard links that let runs share one copy of each large file.
+"""Hard links with which runs share one copy of each large file.
 
-A hard link into the synced tree would let a job that writes into its file change the tree, and one between two active
-runs would let one run change the other's file. So a run gets a link to a shared copy of the tree's file, and only while
-no other active run has one. After a job has written into its link, every later run gets its own copy of that file.
+With a hard link into the synced tree, a job that writes to its file would change the tree. With a link between two
+active runs, one run would change the file of the other. A run therefore gets a link to a shared copy of the tree's
+file, and only while no other active run has one. After a job has written to its link, every later run gets its own copy
+of that file.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ WRITTEN = ".written"
 
 
 class SharedFiles:
-    """The shared copies of one project's large files, for one run; the caller holds the project's lock.
+    """The shared copies of one project's large files, for one run. The caller holds the project's lock.
 
-    A copy is named by the inode, size, mtime and mode of the file in the tree. `has_ended` returns True for a run none
-    of whose processes can write any more.
+    The name of a copy contains the inode, size, mtime and mode of the file in the tree. `has_ended` returns True for a
+    run whose processes cannot write any more.
     """
 
     def __init__(self, folder: str, run: str, has_ended: Callable[[str], bool]) -> None:
@@ -32,7 +33,7 @@ class SharedFiles:
         self._current: Set[str] = set()
 
     def link(self, source: str, copy: str) -> bool:
-        """Link `copy` to the shared copy of a large file; False if it has to be copied instead."""
+        """Link `copy` to the shared copy of a large file. Return False if the file must be copied instead."""
         try:
             status = os.lstat(source)
         except (FileNotFoundError, NotADirectoryError):
@@ -59,7 +60,7 @@ class SharedFiles:
         return True
 
     def sweep(self) -> None:
-        """Remove the shared copies of files that are no longer in the tree; runs keep their links."""
+        """Remove the shared copies of files that are no longer in the tree. Runs keep their links."""
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.folder):
                 if name.removesuffix(USER).removesuffix(WRITTEN) not in self._current:
@@ -85,7 +86,7 @@ def unshare_large_files(code: str) -> None:
 
 
 def _copy_file(source: str, target: str, status: os.stat_result) -> None:
-    """Copy the bytes, mode and mtime of `source` to a new file, renamed to `target`."""
+    """Copy the bytes, mode and mtime of `source` to a new file, and rename it to `target`."""
     folder, name = os.path.split(target)
     part = os.path.join(folder, PART + name)
     try:

@@ -18,12 +18,12 @@ from remote.protocol.values import Malformed
 HASH_CHUNK = 2**20
 
 FileStamp = Tuple[int, int, int, int]
-"""Size, mtime and ctime in ns, inode. While the stamp stays the same, so do the bytes, unless the machine crashed."""
+"""Size, mtime and ctime in ns, inode. If the stamp is unchanged, so is the content, unless the machine crashed."""
 
 
 @dataclass(frozen=True)
 class Stats:
-    """The stamp and the digest of each file, by path, as read during the boot `boot`."""
+    """The stamp and the digest of each file, by path, as read since the boot with the id `boot`."""
 
     boot: str = ""
     rows: Dict[str, Tuple[FileStamp, str]] = field(default_factory=dict)
@@ -31,10 +31,10 @@ class Stats:
 
 @dataclass(frozen=True)
 class Commit:
-    """A change of the tree. While it is unfinished, a path may be as in `before` or as in `after`.
+    """A change of the tree. While it is unfinished, a path may be in its state of `before` or of `after`.
 
-    Both hold only the paths that change. The contents of `puts` lie in staging under their `installed` digest; other
-    paths of `after` change only their mode. `keep`: edited paths that a forced sync moves into `keep_in` first.
+    Both contain only the paths that change. The contents of `puts` are in staging under their `installed` digest; only
+    the mode of other paths in `after` changes. `keep` are edited paths that a forced sync moves to `keep_in` first.
     """
 
     before: Dict[str, Row]
@@ -77,7 +77,10 @@ class Project:
 
 
 def read_manifest(project: Project) -> Optional[Manifest]:
-    """Return the manifest, None if there is none. Raises Malformed if it is damaged, or written by a newer version."""
+    """Return the manifest, or None if there is none.
+
+    Raises Malformed if it is damaged, or written by a newer version.
+    """
     data = _read_json(project.at(project.layout.manifest))
     return None if data is None else parse_manifest(data)
 
@@ -110,7 +113,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """Return the stored stamps; none if the file is damaged, since stamps only save work."""
+    """Return the stored stamps. Empty if the file is damaged, since stamps only save work."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}
@@ -125,9 +128,9 @@ def write_stats(project: Project, stats: Stats) -> None:
 
 
 def _put(path: str, data: bytes) -> None:
-    """Write atomically, but without fsync, which would take longer than the rest of a sync.
+    """Write atomically, but without fsync, which would take longer than all other steps of a sync.
 
-    A power cut may lose the file; both files that are written this way can be rebuilt.
+    A power cut may lose the file. Both files that are written this way can be rebuilt.
     """
     part = path + PART
     with open(part, "wb") as file:
@@ -155,7 +158,7 @@ def digest_of_link(target: str) -> str:
 class FileState(NamedTuple):
     """A path's kind (`file`, `link`, `other` such as a folder, or `missing`), its digest and its stamp.
 
-    `damaged`: its bytes changed although its mtime did not: the machine crashed before they reached the disk.
+    `damaged` means that its bytes changed although its mtime did not: the machine crashed before they were on disk.
     """
 
     kind: str
@@ -193,7 +196,7 @@ def matches(row: Row, found: FileState) -> bool:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Plain values as JSON; `values.dumps` would first walk each of up to 20,000 rows."""
+    """Encode plain values as JSON. `values.dumps` would first walk each of up to 20,000 rows."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 

@@ -55,7 +55,7 @@ class InputStream:
 
 
 class IndexEntry(NamedTuple):
-    """One path of the new tree. `put` False: only its mode changes."""
+    """One path of the new tree. If `put` is False, only its mode changes."""
 
     path: str
     digest: str
@@ -75,12 +75,12 @@ class Index:
 
     @property
     def needed(self) -> Set[str]:
-        """The contents that must be in staging before anything is placed."""
+        """The contents that must be in staging before any file is placed."""
         return {entry.digest for entry in self.entries if entry.put and not entry.link}
 
     @property
     def inodes(self) -> int:
-        """How many files and folders this may create, at most."""
+        """The maximum number of files and folders that this may create."""
         return len(self.entries) + len({folder_of(entry.path) for entry in self.entries})
 
 
@@ -109,7 +109,7 @@ def read_index(stream: InputStream) -> Index:
 
 
 def parse_contents(data: Any) -> Tuple[Tuple[str, int], ...]:
-    """(digest, size) of the contents that follow. Raises ValueError, TypeError."""
+    """Parse (digest, size) of the contents that follow. Raises ValueError, TypeError."""
     return tuple((checked_digest(digest), int(length)) for digest, length in data)
 
 
@@ -132,7 +132,7 @@ def checked_digest(text: str) -> str:
 
 
 def check_space(folder: str, need: int, files: int) -> None:
-    """Raises Refusal if there is no room for `need` bytes in `files` files."""
+    """Raise Refusal if there is no room for `need` bytes in `files` files."""
     status = os.statvfs(folder)
     free, free_inodes = status.f_bavail * status.f_frsize, status.f_favail
     if need + (SPARE_BYTES if need else 0) > free:
@@ -158,11 +158,11 @@ def _no_space(folder: str, need: str, free: int) -> Refusal:
 
 
 def mount_of(folder: str) -> str:
-    """Return the mount point of the file system that holds `folder`."""
-    place = os.path.realpath(folder)
-    while place != "/" and not os.path.ismount(place):
-        place = os.path.dirname(place)
-    return place
+    """Return the mount point of the file system that contains `folder`."""
+    parent = os.path.realpath(folder)
+    while parent != "/" and not os.path.ismount(parent):
+        parent = os.path.dirname(parent)
+    return parent
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def stage(
 
 
 def receive_one(path: str, stream: InputStream, digest: str, size: int) -> Optional[FileStamp]:
-    """Write the next `size` bytes to `path` and return its stamp. None, and no file, if their digest does not match."""
+    """Write the next `size` bytes to `path` and return its stamp. Return None, without a file, on a wrong digest."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
@@ -243,7 +243,7 @@ def _reuse_staged(
 
 
 def disk_error(folder: str, error: OSError, need: int) -> BaseException:
-    """Return a Refusal that names need and free space if `error` says that the disk is full; else `error` itself."""
+    """Return a Refusal with needed and free space if `error` means that the disk is full, otherwise `error` itself."""
     if error.errno not in FULL:
         return error
     status = os.statvfs(folder)

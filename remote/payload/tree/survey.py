@@ -16,7 +16,7 @@ from remote.protocol.values import Malformed
 
 
 def survey_tree(workdir: str, project_key: str) -> TreeSurvey:
-    """Survey the tree of one project under `workdir` (absolute); only files whose stamp has changed are read."""
+    """Survey the tree of one project under `workdir` (absolute). Only files whose stamp has changed are read."""
     project = Project(workdir, ProjectLayout(project_key))
     manifest = known_manifest(project)
     return survey_of(project, manifest, read_states(project, manifest, read_stats(project), boot_id()))
@@ -44,7 +44,7 @@ def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]
 
 
 def free_bytes(folder: str) -> Optional[int]:
-    """Return the free space of the file system on which `folder` is, or will be created, or None if it cannot be read."""
+    """Return the free space of the file system of `folder`, which need not exist. None if it cannot be read."""
     while not os.path.exists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     try:
@@ -64,7 +64,7 @@ def owner_of(project: Project) -> Optional[str]:
 
 
 def staged_digests(project: Project) -> Dict[str, int]:
-    """Return the digests and sizes of staged contents that an interrupted sync left; they are not verified yet."""
+    """Return the digests and sizes of staged contents that an interrupted sync left. They are not verified yet."""
     try:
         with os.scandir(project.staging) as entries:
             return {e.name: e.stat().st_size for e in entries if len(e.name) == 64 and e.is_file(follow_symlinks=False)}
@@ -88,7 +88,7 @@ def _kind(row: Row, found: FileState) -> str:
 
 
 def _is_committed(path: str, found: FileState, commit: Optional[Commit]) -> bool:
-    """Return True if the path is already as an interrupted commit will leave it."""
+    """Return True if the path already has its state after an interrupted commit."""
     if commit is None:
         return False
     row = commit.after.get(path)

@@ -54,7 +54,7 @@ class Averages:
 
     @property
     def any(self) -> bool:
-        """Return True if there are copies. They are updated after a step, so the proof ends at the next backward."""
+        """True if there are copies. They are updated after a step, so the proof ends at the next backward."""
         return bool(self._copies)
 
     def after_step(self) -> None:

@@ -56,7 +56,7 @@ def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
 
 
 def _edge_run(labels: Any, counted: Any) -> float:
-    """Return the share of the batch that repeats one id at an end of its sequences, which is padding used as a target."""
+    """Return the share of the batch that repeats one id at an end of its sequences: padding used as a target."""
     if labels.dim() != 2 or labels.shape[1] < 8 or not bool(counted.all()):
         return 0.0
     last, first = labels == labels[:, -1:], labels == labels[:, :1]

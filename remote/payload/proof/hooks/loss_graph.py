@@ -27,7 +27,7 @@ def mark_scaled(result: Any) -> None:
 
 
 def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Start:
-    """Return SCALED if every tensor at which `backward(start, *args, **kwargs)` starts derives from a marked one nearby.
+    """Return SCALED if each tensor at which `backward(start, *args, **kwargs)` starts derives from a marked one nearby.
 
     Return PLAIN if none does, and BY_HAND if other code multiplied one by a factor as large as a loss scale.
     """

@@ -83,8 +83,8 @@ class Origins:
 
     def summary(self, roots: List[Any], optimizers: List[Any]) -> Provenance:
         """Return all entries, including those of the half-precision parameters of these models and optimizers."""
-        entry_path = (self._project.relative(path) for path in OPENED.paths)
-        settings = tuple(path for path in entry_path if path is not None)
+        opened = (self._project.relative(path) for path in OPENED.paths)
+        settings = tuple(path for path in opened if path is not None)
         entries = self._all_entries(roots, optimizers)
         return Provenance(entries, settings, tuple(sys.argv), tuple(CHANGES.lines))
 
@@ -106,8 +106,8 @@ class Origins:
         return tuple(rows.values())
 
     def _living(self, optimizers: List[Any]) -> List[Tuple[Any, Place]]:
-        optimizer = [(one(), place) for one, place in self._built]
-        return [(one, place) for one, place in optimizer if any(one is known for known in optimizers)]
+        built = [(one(), place) for one, place in self._built]
+        return [(one, place) for one, place in built if any(one is known for known in optimizers)]
 
     def _origin(self, parameter: Any, dtype: str) -> Optional[Place]:
         known, became, place = self._parameters.get(id(parameter), (lambda: None, "", None))

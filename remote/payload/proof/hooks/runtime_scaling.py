@@ -131,7 +131,7 @@ class LossScaling:
         return result
 
     def inside_closure(self) -> bool:
-        """Return True in a step that evaluates its closure itself, so that its gradients cannot be checked afterwards."""
+        """True in a step that evaluates its closure itself, so that its gradients cannot be checked afterwards."""
         return self._in_step
 
     def _overflowed(self, optimizer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Record which tensors are changed in place, including through `.data`, which does not increase their version counter."""
+"""Record which tensors are changed in place, including through `.data`, which does not increase the version counter."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The model families that the built-in trainer supports: one module each, with a small random checkpoint for tests."""
+"""The model families that the built-in trainer supports. Each is a module, with a small random checkpoint for tests."""

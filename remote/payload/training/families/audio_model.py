@@ -38,13 +38,12 @@ class AudioModel:
     """One family. `chat` is the template with {audio} and {prompt}; the answer follows it and ends with `end`.
 
     `chat_audio_last` is the template with the prompt before the audio.
-    `decoder`, `projector` and `encoder`: where LoRA can be applied; the path of the decoder matches its layers. The
-    modules `audio` turn features into embeddings; they stay in eval mode, and run without a graph unless something in
+    `decoder`, `projector` and `encoder`: where LoRA can be applied. The path of the decoder matches its layers. The
+    modules `audio` turn features into embeddings. They stay in eval mode, and run without a graph unless a parameter in
     them is trained. The modules `unused` by audio and text are not created, and their weights are not loaded.
-
-    `markup`: tokens of `chat` and `end` that the tokenizer would take for plain text. `extract` computes the features
-    of one clip, `pad` makes one batch of clips (keyword arguments of `forward`). `longest_s` returns how many seconds
-    of a clip the model can take. `own_config` selects the class's config within that of the checkpoint. `adjust`
+    `markup`: tokens of `chat` and `end` that the tokenizer would treat as plain text. `extract` computes the features
+    of one clip, `pad` makes one batch of clips (keyword arguments of `forward`). `longest_s` returns the longest clip
+    in seconds that the model accepts. `own_config` selects the class's config within that of the checkpoint. `adjust`
     changes a model after its creation. `make_tiny` writes a small random checkpoint, whose tokenizer is trained on
     texts.
     """
@@ -80,8 +79,8 @@ class AudioModel:
 def without_modules(model_class: Any, paths: Tuple[str, ...]) -> Any:
     """Return a class whose models lack the submodules at `paths`, and whose loading ignores their weights.
 
-    `from_pretrained` creates the model on meta, so what is removed takes no memory. It has the name and module of the
-    original, by which transformers looks up how to rename a checkpoint's weights (conversion_mapping.py).
+    `from_pretrained` creates the model on meta, so the removed modules take no memory. The class has the name and
+    module of the original, by which transformers looks up how to rename a checkpoint's weights (conversion_mapping.py).
     """
     if not paths:
         return model_class

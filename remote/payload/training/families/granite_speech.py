@@ -27,14 +27,14 @@ SYSTEM = (
     "Knowledge Cutoff Date: April 2024.\nToday's Date: April 9, 2025.\n"
     "You are Granite, developed by IBM. You are a helpful AI assistant"
 )
-"""As in the model card of granite-speech-3.3; the chat template would insert the day of the training."""
+"""As in the model card of granite-speech-3.3. The chat template would insert the day of the training."""
 
 
 @dataclass(frozen=True)
 class LogMel:
     """The log-mel features of `GraniteSpeechFeatureExtractor`, computed without torchaudio, which that class needs.
 
-    Two frames of `n_mels` are stacked into one; the projector makes `window // downsample` embeddings of each window.
+    Two frames of `n_mels` are stacked into one. The projector makes `window // downsample` embeddings of each window.
     """
 
     n_fft: int = 512
@@ -61,7 +61,7 @@ class LogMel:
         return log[: len(log) // 2 * 2].reshape(-1, 2 * self.n_mels)
 
     def tokens(self, frames: int) -> int:
-        """Return how many embeddings the projector makes of that many frames."""
+        """Return the number of embeddings that the projector makes of that many frames."""
         return -(-frames // self.window) * (self.window // self.downsample)
 
 

@@ -39,11 +39,11 @@ def _pad(extractor: Any, clips: List[Clip]) -> Dict[str, torch.Tensor]:
 def _encode_separately(model: Any) -> None:
     """Make the encoder's result for a clip independent of the other clips in its batch.
 
-    transformers adds the padding mask (0 and 1) to a bias instead of masking the padding
-    (modeling_phi4_multimodal.py, `Phi4MultimodalAudioModel.forward`), so in a batch a clip would depend on its
-    neighbours, while inference is mostly on a single clip.
-
-    The sizes of the embeddings are copied to the host at once: to read each of them would wait for the card each time.
+    transformers adds the padding mask (0 and 1) to a bias instead of masking the padding (modeling_phi4_multimodal.py,
+    `Phi4MultimodalAudioModel.forward`). In a batch, a clip would therefore depend on its neighbours, while inference is
+    mostly on a single clip.
+    The sizes of the embeddings are copied to the host at once, because reading each of them would wait for the card
+    each time.
     """
     embedder, encoder = model.get_submodule(AUDIO), model.get_submodule(f"{AUDIO}.encoder")
     embed: Callable[..., Any] = embedder.forward

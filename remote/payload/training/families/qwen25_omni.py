@@ -20,7 +20,7 @@ TOKENS = (
 
 
 def _extract(extractor: Any, samples: Any) -> Clip:
-    """Return the clip's own frames only; the processor pads to 300 s, and the encoder removes this padding again."""
+    """Return only the clip's own frames. The processor pads to 300 s, and the encoder removes this padding again."""
     silence = 2 * extractor.n_fft
     made = extractor(
         samples,

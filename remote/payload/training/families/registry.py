@@ -23,7 +23,7 @@ MODELS: Dict[str, AudioModel] = {
     "qwen2_audio": QWEN2_AUDIO,
     "voxtral": VOXTRAL,
 }
-"""By `model_type` in config.json."""
+"""Model families by `model_type` in config.json."""
 TINY: Dict[str, AudioModel] = {
     "tiny/audio-flamingo-3": AUDIO_FLAMINGO3,
     "tiny/granite-speech": GRANITE_SPEECH,
@@ -32,7 +32,7 @@ TINY: Dict[str, AudioModel] = {
     "tiny/qwen2.5-omni": QWEN25_OMNI,
     "tiny/voxtral": VOXTRAL,
 }
-"""The small random checkpoints by `model.id`."""
+"""Small random checkpoints by `model.id`."""
 
 
 def find_model(family: str) -> AudioModel:

@@ -15,7 +15,7 @@ VOCABULARY = 1024
 
 
 def train_tokenizer(texts: List[str], special: Iterable[str], end: str = "<|endoftext|>", **named: Any) -> Any:
-    """Train a byte-level BPE tokenizer, the type that the real models use; `end` also pads."""
+    """Train a byte-level BPE tokenizer, the type that the real models use. `end` is also the padding token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -37,12 +37,12 @@ def train_tokenizer(texts: List[str], special: Iterable[str], end: str = "<|endo
 
 
 def token_ids(tokenizer: Any, tokens: Iterable[str]) -> Dict[str, int]:
-    """Return the ids of the tokens."""
+    """Map each token to its id."""
     return {token: int(tokenizer.convert_tokens_to_ids(token)) for token in tokens}
 
 
 def tiny_decoder(tokenizer: Any, model_type: str, begin: int, end: int) -> Dict[str, Any]:
-    """Return the settings of a language model of 4 layers and 256 units."""
+    """Return the settings of a language model with 4 layers and 256 units."""
     return {
         "model_type": model_type,
         "vocab_size": len(tokenizer),

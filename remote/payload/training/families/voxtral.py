@@ -20,7 +20,7 @@ FRAMES_PER_TOKEN = 8
 
 
 def _extract(extractor: Any, samples: Any) -> Clip:
-    """Extract the features of a clip; the model gets an embedding of every frame of the window, silence included."""
+    """Extract the features of a clip. The model gets an embedding for every frame of the window, including silence."""
     clip = whisper.extract_window(extractor, samples)
     return Clip(clip.values, clip.valid, int(extractor.nb_max_frames) // FRAMES_PER_TOKEN, clip.fill)
 

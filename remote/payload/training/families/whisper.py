@@ -12,7 +12,7 @@ from remote.payload.training.families.audio_model import padded
 from remote.payload.training.features import Clip
 
 WINDOW_S = 5
-"""The window of the tiny models in seconds; real models have 30 s."""
+"""The window of the tiny models in seconds. Real models have 30 s."""
 BINS = 64
 ENCODER = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
 DECODER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -24,12 +24,12 @@ def read_extractor(source: str, **hub_kwargs: Any) -> Any:
 
 
 def window_s(extractor: Any) -> Optional[float]:
-    """Return the seconds of the encoder's window; the extractor cuts off what exceeds it."""
+    """Return the encoder's window in seconds. The extractor cuts off longer audio."""
     return float(extractor.chunk_length)
 
 
 def extract_window(extractor: Any, samples: Any) -> Clip:
-    """Extract the frames up to the last one that differs from the fill value; `pad_window` restores the window."""
+    """Extract the frames up to the last one that differs from the fill value. `pad_window` restores the window."""
     made = extractor(samples, sampling_rate=RATE, return_attention_mask=True, padding="max_length", return_tensors="pt")
     values = made["input_features"][0].T.float()
     valid = int(made["attention_mask"][0].sum())
@@ -40,7 +40,7 @@ def extract_window(extractor: Any, samples: Any) -> Clip:
 
 
 def pooled(frames: int) -> int:
-    """Return the embeddings of that many frames: a convolution of stride 2, then an average of two."""
+    """Return the number of embeddings for that many frames: a convolution of stride 2, then an average of two."""
     return (((frames - 1) // 2 + 1) - 2) // 2 + 1
 
 
