@@ -119,10 +119,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """An observation of the watch, with its optimizer step. An error has ended the training.
-
-    `info` reports where the training began.
-    """
+    """An observation of the watch, with its optimizer step. An error has ended the training; info is where it began."""
 
     check: str
     severity: str
