@@ -9,7 +9,7 @@ MODULES = ("finished", "sync", "tail", "fixers", "proof", "memory", "training")
 
 
 def main() -> int:
-    """The worst exit code of all."""
+    """Return the worst exit code of all."""
     worst = 0
     for name in MODULES:
         sys.stdout.write(f"== {name}\n")

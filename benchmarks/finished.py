@@ -1,4 +1,4 @@
-"""`run` on a finished run, compared with an rsync that has nothing to send: `python -m benchmarks.finished`.
+"""Compare `run` on a finished run with an rsync that has nothing to send: `python -m benchmarks.finished`.
 
 `pipeline run` and rsync take turns on the same project and server; each is a new process with a new connection. `run`
 checks all six stages. The round trip is 0 and 50 ms (real packets; needs root). `--help` is timed too.
@@ -30,14 +30,14 @@ def timed(act: Callable[[], None]) -> float:
 
 
 def in_turn(first: Callable[[], None], second: Callable[[], None], rounds: int) -> tuple[float, float, float]:
-    """Both medians in seconds, and the median of the ratios pair by pair; the first round is not counted."""
+    """Return both medians in seconds, and the median of the ratios of the pairs. The first round is not counted."""
     pairs = [(timed(first), timed(second)) for _ in range(rounds + 1)][1:]
     ratios = [a / b for a, b in pairs]
     return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs), statistics.median(ratios)
 
 
 def finished_run(root: Path, server: Sshd, rounds: int) -> tuple[float, float, float]:
-    """`pipeline run` with nothing to do against `rsync -az` with nothing to do."""
+    """Measure `pipeline run` with nothing to do against `rsync -az` with nothing to do."""
     user = User(root / "project", root / "laptop")
     write_plain_project(user.project, extra_files=200)
     host = user.knows("titan", server, folder=root / "hosts")

@@ -1,12 +1,11 @@
-"""How long planning fixes takes over 2,000 Python files, against ast-grep and LibCST in the same run.
+"""Measure the planning of fixes over 2,000 Python files, against ast-grep and LibCST in the same run.
 
-    python benchmarks/fixers.py
-
+python benchmarks/fixers.py
 The files are the 2,000 largest modules of the installed transformers, copied into an empty folder. ast-grep scans them
-with a rule for the same forms of bfloat16 (it follows no aliases); LibCST resolves qualified names. It runs on a sample
-of the files that contain the word, and its time for all of them is extrapolated from their size in bytes. Each tool
-runs in its own process, so its start counts; the best of several alternating rounds is taken, and CPU time is printed
-beside wall time.
+with a rule for the same forms of bfloat16 (it does not resolve aliases); LibCST resolves qualified names. It runs on a
+sample of the files that contain the word, and its time for all of them is extrapolated from their size in bytes. Each
+tool runs in its own process, so its start counts. The best of several alternating rounds is used, and CPU time is
+printed beside wall time.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def best(runs: list[Timed]) -> Timed:
 
 
 def copy_corpus(root: Path) -> list[Path]:
-    """The 2,000 largest modules, as a project of their own."""
+    """Copy the 2,000 largest modules into a project and return the copies."""
     package = Path(transformers.__file__).parent
     modules = sorted(package.rglob("*.py"), key=lambda file: (-file.stat().st_size, str(file)))[:FILES]
     copies = []
@@ -144,7 +143,7 @@ def measure(root: Path, copies: list[Path]) -> dict[str, Timed]:
 
 
 def libcst_time(copies: list[Path]) -> Timed:
-    """A sample's time, scaled to all files that hold the word."""
+    """Return the time of a sample, scaled to all files that contain the word."""
     holding = [copy for copy in copies if WORD in copy.read_bytes()]
     sample = random.Random(SEED).sample(holding, SAMPLE)
     run = timed([sys.executable, "-c", QUALIFIED, *map(str, sample)])

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.gpu_day`: what needs a card, in one command of at most ten minutes.
+"""`python -m benchmarks.gpu_day`: every test and measurement that needs a card, in at most ten minutes.
 
 Runs the tests marked `gpu`, then steps of the full Phi-4-multimodal with the rules of a Turing card of 24 GB: float16
 weights, autocast and loss scaling, no flash attention, no TF32, memory capped. Compares the built-in trainer with
-Transformers and PEFT as documented, and the estimated with the allocated memory. The table goes into
+Transformers and PEFT as documented, and the estimated with the allocated memory. The table is written to
 docs/benchmarks.md, under the card's name.
 """
 
@@ -72,7 +72,7 @@ class Card(Protocol):
     device: torch.device
 
     def cap(self, size: int) -> None:
-        """Let this process allocate no more than `size` bytes."""
+        """Limit the memory that this process may allocate to `size` bytes."""
 
     def wait(self) -> None:
         """Return once all kernels have ended."""
@@ -115,7 +115,7 @@ class Measured:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Measure, write the table, and return the exit code of the tests; 2 without a card."""
+    """Measure, write the table, and return the exit code of the tests, or 2 without a card."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="the time for everything")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the table is written")
@@ -133,7 +133,7 @@ def main(words: list[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Day:
-    """The card, the model of a row, and whether there is no time for a further measurement."""
+    """The card, the model of a row, and whether there is time for another measurement."""
 
     card: Card
     base_of: Callable[[Row], BaseModel]
@@ -168,7 +168,7 @@ class Day:
 
 
 def with_section(page: str, title: str, text: str) -> str:
-    """Return the page with a section of that title: in place of the one that it has, otherwise at its end."""
+    """Return the page with a section of that title, which replaces an existing one or is appended."""
     section = f"## {title}\n\n{text}\n"
     before, found, after = page.partition(f"\n## {title}\n")
     _, more, rest = after.partition("\n## ")
@@ -184,7 +184,7 @@ def memory(found: Measured | None) -> str:
 
 
 def full_model(row: Row) -> BaseModel:
-    """Return the config of the row's size with the full audio encoder; of the full model for `FULL`."""
+    """Return the config of the row's size with the full audio encoder. `FULL` is the size of the full model."""
     config = Phi4MultimodalConfig(
         hidden_size=row.hidden,
         intermediate_size=row.hidden * 8 // 3,
@@ -203,7 +203,7 @@ def full_model(row: Row) -> BaseModel:
 
 
 def measure(card: Card, row: Row, build: Callable[[BaseModel, Row], Any], base: BaseModel) -> Measured | None:
-    """Return the median speed of some steps and their peak; None if the memory does not suffice."""
+    """Return the median speed of some steps and their peak, or None if the memory does not suffice."""
     card.cap(CARD_BYTES)
     card.reset_peak()
     try:
@@ -258,7 +258,7 @@ def halfstep(base: BaseModel, row: Row) -> Any:
 
 
 def plain_peft(base: BaseModel, row: Row) -> Any:
-    """Return the model as Transformers and PEFT document it; its vision tower is left out, as ours is."""
+    """Return the model as Transformers and PEFT document it, without its vision tower, which ours lacks too."""
     model = new_model(base)
     model.config.use_cache = False
     adapted = get_peft_model(model, lora_config(base, LORA))
@@ -270,7 +270,7 @@ def plain_peft(base: BaseModel, row: Row) -> Any:
 
 @contextlib.contextmanager
 def turing_rules() -> Iterator[None]:
-    """Within it, attention gets the mask and the kernel of capability 7.5, and TF32 is off."""
+    """Disable TF32, and give attention the mask and the kernel of capability 7.5 until the end of the block."""
     usual, tf32 = attention_mask.FLASH, torch.backends.cuda.matmul.allow_tf32
     attention_mask.FLASH = (99, 0)
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.memory [FAMILY]`: estimated against real peak memory of training steps, over 22 shapes.
+"""`python -m benchmarks.memory [FAMILY]`: compare estimated and real peak memory of training steps over 22 shapes.
 
-The real steps run on the CPU with random weights, audio included; the same counter counts their living tensors. The
-estimate sees neither weights nor audio.
+The real steps run on the CPU with random weights and audio; the same counter counts their living tensors. The estimate
+uses neither weights nor audio.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The overhead of a proof: the same command for the same number of optimizer steps, with and without it.
+"""Measure the overhead of a proof: the same command for the same number of optimizer steps, with and without it.
 
-    python benchmarks/proof.py [STEPS]
-
+python benchmarks/proof.py [STEPS]
 The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Without the proof it
-is started with the number of steps and ends by itself; under the proof it is started with a thousand steps, and the
+is started with the number of steps and ends by itself. Under the proof it is started with a thousand steps, and the
 proof ends it. Rounds alternate, and the best time of each counts. The proof's time includes starting its runner,
 copying the tree, judging, and removing the scratch folder.
 """
@@ -56,10 +55,10 @@ def main() -> int:
     """Print one JSON object; exit 1 if the proof costs more than a quarter."""
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "tree").mkdir()
-        (place / "tree" / "train.py").write_text(SCRIPT)
-        rounds = [(time_unproved(place, steps), run_proved(place, steps)) for _ in range(ROUNDS)]
+        workspace = Path(folder)
+        (workspace / "tree").mkdir()
+        (workspace / "tree" / "train.py").write_text(SCRIPT)
+        rounds = [(time_unproved(workspace, steps), run_proved(workspace, steps)) for _ in range(ROUNDS)]
     unproved_s, proved = (min(times) for times in zip(*rounds, strict=True))
     overhead = proved / unproved_s - 1
     result = {
@@ -72,12 +71,12 @@ def main() -> int:
     return 0 if overhead <= MOST_OVERHEAD else 1
 
 
-def time_unproved(place: Path, steps: int) -> float:
-    """Seconds of the command without the proof."""
+def time_unproved(workspace: Path, steps: int) -> float:
+    """Return the seconds of the command without the proof."""
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "train.py", str(steps)],
-        cwd=place / "tree",
+        cwd=workspace / "tree",
         env={**os.environ, **THREADS},
         check=True,
         capture_output=True,
@@ -85,14 +84,14 @@ def time_unproved(place: Path, steps: int) -> float:
     return time.perf_counter() - began
 
 
-def run_proved(place: Path, steps: int) -> float:
-    """Seconds of the proof, from the request to its report."""
+def run_proved(workspace: Path, steps: int) -> float:
+    """Return the seconds of the proof, from the request to its report."""
     plan = judge_precision(capability=None, requested="fp32")
     argv = (sys.executable, "train.py", "1000")
     request = ProofRequest(
-        "p", argv, plan, source=str(place / "tree"), environment=THREADS, steps=steps, attempts=steps
+        "p", argv, plan, source=str(workspace / "tree"), environment=THREADS, steps=steps, attempts=steps
     )
-    host = local_host(str(place / "work"), keep=False)
+    host = local_host(str(workspace / "work"), keep=False)
     try:
         began = time.perf_counter()
         report = run_proof(host, request)

@@ -50,7 +50,7 @@ train: {{epochs: 1, batch_size: 1, gradient_accumulation: 1, max_steps: 2, save_
 
 @dataclass
 class Peak:
-    """The highest memory of the training process: all of it, and without the pages of files that it has mapped.
+    """The highest memory of the training process: in total, and without the pages of files that it has mapped.
 
     The kernel drops such pages when other processes need the memory.
     """
@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def rehearse(folder: Path, layers: int, precision: str) -> int:
-    """Write the model, train, check, and print what was measured. Return the exit code."""
+    """Write the model, train, check, and print the measurements. Return the exit code."""
     began = time.monotonic()
     model, project = folder / "model", folder / "project"
     size = write_checkpoint(model, layers)
@@ -114,7 +114,7 @@ def gigabytes(size: int) -> str:
 
 
 def check_room(folder: Path) -> None:
-    """Exit with a message if disk or memory are too small."""
+    """Exit with a message if the disk or the memory is too small."""
     disk = shutil.disk_usage(folder).free
     memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with open("/proc/meminfo", encoding="ascii") as file:
@@ -127,7 +127,7 @@ def check_room(folder: Path) -> None:
 def write_checkpoint(folder: Path, layers: int) -> int:
     """Write config, tokenizer, feature extractor and float16 shards; return the bytes of the weights.
 
-    No more than one shard is in memory.
+    Only one shard is in memory at a time.
     """
     tokenizer = train_tokenizer([PROMPT, ANSWER], TOKENS)
     ids = token_ids(tokenizer, TOKENS)
@@ -178,7 +178,7 @@ def divide(shapes: dict[str, torch.Size]) -> Iterator[list[str]]:
 
 
 def random_pool() -> torch.Tensor:
-    """Return normally distributed numbers from which all weights are cut; to draw each weight would take minutes."""
+    """Return normally distributed numbers from which all weights are cut: drawing each weight would take minutes."""
     torch.manual_seed(0)
     return (0.02 * torch.randn(2**24 + 2**20)).half()
 

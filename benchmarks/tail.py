@@ -1,8 +1,8 @@
-"""The delay between writing a scalar to an event file on the host and its arrival on the laptop.
+"""Measure the delay between writing a scalar to an event file on the host and its arrival on the laptop.
 
-The writer is torch's SummaryWriter, as the transformers Trainer uses it (one flush per logged step); a scalar's wall
-time is taken when it is written, and both ends are on one machine and one clock. `far` is a real OpenSSH server behind
-a line of real packets, 25 ms each way. The measured time ends when `tail_scalars` yields, after the mirror was written.
+The writer is torch's SummaryWriter, as the transformers Trainer uses it (one flush per logged step). A scalar's wall
+time is its time of writing, and both ends are on one machine with one clock. `far` is a real OpenSSH server behind a
+link of real packets, 25 ms each way. The measured time ends when `tail_scalars` yields, after the mirror was written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ writer.close()
 
 
 def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
-    """Return for each scalar the seconds from its write to its arrival."""
+    """Return for each scalar the seconds between writing it and its arrival."""
     (run / "jobs" / "1").mkdir(parents=True)
     (run / "tensorboard").mkdir()
     argv = [sys.executable, "-c", WRITER, str(run), str(count)]
@@ -73,7 +73,7 @@ def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
 
 @contextmanager
 def hosts(folder: Path) -> Iterator[dict[str, tuple[Host, Path, float]]]:
-    """By name: the host, its workdir, and its round trip in seconds."""
+    """Yield by name: the host, its workdir, and its round trip in seconds."""
     with ExitStack() as stack:
         work = folder / "local"
         found: dict[str, tuple[Host, Path, float]] = {"local": (local_host(str(work)), work, 0.0)}

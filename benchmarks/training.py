@@ -1,8 +1,8 @@
-"""`python -m benchmarks.training [WORD...]`: speed and peak memory of training steps, two variants in turn.
+"""`python -m benchmarks.training [WORD...]`: measure speed and peak memory of training steps, two variants in turn.
 
 Both variants train the same Phi-4-multimodal with random weights on the same samples, with one thread; CPU time counts.
 "plain" is the model's own forward with its loss over all logits, and PEFT's LoRA on the same layers. With words, only
-comparisons whose name contains one of them are made.
+comparisons whose names contain one of them are run.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ Batch = dict[str, Any]
 
 @dataclass(frozen=True)
 class Variant:
-    """A model, and the micro-batches of one optimizer step, made anew for each step."""
+    """A model, and a function that creates the micro-batches of one optimizer step."""
 
     model: Any
     optimizer: Any
     micro_batches: Callable[[], list[Batch]]
 
     def step(self, micro_batches: Sequence[Batch]) -> float:
-        """Make an optimizer step and return its loss: the mean over the labels of all micro-batches."""
+        """Run an optimizer step and return its loss, the mean over the labels of all micro-batches."""
         labels = sum(int((batch["labels"] != -100).sum()) for batch in micro_batches)
         total = 0.0
         for batch in micro_batches:
@@ -174,7 +174,7 @@ def mixed_lengths() -> tuple[Variant, Variant]:
 
 
 def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
-    """Return a sample whose text comes before the audio; prompts of one length have equal text."""
+    """Return a sample whose text comes before the audio. Prompts of the same length have equal text."""
     text = random.Random(prompt)
     before = tuple(text.randrange(3, 5300) for _ in range(prompt))
     own = random.Random(f"answer {number}")

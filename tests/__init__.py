@@ -1,1 +1,1 @@
-"""Tests, in the layout of the sources; lab/ holds real servers and networks, faults/ breaks them."""
+"""Tests, in the layout of the sources. lab/ has real servers and networks, faults/ tests their failures."""

@@ -1,4 +1,4 @@
-"""Fixtures of the lab. A reason to skip one must be listed in allowed_skips.txt."""
+"""Fixtures of the lab. Each reason to skip one must be listed in allowed_skips.txt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder for all tests of this process; no test examines its content."""
+    """A cache folder for all tests of this process. No test examines its content."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -49,7 +49,7 @@ def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monk
 
 @pytest.fixture
 def start_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
-    """Starts servers with keyword arguments (see Sshd); `name`, by default `titan`, is the folder under tmp_path."""
+    """Start servers with keyword arguments (see Sshd). `name`, by default `titan`, is the folder under tmp_path."""
     if not have_sshd():
         pytest.skip("no OpenSSH server on this machine")
     with contextlib.ExitStack() as stack:
@@ -70,8 +70,9 @@ def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
 
 @pytest.fixture
 def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
-    """Starts lines with keyword arguments (see Distance); a server at the far end is started with its `far` and
-    `prefix`.
+    """Start links with keyword arguments (see Distance).
+
+    A server at the far end is started with the link's `far` and `prefix`.
     """
     if reason := why_no_distance():
         pytest.skip(reason)
@@ -103,7 +104,7 @@ def chaos() -> Iterator[Callable[..., ChaosProxy]]:
 
 @pytest.fixture
 def account() -> Iterator[Callable[..., str]]:
-    """Creates accounts on this machine with keyword arguments (see Accounts.make)."""
+    """Create accounts on this machine with keyword arguments (see Accounts.make)."""
     if reason := why_no_accounts():
         pytest.skip(reason)
     accounts = Accounts()
@@ -121,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def skip_reasons(section: str) -> tuple[str, ...]:
-    """The lines of a section of allowed_skips.txt."""
+    """Return the lines of a section of allowed_skips.txt."""
     lists = configparser.ConfigParser(allow_no_value=True, delimiters=("=",))
     lists.optionxform = str  # type: ignore[assignment]
     lists.read_string(ALLOWED_SKIPS.read_text())

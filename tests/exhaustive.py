@@ -50,7 +50,7 @@ def read_sweeps() -> tuple[Sweep, ...]:
 
 
 def name_of(item: pytest.Item) -> tuple[str, str, str]:
-    """The file, the test and the row of a collected item."""
+    """Return the file, the test and the row of a collected item."""
     callspec = getattr(item, "callspec", None)
     test = getattr(item, "originalname", item.name)
     return item.path.relative_to(ROOT).as_posix(), test, callspec.id if callspec else ""

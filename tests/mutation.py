@@ -70,7 +70,7 @@ QUIET = (
 
 @dataclass(frozen=True)
 class Place:
-    """A place for one kind of fault; `variants` are its operators, each with its occurrence."""
+    """A location of one kind of fault. `variants` are its operators, each with its occurrence."""
 
     module: str
     kind: str
@@ -89,7 +89,7 @@ class Verdict:
 
 
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives one module other source than its file has."""
+    """Imports one module from other source than its file has."""
 
     def __init__(self, name: str, file: Path, source: str) -> None:
         self.name, self.file, self.source = name, file, source
@@ -104,7 +104,7 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def find_places(module: Path) -> Iterator[Place]:
-    """Every place and kind of fault that can change a module's behaviour."""
+    """Yield every place and kind of fault that can change a module's behaviour."""
     source = module.read_text("utf-8")
     left_out = list(_not_evaluated(ast.parse(source)))
     tree = get_ast(source)
@@ -137,8 +137,11 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[in
 
 
 def tests_for(module: str) -> tuple[str, ...]:
-    """The tests of a module. For setup fixers, their tables; for others, the module's own tests, the cases and forms of
-    source fixers, the laws of the frame, and the properties of parsers."""
+    """Return the tests of a module.
+
+    For setup fixers, these are their tables. For others, they are the module's own tests, the cases and forms of source
+    fixers, the laws of the frame, and the properties of parsers.
+    """
     name = module.rpartition(".")[2]
     if tables := sorted(str(file) for file in TABLES.glob(f"test_{name}*.py")):
         return tuple(tables)
@@ -151,7 +154,7 @@ def tests_for(module: str) -> tuple[str, ...]:
 
 
 def run_mutant(place: Place, operator: str, occurrence: int) -> int:
-    """Put the fault in place and run the tests in this process; returns their exit status."""
+    """Insert the fault, run the tests in this process, and return their exit status."""
     file = ROOT / (place.module.replace(".", "/") + ".py")
     source = mutate_code(file.read_text("utf-8"), cosmic_ray.plugins.get_operator(operator)(), occurrence)
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S))
@@ -160,7 +163,7 @@ def run_mutant(place: Place, operator: str, occurrence: int) -> int:
 
 
 def run_tests(tests: Sequence[str]) -> int:
-    """The exit status of pytest. Its output is discarded, or written to the file in the variable SAID."""
+    """Return the exit status of pytest. Its output is discarded, or written to the file in the variable SAID."""
     with Path(os.environ.get("SAID", os.devnull)).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
@@ -180,7 +183,7 @@ def in_a_fork(act: Callable[[], int]) -> int:
 
 
 def pass_without_a_fault(tests: Sequence[str]) -> bool:
-    """Return True if the tests pass unchanged; otherwise every mutant would count as killed."""
+    """Return True if the tests pass without a fault. Otherwise every mutant would count as killed."""
     _, status = os.waitpid(in_a_fork(lambda: run_tests(tests)), 0)
     return status == 0
 
@@ -201,14 +204,14 @@ def run_all(chosen: Sequence[tuple[Place, str, int]]) -> Iterator[Verdict]:
 
 
 def choose(places: Sequence[Place]) -> list[tuple[Place, str, int]]:
-    """A sample of places by seed, and one of each place's faults."""
+    """Return a random sample of locations by seed, and one of the faults of each."""
     rng = random.Random(SEED)
     sample = rng.sample(list(places), min(MUTANTS, len(places)))
     return [(place, *rng.choice(place.variants)) for place in sample]
 
 
 def chosen_modules() -> list[Path]:
-    """Every module of fixers/ with behaviour, or those in the variable MODULES."""
+    """Return every module of fixers/ with behaviour, or the modules in the variable MODULES."""
     every = sorted(file for file in FIXERS.rglob("*.py") if file.name not in ("__init__.py", "registry.py"))
     named = os.environ.get("MODULES", "")
     if named == "setup":
@@ -217,7 +220,7 @@ def chosen_modules() -> list[Path]:
 
 
 def import_all_but_fixers() -> None:
-    """Import before forking what the tests import, except the modules into which a fork may put a fault."""
+    """Import everything that the tests import before forking, except the modules into which a fork may insert a fault."""
     with redirect_stdout(io.StringIO()):
         pytest.main([*QUIET, "--collect-only", "--rootdir", str(ROOT), str(TESTS)])
     for name in list(sys.modules):

@@ -1,9 +1,9 @@
-"""Sync compared with rsync, scp and sftp: `python -m benchmarks.sync [--full] [--rounds N]`.
+"""Compare sync with rsync, scp and sftp: `python -m benchmarks.sync [--full] [--rounds N]`.
 
-2,000 Python files (20 MB, made from a seed) and one file of 200 MB go to a real OpenSSH server, on loopback and behind
-a line of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync alone`
-its first stage in a warm one. Every figure includes a new connection; the median of the rounds counts. `goal` is the
-largest allowed ratio to rsync's time in the same run. The delayed line needs root.
+2,000 Python files (20 MB, made from a seed) and one file of 200 MB are sent to a real OpenSSH server, on loopback and
+behind a link of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync
+alone` its first stage in a warm one. Every figure includes a new connection; the median of the rounds counts. `goal` is
+the largest allowed ratio to rsync's time in the same run. The delayed link needs root.
 """
 
 from __future__ import annotations

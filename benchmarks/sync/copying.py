@@ -1,4 +1,4 @@
-"""Copying with halfstep and with other tools; each opens its own connection."""
+"""Copy with halfstep and with other tools, each with its own connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SLOW_PLACES = ("scp", "sftp", "fabric")
 
 
 def ours(place: Place, root: Path) -> None:
-    """The first stage of `pipeline run` inside this warm process: scan while connecting, one survey, one stream."""
+    """Run the first stage of `pipeline run` in this warm process: scan while connecting, one survey, one stream."""
     host = open_host(place.server.address(workdir=str(place.remote / "halfstep")))
     try:
         with ThreadPoolExecutor(1) as pool:

@@ -19,7 +19,7 @@ Row = tuple[str, str]
 
 @dataclass
 class Place:
-    """A server and a folder on it. `seconds`: the times of each copy; `sampled`: rows that copied only a part."""
+    """A server and a folder on it. `seconds` are the times of each copy; `sampled` are rows that copied only a part."""
 
     server: Sshd
     remote: Path
@@ -44,7 +44,7 @@ class Place:
 
 @contextlib.contextmanager
 def places(folder: Path) -> Iterator[list[Place]]:
-    """A server on loopback, and one 50 ms away if this machine can delay packets."""
+    """Yield a server on loopback, and one 50 ms away if this machine can delay packets."""
     with contextlib.ExitStack() as stack:
         near = Sshd(folder / "near").start()
         stack.callback(near.close)
@@ -66,8 +66,11 @@ def places(folder: Path) -> Iterator[list[Place]]:
 
 
 def fresh(place: Place, number: int) -> Place:
-    """A place for one round, with the payload on it. Nothing is deleted before a round, because a file system that has
-    just deleted 2,000 files creates new ones slowly (ext4 examines every inode freed within the last minute)."""
+    """Return a destination for one round, with the payload on it.
+
+    Nothing is deleted before a round, because a file system that has just deleted 2,000 files creates new ones slowly
+    (ext4 examines every inode freed within the last minute).
+    """
     folder = place.remote / f"round-{number}"
     (folder / "halfstep").mkdir(parents=True)
     shutil.copytree(place.remote / "halfstep" / "payload", folder / "halfstep" / "payload")

@@ -15,7 +15,7 @@ SAMPLES = (10, 60)
 class Material:
     """The projects: two copies of all the files; two samples of them (`few`, `more`); and one large file.
 
-    `twin` is for the whole program, so that neither it nor the sync alone profits from what the other remembers.
+    `twin` is for the whole program, so that neither it nor the sync alone profits from the caches of the other.
     """
 
     tree: Path
@@ -26,7 +26,7 @@ class Material:
 
 
 def make_material(folder: Path) -> Material:
-    """The same bytes in every run."""
+    """Create the files, with the same bytes in every run."""
     made = Material(*(folder / part / "speech" for part in ("tree", "twin", "few", "more", "blob")))
     make_tree(made.tree)
     make_tree(made.twin)

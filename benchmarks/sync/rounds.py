@@ -1,4 +1,4 @@
-"""Rounds: halfstep and rsync copy the same cases at about the same time, in random order."""
+"""Copy the same cases with halfstep and rsync at about the same time, in random order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDER = random.Random(50)
 
 
 def measure_tree(place: Place, root: Path, twin: Path, rounds: int) -> None:
-    ours(place, root)  # the payload is on the host from now on
+    ours(place, root)  # The payload is on the host from now on.
     for number in range(rounds):
         now = fresh(place, number)
         mine = now.remote / "halfstep/projects" / project_of(root) / "tree"
@@ -60,8 +60,10 @@ def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None 
 
 
 def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
-    """Copy all files, or extrapolate from two samples: both include the connection, and the difference is the cost of
-    files."""
+    """Copy all files, or extrapolate from two samples.
+
+    Both samples include the connection, so their difference is the cost of files.
+    """
     forget(root / ".halfstep")
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         seconds = []
@@ -78,7 +80,7 @@ def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, 
 
 
 def check_equal(one: Path, other: Path) -> None:
-    """Every file was copied, byte for byte."""
+    """Check that every file was copied, byte for byte."""
     for path in one.rglob("*"):
         if path.is_file() and ".halfstep" not in path.parts:
             assert filecmp.cmp(path, other / path.relative_to(one), shallow=False), path

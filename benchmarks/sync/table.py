@@ -26,7 +26,7 @@ GOALS = {
 
 
 def print_table(place: Place) -> bool:
-    """Print the rows of one distance; returns True if every goal was met."""
+    """Print the rows of one destination, and return True if every goal was met."""
     met = True
     print(f"\nround trip {place.round_trip_ms} ms{'':24}seconds  (quartiles)   of rsync   goal")
     for case in CASES:
@@ -46,7 +46,7 @@ def print_table(place: Place) -> bool:
 
 
 def in_words(seconds: list[float]) -> str:
-    """The median, and the limits of the middle half."""
+    """Return the median, and the limits of the middle half."""
     if len(seconds) < 3:
         return f"{statistics.median(seconds):14.2f} {'':13}"
     low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")

@@ -45,7 +45,7 @@ def stat_fields(status: os.stat_result) -> StatFields:
 
 
 def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
-    """Read the cache. Returns an empty dict if it is damaged or of another version."""
+    """Read the cache. Return an empty dict if it is damaged or of another version."""
     try:
         data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
         if data["version"] != VERSION:

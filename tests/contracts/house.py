@@ -13,7 +13,7 @@ PACKAGES = ("pipeline", "fixers", "remote")
 
 @dataclass(frozen=True)
 class Import:
-    """`name`: the imported module, dotted; `inside`: the function that contains the import."""
+    """An import. `name` is the imported module, dotted; `inside` is the function that contains the import."""
 
     name: str
     line: int
@@ -40,7 +40,7 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Every Python file of the three packages."""
+    """Return every Python file of the three packages."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -50,7 +50,7 @@ def modules() -> tuple[Module, ...]:
 
 
 def imports_of(module: Module) -> tuple[Import, ...]:
-    """Every import statement, with its function."""
+    """Return every import statement, with its function."""
     found: list[Import] = []
     _collect(module.tree.body, found, inside=False, typing_only=False)
     return tuple(found)
@@ -75,7 +75,7 @@ def _collect(body: list[ast.stmt], found: list[Import], *, inside: bool, typing_
 
 @cache
 def module_named(name: str) -> str | None:
-    """The project's module that contains an imported name: `remote.host` for `remote.host.Host`."""
+    """Return the project's module that contains an imported name: `remote.host` for `remote.host.Host`."""
     known = {module.name for module in modules()}
     while name:
         if name in known:

@@ -1,4 +1,4 @@
-"""A host's answers are decoded into typed values: no code indexes the raw JSON, where a missing field would crash."""
+"""A host's answers are decoded to typed values: no code indexes the raw JSON, where a missing field would crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOUNDARY = ("remote.link.", "remote.payload.")
 
 
 def is_call_of_a_host(node: ast.AST) -> bool:
-    """`host.ask("OPERATION", ...)` and the like; the name of an operation has a dot, or is `survey`."""
+    """Return True for `host.ask("OPERATION", ...)` and the like. An operation's name has a dot, or is `survey`."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS):
         return False
     first = node.args[0] if node.args else None
@@ -20,14 +20,14 @@ def is_call_of_a_host(node: ast.AST) -> bool:
 
 
 def names_of_answers(function: ast.AST) -> Iterator[str]:
-    """The variables of a function that hold an answer before it is decoded."""
+    """Yield the variables of a function that contain an answer before it is decoded."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and is_call_of_a_host(node.value) and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id
 
 
 def raw_reads(module: Module) -> Iterator[int]:
-    """The lines that read a part of an answer before it is decoded."""
+    """Yield the lines that read a part of an answer before it is decoded."""
     for function in ast.walk(module.tree):
         if not isinstance(function, ast.FunctionDef):
             continue

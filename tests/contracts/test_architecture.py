@@ -34,7 +34,7 @@ def every_import() -> Iterator[tuple[Module, Import]]:
 
 
 def may_import(importer: str, target: str) -> bool:
-    """pipeline > fixers > remote; the payload imports nothing but itself, the protocol and the policies."""
+    """Return True if the import points down. The payload may import only itself, the protocol and the policies."""
     if importer.startswith("pipeline"):
         return not target.startswith("remote.payload")
     if importer.startswith("fixers"):
@@ -55,7 +55,7 @@ def test_imports_point_down() -> None:
 
 
 def folders_of(package: str) -> list[str]:
-    """The folders and modules of a package from the top down, as docs/architecture.md lists them."""
+    """Return the folders and modules of a package from the top down, as docs/architecture.md lists them."""
     drawn = (ROOT / "docs" / "architecture.md").read_text()
     margin = "    " + "  " * package.count("/")
     lines = re.search(rf"^{margin}{Path(package).name}/ .*\n((?:{margin}  .*\n)*)", drawn, re.MULTILINE)
@@ -85,7 +85,7 @@ def test_no_other_module_is_at_the_top_of_a_package(package: str, loose: set[str
 
 @pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
 def test_a_folder_imports_only_from_folders_below_it(package: str) -> None:
-    """The command line is excepted: it imports none of these folders, and `pages/` reads its table of verbs."""
+    """The command line is excepted, because these folders do not import it and `pages/` reads its table of verbs."""
     dotted = package.replace("/", ".")
     floor = {f"{dotted}.{room}": number for number, room in enumerate(folders_of(package)) if room != "cli"}
     upwards = [
@@ -278,7 +278,7 @@ def test_help_imports_none_of_the_verbs() -> None:
 
 
 def calls_of_our_interpreter(module: Module) -> Iterator[ast.Call]:
-    """Each call whose first argument is words that begin with `sys.executable`."""
+    """Yield each call whose first argument is a command that begins with `sys.executable`."""
     for node in ast.walk(module.tree):
         words = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if isinstance(words, ast.List | ast.Tuple) and words.elts and ast.unparse(words.elts[0]) == "sys.executable":

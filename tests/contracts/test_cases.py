@@ -1,6 +1,6 @@
 """Every case in the lists of faults (FI) and of bad input (BI) has a test whose name contains the id of the case.
 
-These are the forms of an id in a test's name as pytest prints it: `test_FI_07_a_bit_that_turned`,
+An id in a test's name, as pytest prints it, has one of these forms: `test_FI_07_a_bit_that_turned`,
 `test_FI_56_FI_57_a_file` for two, `test_a_bad_config[BI-05 unknown key]` for one row of a table.
 """
 
@@ -33,7 +33,7 @@ def is_test(node: ast.AST) -> bool:
 
 
 def ids_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """The ids in the test's name and at the beginning of its rows."""
+    """Yield the ids in the test's name and at the beginning of its rows."""
     yield from (f"{kind}-{number}" for kind, number in IN_A_NAME.findall(test.name))
     for decorator in test.decorator_list:
         if not ast.unparse(decorator).startswith("pytest.mark.parametrize"):
@@ -45,7 +45,7 @@ def ids_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 
 @cache
 def carried() -> dict[str, tuple[str, ...]]:
-    """Every id in the name of a test, with the files of those tests."""
+    """Return every id in the name of a test, with the files of those tests."""
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         if TESTS / "fixers" / "cases" in path.parents:

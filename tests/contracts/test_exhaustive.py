@@ -23,7 +23,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def imported_by(path: Path) -> Iterator[str]:
-    """The project's modules that a test file imports, directly or through other test modules."""
+    """Yield the project's modules that a test file imports, directly or through other test modules."""
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -20,13 +20,13 @@ LISTED = (*skip_reasons("permitted"), *skip_reasons("installed"))
 
 
 def beginning(node: ast.expr) -> str:
-    """The constant text with which a string begins."""
+    """Return the constant text with which a string begins."""
     first = node.values[0] if isinstance(node, ast.JoinedStr) else node
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def reasons_of(tree: ast.AST) -> Iterator[str]:
-    """The reasons that a test file passes to `pytest.skip` and `skipif`, and those that `why_no_` functions return."""
+    """Yield the reasons passed to `pytest.skip` and `skipif`, and those that `why_no_` functions return."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("why_no_"):
             yield from filter(None, map(beginning, returned_by(node)))
@@ -39,7 +39,7 @@ def reasons_of(tree: ast.AST) -> Iterator[str]:
 
 
 def returned_by(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    """The expressions that a function returns; both of a conditional expression."""
+    """Yield the expressions that a function returns, including both of a conditional expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield from (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)
@@ -47,7 +47,7 @@ def returned_by(function: ast.FunctionDef) -> Iterator[ast.expr]:
 
 @cache
 def every_reason() -> dict[str, str]:
-    """The reasons that the tests give, and a file of each."""
+    """Map each reason that the tests give to one of their files."""
     files = [path for path in (ROOT / "tests").rglob("*.py") if "cases" not in path.parts]
     return {reason: str(path) for path in files for reason in reasons_of(ast.parse(path.read_bytes(), str(path)))}
 

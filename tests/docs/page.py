@@ -29,7 +29,7 @@ COMMAND = re.compile(
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the output that the page shows for it; without one, any output is accepted."""
+    """A command, and the output that the page shows for it. Without an output, any output is accepted."""
 
     line: int
     text: str
@@ -76,7 +76,7 @@ def blocks(page: Page) -> Iterator[tuple[int, str, str]]:
 
 
 def steps(page: Page) -> tuple[Command | File, ...]:
-    """The commands to type and the files to write, in order."""
+    """Return the commands to type and the files to write, in order."""
     found: list[Command | File] = []
     for line, info, text in blocks(page):
         if info.split(" ")[0] == "console":

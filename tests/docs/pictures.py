@@ -1,6 +1,6 @@
-"""`make pictures`: the pictures of README, made from a real run.
+"""`make pictures`: create the pictures of README from a real run.
 
-docs/pictures/session.svg is what a terminal showed during the first command of README, typed twice; it needs no player.
+docs/pictures/session.svg shows a terminal during the first command of README, typed twice; it needs no player.
 docs/pictures/report.png is the top of the report of that run in Chromium.
 """
 
@@ -46,7 +46,7 @@ Lines = tuple[tuple[Run, ...], ...]
 
 @dataclass
 class Recording:
-    """What a terminal showed, with times. `above`: the output of earlier commands."""
+    """The content of a terminal, with times. `above` is the output of earlier commands."""
 
     began: float = field(default_factory=time.monotonic)
     above: Lines = ()
@@ -59,7 +59,7 @@ class Recording:
         self.frames.append((time.monotonic() - self.began, self.above))
 
     def watch(self, screen: pyte.Screen) -> None:
-        """Add what is on the screen now."""
+        """Record the current content of the screen."""
         lines = [runs_of(screen.buffer[row]) for row in range(screen.lines)]
         while lines and not lines[-1]:
             lines.pop()
@@ -98,7 +98,7 @@ def record(reader: Reader, commands: Sequence[Command]) -> Recording:
 
 
 def render(frames: Sequence[tuple[float, Lines]]) -> str:
-    """Return an SVG that plays the frames over and over; where nothing moves, the last one is seen."""
+    """Return an SVG that plays the frames in a loop. Without animation, the last frame is visible."""
     height = max(len(lines) for _, lines in frames)
     body = "".join(
         element

@@ -1,4 +1,4 @@
-"""The environment in which a page's commands are typed: a folder, an empty home, and the SSH servers that it names."""
+"""The environment in which a page's commands are typed: a folder, an empty home, and the SSH servers of the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITH_CARD = ("docs/hosts.md",)
 
 
 def own_script() -> str:
-    """Return the script of the tutorial as a machine without a card can run it."""
+    """Return the script of the tutorial in a version that runs on a machine without a card."""
     files = {step.name: step.text for step in steps(read_page("docs/tutorial.md")) if isinstance(step, File)}
     return files[SCRIPT].replace("bf16=True, ", "")
 

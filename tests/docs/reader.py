@@ -40,7 +40,7 @@ where lines are broken."""
 
 @dataclass
 class Reader:
-    """`folder`: where the reader is; `environment`: of the shell, with its HOME; `status`: of the last command."""
+    """A simulated reader. `folder` is the working folder, `environment` the shell's, `status` the last exit status."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -55,7 +55,10 @@ class Reader:
         path.write_text(file.text, "utf-8")
 
     def types(self, command: Command, rows: int = ROWS, watch: Watch = lambda screen: None) -> str:
-        """Type the command; return what is on the screen when it has ended. `watch` sees every change of it."""
+        """Type the command and return the content of the screen at its end.
+
+        `watch` is called at every change of the screen.
+        """
         place = Path(self.environment["HOME"]) / ".folder"
         script = f"(exit {self.status})\n{command.text}\nlast=$?\npwd >'{place}'\nexit $last\n"
         screen, terminal = pyte.Screen(COLUMNS, rows), pty.openpty()
@@ -83,7 +86,7 @@ class Reader:
 
 
 def follow(shell: subprocess.Popen[bytes], terminal: int, screen: pyte.Screen, command: Command, watch: Watch) -> None:
-    """Show on the screen what the shell prints, to its end; press Ctrl-C once the lines above `^C` are there."""
+    """Copy the shell's output to the screen until it ends. Press Ctrl-C when the lines above `^C` are visible."""
     before = command.output[: command.output.index(INTERRUPT)] if INTERRUPT in command.output else None
     stream, deadline = pyte.ByteStream(screen), time.monotonic() + PATIENCE_S
     with selectors.DefaultSelector() as ready:
@@ -93,26 +96,26 @@ def follow(shell: subprocess.Popen[bytes], terminal: int, screen: pyte.Screen, c
                 continue
             try:
                 stream.feed(os.read(terminal, 65536))
-            except OSError:  # the last process at this terminal has ended
+            except OSError:  # The last process at this terminal has ended.
                 shell.wait(PATIENCE_S)
                 return
             watch(screen)
             if before is not None and pattern(before).fullmatch(same(text_of(screen))):
-                stream.feed(INTERRUPT.encode())  # the echo of the terminal
+                stream.feed(INTERRUPT.encode())  # The echo of the terminal.
                 os.killpg(shell.pid, signal.SIGINT)
                 before = None
     raise AssertionError(f"$ {command.text}\nstill running after {PATIENCE_S} s:\n{text_of(screen)}")
 
 
 def text_of(screen: pyte.Screen) -> str:
-    """Return the lines on the screen, without the empty ones below them."""
+    """Return the lines on the screen, without the empty lines at the bottom."""
     return "\n".join(line.rstrip() for line in screen.display).rstrip("\n")
 
 
 def difference(command: Command, printed: str) -> str:
-    """Return '' if the page shows what is printed, otherwise both."""
+    """Return "" if the page shows the printed text, otherwise both texts."""
     lines = list(command.output)
-    if INTERRUPT in lines:  # what was above was on the screen when Ctrl-C was pressed
+    if INTERRUPT in lines:  # The text above was on the screen when Ctrl-C was pressed.
         lines = ["...", *lines[lines.index(INTERRUPT) + 1 :]]
     if not lines or pattern(lines).fullmatch(same(printed)):
         return ""

@@ -1,4 +1,4 @@
-"""No link of README and docs/ is dead, every page can be reached from README, and every verb has a place."""
+"""No link in README and docs/ is dead, every page can be reached from README, and every verb is described."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_command_within_a_sentence_has_a_verb_and_options_that_exist(name:
 
 
 def is_valid(code: str) -> bool:
-    """Return True if verb and options of `pipeline VERB ...` exist; what is in quotes is another program's."""
+    """Return True if verb and options of `pipeline VERB ...` exist. Text in quotes belongs to another program."""
     words = re.sub(r"'[^']*'|[][]", " ", code).partition(" | ")[0].split()[1:]
     given = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
     if not words or words[0].startswith("-"):

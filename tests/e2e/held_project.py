@@ -1,4 +1,4 @@
-"""A project whose training waits after its last step for a file, and counts how often it ran."""
+"""A project whose training waits for a file after its last step, and counts how often it ran."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if "HALFSTEP_JOB" in os.environ and "HALFSTEP_PROOF" not in os.environ:
 
 @dataclass(frozen=True)
 class Held:
-    """Lets the test watch and end the trainings; they wait for the file `go` in `folder`."""
+    """Controls the trainings, which wait for the file `go` in `folder`."""
 
     folder: Path
     workdir: Path
@@ -54,7 +54,7 @@ class Held:
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def supervisor(self) -> int:
-        """The supervisor of the newest job."""
+        """Return the supervisor of the newest job."""
         records = self.workdir.glob("projects/*/runs/*/jobs/*/supervisor.json")
         newest = max(records, key=lambda path: path.stat().st_mtime_ns)
         return int(json.loads(newest.read_bytes())["pid"])
@@ -83,7 +83,7 @@ def trusts(user: User, name: str) -> None:
 
 
 def write_held_project(user: User) -> Held:
-    """The project, with its config `plain` and two hosts, `one` and `two`, that are this machine."""
+    """Create the project, with its config `plain` and two hosts, `one` and `two`, both on this machine."""
     folder = user.home / "held"
     folder.mkdir()
     hosts = user.project / "configs" / "hosts"

@@ -36,7 +36,7 @@ adapter.write_text(json.dumps({"loss": round(loss.item(), 6)}))
 
 
 def write_plain_project(root: Path, extra_files: int = 12) -> None:
-    """The project, its config `plain`, and some files to be synced."""
+    """Write the project, its config `plain`, and some files to sync."""
     (root / "src").mkdir(parents=True, exist_ok=True)
     (root / "configs").mkdir(exist_ok=True)
     (root / "src" / "train.py").write_text(SCRIPT)

@@ -28,7 +28,7 @@ PATIENCE_S = 300.0
 
 
 def kept_answers(folder: Path) -> list[tuple[str, str]]:
-    """The model and sample of each answer that the host keeps."""
+    """Return the model and sample of each answer that the host keeps."""
     lines = [line for path in folder.glob("answers/*.jsonl") for line in path.read_text().splitlines()]
     return [(row["key"], row["id"]) for row in map(json.loads, lines)]
 

@@ -52,7 +52,7 @@ def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, s
 
 
 def answered(user: User, answer: str, *words: str) -> str:
-    """The terminal output of `pipeline WORDS`, whose one question gets this answer."""
+    """Run `pipeline WORDS` at a terminal, answer its one question, and return the output."""
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
     done = subprocess.run(

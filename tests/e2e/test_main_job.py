@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 
 def tree_of(root: Path) -> dict[str, str]:
-    """Every file under a folder, by digest."""
+    """Map every file under a folder to its digest."""
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
@@ -26,7 +26,7 @@ def tree_of(root: Path) -> dict[str, str]:
 
 
 def steps_in(folder: Path) -> set[int]:
-    """The optimizer steps that TensorBoard's own loader finds in every event file under a folder."""
+    """Return the optimizer steps that TensorBoard's own loader finds in every event file under a folder."""
     files = [path for path in folder.rglob("*tfevents*") if path.is_file()]
     assert files
     return {event.step for path in files for event in EventFileLoader(str(path)).Load() if event.HasField("summary")}

@@ -20,7 +20,7 @@ GROUP = 'torch.distributed.init_process_group("gloo")\n'
 
 
 def ports_of(workdir: Path) -> set[tuple[str, int]]:
-    """What the processes of the jobs of that workdir listen on, torchrun included."""
+    """Return the addresses on which the processes of the jobs of that workdir listen, including torchrun."""
     return listening_of(set(processes_of(workdir)))
 
 

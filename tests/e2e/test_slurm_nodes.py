@@ -40,7 +40,7 @@ def runs(user: User) -> list[Path]:
 
 
 def rank(run: Path, number: int) -> int:
-    """The process of that rank."""
+    """Return the process of that rank."""
     wanted = f"RANK={number}".encode()
     found = [
         pid

@@ -1,4 +1,4 @@
-"""A simulated user: a project folder, a home folder, and `pipeline` run as a program."""
+"""A simulated user with a project folder and a home folder, who runs `pipeline` as a program."""
 
 from __future__ import annotations
 

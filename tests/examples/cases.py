@@ -9,10 +9,10 @@ UNSCALE = "ValueError: Attempting to unscale FP16 gradients."
 
 @dataclass(frozen=True)
 class Case:
-    """One example. `error`: text of its error; `check`: the name of that error in the catalog.
+    """One example. `error` is the text of its error, `check` the name of that error in the catalog.
 
-    `off`: by fixer, the check that `run` reports if this fixer is off. Fixers whose effect shows only on a card are
-    left out.
+    `off` maps each fixer to the check that `run` reports if this fixer is off. Fixers whose effect is visible only on a
+    card are left out.
     """
 
     name: str

@@ -80,7 +80,7 @@ class Example:
         return self._run([*argv, *words], {**TELLS_LEFT_THREADS, **config.env})
 
     def pipeline(self, *words: str, as_json: bool = True) -> CommandResult:
-        """`pipeline WORDS --json` in the project's folder."""
+        """Run `pipeline WORDS --json` in the project's folder."""
         ours = {"PYTHONPATH": str(ROOT)}
         argv = [sys.executable, "-m", "pipeline", *words, *(["--json"] if as_json else [])]
         return self._run(argv, ours)
@@ -90,11 +90,11 @@ class Example:
         return self.pipeline("fix", ".", "--config", self.name, "--card", CARD, *words)
 
     def go(self, *words: str) -> CommandResult:
-        """`pipeline run --host local --config NAME`."""
+        """Run `pipeline run --host local --config NAME`."""
         return self.pipeline("run", "--host", "local", "--config", self.name, *words)
 
     def files(self) -> dict[str, bytes]:
-        """Every file of the project, without those that halfstep created."""
+        """Return every file of the project, without those that halfstep created."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -102,12 +102,12 @@ class Example:
         }
 
     def job_logs(self) -> list[Path]:
-        """The training output of every job on the host, oldest first."""
+        """Return the training output of every job on the host, oldest first."""
         logs = (self.home / "halfstep").glob("projects/*/runs/*/jobs/*/output.log")
         return sorted(logs, key=lambda path: path.stat().st_mtime)
 
     def job_losses(self) -> list[float]:
-        """Every training loss that the newest job printed."""
+        """Return every training loss that the newest job printed."""
         logs = self.job_logs()
         return losses_in(logs[-1].read_text(errors="replace")) if logs else []
 
@@ -130,7 +130,7 @@ class Example:
 
 
 def copy_example(name: str, folder: Path, **environment: str) -> Example:
-    """A fresh copy under `folder`, without anything that a run left in the example."""
+    """Return a fresh copy under `folder`, without anything that a run left in the example."""
     folder.mkdir(parents=True, exist_ok=True)
     ignored = shutil.ignore_patterns(*NOT_SOURCE)
     shutil.copytree(ROOT / "examples" / name, folder / name, ignore=ignored)
@@ -139,7 +139,7 @@ def copy_example(name: str, folder: Path, **environment: str) -> Example:
 
 
 def losses_in(text: str) -> list[float]:
-    """Every training loss in the text, in order."""
+    """Return every training loss in the text, in order."""
     return [float(value) for value in LOSS.findall(text)]
 
 

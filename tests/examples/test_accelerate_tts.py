@@ -121,7 +121,7 @@ def test_only_processes_of_an_earlier_run_on_the_card_are_ended(example, tmp_pat
 
 
 def on_cards(example, folder: Path, *cards: Card) -> Example:
-    """A copy of the example on a host whose nvidia-smi reports those cards."""
+    """Return a copy of the example on a host whose nvidia-smi reports those cards."""
     write_nvidia_smi(folder / "bin", cards)
     return example(NAME, PATH=path_with(folder / "bin"))
 

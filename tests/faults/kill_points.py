@@ -1,4 +1,4 @@
-"""Trace a program with strace and kill it, or fail it, at one system call that changes a folder."""
+"""Trace a program with strace, and kill it or make it fail at one system call that changes a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGES = (
 
 
 def run_traced(code: str, words: tuple[str, ...], log: Path, *inject: str) -> subprocess.CompletedProcess[str]:
-    """`python -c CODE WORDS`, its changing calls written to `log`; `inject` as strace takes it."""
+    """Run `python -c CODE WORDS` and write its changing calls to `log`. `inject` are options of strace."""
     if shutil.which("strace") is None:
         pytest.skip("no strace on this machine")
     argv = ["strace", "-qq", "-y", "-o", str(log), "-e", f"trace={CHANGES}", *inject]
@@ -38,7 +38,7 @@ def trace_running(pid: int, log: Path, *inject: str) -> subprocess.Popen[str]:
 
 
 def kill_points(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
-    """Every call in the log that names something in the folder, as (name, how many of that name so far)."""
+    """Yield every call in the log that names a path in the folder, as (name, number of such calls so far)."""
     seen: collections.Counter[str] = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
         name = line.partition("(")[0]

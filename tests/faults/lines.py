@@ -30,7 +30,7 @@ def reach(address: Address, timeouts: Timeouts = SHORT_TIMEOUTS, retries: Retrie
 
 
 def laptop(program: str, address: Address, *words: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
-    """A separate process that connects to `address`, its first argument."""
+    """Start a separate process that connects to `address`, its first argument."""
     kept = ("name", "host", "port", "user", "identity_file", "known_hosts", "workdir")
     given = {key: getattr(address, key) for key in kept}
     root = Path(__file__).parents[2]

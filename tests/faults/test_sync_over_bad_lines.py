@@ -25,7 +25,7 @@ Chaos = Callable[..., ChaosProxy]
 SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 FILES, FILE_BYTES = 40, 250_000
 TOTAL = FILES * FILE_BYTES
-# Bytes that OpenSSH's server buffers; a reset discards them.
+# Bytes that OpenSSH's server buffers, and that a reset discards.
 WINDOW = 2 * 2**20
 
 

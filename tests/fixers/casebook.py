@@ -1,4 +1,4 @@
-"""Cases of source fixers: cases/<fixer>/<case>/before.*, and after.* if the fixer must change it."""
+"""Read the cases of source fixers: cases/<fixer>/<case>/before.*, and after.* if the fixer must change it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
 
 
 def read_cases() -> tuple[Case, ...]:
-    """Every case of every source fixer."""
+    """Return every case of every source fixer."""
     return tuple(
         _read_case(fixer, folder)
         for fixer in source_fixers()

@@ -1,6 +1,6 @@
-"""Fixers on thousands of real files: none fails, and only lines with a reported reason change.
+"""Run fixers on thousands of real files: none fails, and only lines with a reported reason change.
 
-A sample is taken by seed; HALFSTEP_CORPUS=all takes every file, HALFSTEP_CORPUS=<seed> another sample.
+A sample is drawn by seed. HALFSTEP_CORPUS=all uses every file, HALFSTEP_CORPUS=<seed> another sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Looked:
 
 
 def _files() -> list[Path]:
-    """All files, or for each package a sample of those that any fixer could care about."""
+    """Return all files, or for each package a sample of the files that a fixer may change."""
     chosen: list[Path] = []
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
@@ -96,7 +96,7 @@ def test_lines_without_a_reason_are_as_they_were(looked: list[Looked]) -> None:
 
 
 def _common(before: list[bytes], after: list[bytes]) -> int:
-    """How many lines of `before` are found again, in order, in `after`."""
+    """Return how many lines of `before` also occur, in order, in `after`."""
     at = found = 0
     for line in before:
         try:
@@ -118,7 +118,7 @@ def _parse(data: bytes) -> ast.Module:
 
 
 def _is_broken(each: Looked) -> bool:
-    """The corpus itself holds a few files that are not Python for this interpreter."""
+    """Return True for the few files of the corpus that are not valid Python for this interpreter."""
     try:
         _parse(each.before)
     except (SyntaxError, ValueError):

@@ -194,7 +194,7 @@ def test_pure_float16_leaves_trainable_parameters_in_float16(tmp_path: Path) -> 
 
 
 class _BareTree:
-    """A tree that is not a folder; one of its files is gone."""
+    """A tree that is not a folder and in which one file is missing."""
 
     def paths(self) -> list[str]:
         return ["there.py", "gone.py"]

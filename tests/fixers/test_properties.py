@@ -33,7 +33,7 @@ MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 def _statements() -> list[str]:
-    """The statements of all Python cases, from which other files are built."""
+    """Return the statements of all Python cases, of which other files are built."""
     pieces: list[str] = []
     for case in read_cases():
         if not case.path.endswith(".py"):

@@ -76,7 +76,10 @@ V4 = {"requirements.txt": "transformers==4.40\n"}
 
 
 def fixed(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """The files after one pass of all fixers, which reports no error; a second pass changes nothing."""
+    """Return the files after one pass of all fixers.
+
+    Check that the pass reports no error, and that a second pass changes nothing.
+    """
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -26,7 +26,7 @@ EVERY = [
 
 
 def selected(project: Project, folder: Path, stub: Path) -> str:
-    """The output of the program; fails with its error if it fails."""
+    """Return the output of the program. Fails with the program's error if it fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "PYTHONPATH": str(stub), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(project.run.split(), cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 def why_no_accounts() -> str:
-    """The reason why this machine cannot create accounts; empty if it can."""
+    """Return the reason why this machine cannot create accounts, or "" if it can."""
     return "" if os.getuid() == 0 and shutil.which("useradd") else "accounts of one's own need root and useradd"
 
 
@@ -28,8 +28,10 @@ class Accounts:
     made: list[str] = field(default_factory=list)
 
     def make(self, *, shell: str = "/bin/sh", password: str = "*") -> str:
-        """Create an account and return its name; `password` is its field in the shadow file (`*`: none, `!`:
-        locked)."""
+        """Create an account and return its name.
+
+        `password` is its field in the shadow file (`*`: none, `!`: locked).
+        """
         name = f"hs{os.getpid()}x{next(_numbers)}"
         home = Path(tempfile.mkdtemp(prefix="hs-home-"))
         home.chmod(0o755)
@@ -44,7 +46,7 @@ class Accounts:
             account = pwd.getpwnam(name)
             end_processes_of(account.pw_uid)
             shutil.rmtree(account.pw_dir, ignore_errors=True)
-            # -f: a process that was killed a moment ago still counts as being logged in.
+            # -f: a process that was killed a moment ago still counts as logged in.
             subprocess.run(["userdel", "-f", name], check=True, capture_output=True)
 
 

@@ -1,4 +1,4 @@
-"""A scripted person at a terminal; and servers that are not SSH servers."""
+"""A scripted person at a terminal, and servers that are not SSH servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Person:
-    """Answers confirm() with `yes` and secret() with `secrets` in turn (then nothing), and remembers the questions."""
+    """Answers confirm() with `yes` and secret() with `secrets` in turn (then None), and records the questions."""
 
     yes: bool = True
     secrets: list[str] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Person:
 
 
 class Leaves:
-    """Types Ctrl-C at the first question."""
+    """Presses Ctrl-C at the first question."""
 
     def confirm(self, question: str) -> bool:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A rented box on this machine: root in a container's file system, an sshd, a Python, and little else."""
+"""A rented box on this machine: root in a container's file system, an sshd, a Python, and few other programs."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ exec chroot "$box/root" "$@"
 
 @dataclass
 class BareBox:
-    """The box at `root`; `start` makes its sshd listen. Its processes end with it.
+    """The box at `root`. `start` starts its sshd. Its processes end with it.
 
     Root's home folder is in the overlay, which is lost with the box. `volume`: /workspace is a mount that is kept.
-    `absent` are more files of this machine that the box lacks.
+    `absent` are other files of this machine that the box lacks.
     """
 
     root: Path
@@ -86,7 +86,7 @@ class BareBox:
 
     @staticmethod
     def close(server: Sshd) -> None:
-        """End every process of the box: `unshare` ignores SIGTERM, and its death kills the first of them."""
+        """End every process of the box. `unshare` ignores SIGTERM, and its death kills the first of them."""
         assert server.process is not None
         server.process.kill()
         server.process.wait()

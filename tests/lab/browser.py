@@ -22,18 +22,18 @@ OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disab
 
 
 def why_no_browser() -> str:
-    """The reason to skip the tests that need a browser, or an empty string."""
+    """Return the reason to skip the tests that need a browser, or ""."""
     found = chromium() and shutil.which("chromedriver")
     return "" if found else "no Chromium on this machine"
 
 
 def chromium() -> str | None:
-    """The path of Chromium, under the names that distributions give it."""
+    """Return the path of Chromium, searched under the names that distributions give it."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Browser:
-    """A window of Chromium, without a network: every address but those of files and of this machine is unreachable."""
+    """A window of Chromium without a network, in which only files and addresses of this machine can be loaded."""
 
     def __init__(self, profile: Path) -> None:
         options = Options()
@@ -56,11 +56,11 @@ class Browser:
         self.driver.execute_cdp_cmd(command, words)
 
     def all(self, selector: str) -> list[WebElement]:
-        """The elements that a CSS selector selects."""
+        """Return the elements that a CSS selector selects."""
         return self.driver.find_elements("css selector", selector)
 
     def run(self, script: str) -> Any:
-        """The value that a script returns."""
+        """Return the value that a script returns."""
         return self.driver.execute_script(script)
 
     def wait(self, script: str) -> None:
@@ -83,17 +83,17 @@ class Browser:
 
     @staticmethod
     def across(element: WebElement, share: float) -> int:
-        """The distance from the middle of the element, as WebDriver counts."""
+        """Return the distance from the middle of the element, as WebDriver counts."""
         return round((share - 0.5) * element.size["width"])
 
     @property
     def problems(self) -> list[str]:
-        """What the console reported since the last call, of severity warning and above."""
+        """Return the console messages of severity warning and above since the last call."""
         return [row["message"] for row in self.driver.get_log("browser") if row["level"] in ("WARNING", "SEVERE")]
 
     @property
     def overflow(self) -> int:
-        """How many pixels the page is wider than its window."""
+        """Return how many pixels the page is wider than its window."""
         return int(self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 

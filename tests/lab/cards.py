@@ -1,4 +1,4 @@
-"""A scripted nvidia-smi: cards that this machine does not have, and errors of broken ones."""
+"""A scripted nvidia-smi, for cards that this machine does not have and for the errors of broken cards."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ def write_nvidia_smi(
     driver: str = "570.86.15",
     cuda: str = "12.8",
 ) -> Path:
-    """Write an executable `nvidia-smi` into `folder`, for the front of PATH. `fails`: an error that it prints
-    instead."""
+    """Write an executable `nvidia-smi` into `folder`, for the front of PATH.
+
+    `fails` is an error that it prints instead of an answer.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rows = [_facts(index, card) for index, card in enumerate(cards)]
     script = {"cards": rows, "fails": fails, "hangs": hangs, "driver": driver, "cuda": cuda}
@@ -60,7 +62,7 @@ def write_nvidia_smi(
 
 
 def _facts(index: int, card: Card) -> dict[str, object]:
-    """The facts about a card, by the field names of nvidia-smi's queries."""
+    """Return the facts about a card, by the field names of nvidia-smi's queries."""
     processes = [
         {"pid": pid, "process_name": name, "name": name, "used_memory": used, "used_gpu_memory": used}
         for pid, name, used in card.processes

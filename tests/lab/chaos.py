@@ -1,4 +1,4 @@
-"""A TCP proxy that delays, throttles, cuts, silences or corrupts a connection, as its injector plans it."""
+"""A TCP proxy that delays, throttles, cuts, silences or corrupts a connection, as planned by its injector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 16384
 class ChaosProxy:
     """Forwards a free port of 127.0.0.1 to `target`. Delay and rate apply to each direction of each connection.
 
-    A connection over which nothing comes for `idle_s` in one direction is reset; 0 is never.
+    A connection is reset if one direction is silent for `idle_s`; 0 means never.
     """
 
     target: tuple[str, int]
@@ -49,12 +49,12 @@ class ChaosProxy:
                 self._lines.append(_Connection(self, client))
 
     def black_hole(self) -> None:
-        """From now on, discard all data of the open connections."""
+        """Discard all data of the open connections from now on."""
         for line in self._lines:
             line.swallow = True
 
     def cut(self) -> None:
-        """Every connection that is open is reset."""
+        """Reset every open connection."""
         for line in self._lines:
             line.reset()
 
@@ -64,7 +64,7 @@ class ChaosProxy:
 
 
 class _Connection:
-    """One client's two directions."""
+    """The two directions of one client's connection."""
 
     def __init__(self, proxy: ChaosProxy, client: socket.socket) -> None:
         self._proxy = proxy
@@ -149,6 +149,6 @@ class _Connection:
         for sock in (self._client, self._server):
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                # A thread that waits in recv keeps the socket alive: wake it, so that the close is a close.
+                # A thread that waits in recv keeps the socket alive, so it is woken to make the close effective.
                 sock.shutdown(socket.SHUT_RD)
                 sock.close()

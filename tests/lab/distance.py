@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 
 def why_no_distance() -> str:
-    """The reason why this machine cannot delay packets; empty if it can."""
+    """Return the reason why this machine cannot delay packets, or "" if it can."""
     if os.getuid() != 0:
         return "network namespaces need root"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
@@ -31,7 +31,7 @@ def _run(*argv: str) -> None:
 
 @dataclass
 class Distance:
-    """A line from this machine (`near`) to a namespace (`far`); rates in megabits a second, 0 for no limit."""
+    """A link from this machine (`near`) to a namespace (`far`). Rates are in megabits per second, 0 for no limit."""
 
     folder: Path
     one_way_ms: float = 25.0
@@ -40,8 +40,8 @@ class Distance:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Distance:
-        """Create both ends with their addresses; `prefix` runs a command at the far end."""
-        # Two numbers make names and subnets that no other test process on this machine has.
+        """Create both ends with their addresses. `prefix` is the prefix of commands that run at the far end."""
+        # Two numbers give names and subnets that no other test process on this machine uses.
         number = (os.getpid() * 61 + next(_numbers)) % 16000
         self.namespace, ends = f"hs{number}", (f"hsn{number}", f"hsf{number}")
         third, fourth = divmod(number * 4, 256)

@@ -22,7 +22,8 @@ class FakeHost:
 
     `operations` maps the name of an operation to its answer, `commands` argv[0] to the result of a command. `streams`
     maps an operation to the chunks of a `fetch`, or to the events of a `follow` or `act`. Everything else is refused
-    with the error of a real host. `calls` holds (method, operation or argv[0] or path); `sent` the bytes of every send.
+    with the error of a real host. `calls` lists (method, operation or argv[0] or path); `sent` lists the bytes of every
+    send.
     """
 
     name: str = "fake"

@@ -27,9 +27,9 @@ class Fault:
 
 @dataclass
 class Repository:
-    """Files by name at one commit; `large` names are kept in LFS, behind a redirect and a sha256 ETag.
+    """Files by name at one commit. `large` names are stored in LFS, behind a redirect and a sha256 ETag.
 
-    `commits`: the files of other commits. `refs`: commit by branch or other name; a test may move one.
+    `commits` maps other commits to their files. `refs` maps branches and other names to commits; a test may move one.
     """
 
     files: dict[str, bytes]
@@ -41,12 +41,12 @@ class Repository:
     refs: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
 
     def commit_of(self, revision: str) -> str:
-        """The commit of a branch or a commit; empty if the repository has no such revision."""
+        """Return the commit of a branch or a commit, or "" if the repository has no such revision."""
         commit = self.refs.get(revision, revision)
         return commit if commit == COMMIT or commit in self.commits else ""
 
     def files_at(self, commit: str) -> dict[str, bytes]:
-        """The files of a commit."""
+        """Return the files of a commit."""
         return self.commits.get(commit, self.files)
 
 
@@ -62,7 +62,7 @@ class Hub:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that make huggingface_hub use this hub only."""
+        """Return variables that make huggingface_hub use only this hub."""
         return {"HF_ENDPOINT": self.url, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": ""}
 
 
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Print nothing: requests are recorded elsewhere."""
+        """Print nothing, because requests are recorded elsewhere."""
 
     def do_HEAD(self) -> None:
         self._serve()

@@ -1,4 +1,4 @@
-"""Planned faults: each has a place, counts its hits, and fails the test if it never happened."""
+"""Planned faults. Each has a condition, counts its hits, and fails the test if it never happened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Plan:
 
 @dataclass
 class Injector:
-    """The plans of one test."""
+    """The planned faults of one test."""
 
     plans: list[Plan] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -44,7 +44,7 @@ class Injector:
         return plan
 
     def strikes(self, direction: str, carried: int) -> Plan | None:
-        """The plan whose fault happens now, after counting the hit."""
+        """Return the plan whose fault happens now, after counting the hit."""
         with self._lock:
             for plan in self.plans:
                 if plan.direction == direction and plan.hits < plan.times and carried >= plan.after:
@@ -53,11 +53,11 @@ class Injector:
         return None
 
     def next_limit(self, direction: str, carried: int) -> int | None:
-        """The number of bytes that may pass before the next planned fault; None if no plan is left."""
+        """Return the number of bytes that may pass before the next planned fault, or None if no plan is left."""
         open_plans = [p for p in self.plans if p.direction == direction and p.hits < p.times]
         return min((max(0, p.after - carried) for p in open_plans), default=None)
 
     def check(self) -> None:
-        """Raise AssertionError if a planned fault never happened, since the test has then proved nothing."""
+        """Raise AssertionError if a planned fault never happened, because the test has then proved nothing."""
         silent = [plan for plan in self.plans if plan.hits == 0]
         assert not silent, f"planned faults that did not fire: {silent}"

@@ -1,4 +1,4 @@
-"""What a command printed with `--json`, validated against docs/schemas/output.schema.json."""
+"""Validate the `--json` output of a command against docs/schemas/output.schema.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a test can mount a file system on this machine."""
+"""Check whether a test can mount a file system on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def why_no_mounts() -> str:
-    """Why this process cannot mount a file system; "" if it can."""
+    """Return why this process cannot mount a file system, or "" if it can."""
     # In a separate mount namespace, which does not change this machine.
     probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
     try:

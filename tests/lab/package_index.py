@@ -1,4 +1,4 @@
-"""Handmade wheels, and an index that delays one of them: pip without a network."""
+"""Wheels written by hand, and an index that delays one of them, for pip without a network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[s
 
 
 def installed_wheel(folder: Path, name: str) -> None:
-    """Write a wheel of a package that this interpreter has, from its installed files."""
+    """Write a wheel of an installed package, from its installed files."""
     found = importlib.metadata.distribution(name)
     with zipfile.ZipFile(folder / f"{name}-{found.version}-py3-none-any.whl", "w") as file:
         for path in found.files or ():
@@ -48,7 +48,7 @@ def installed_wheel(folder: Path, name: str) -> None:
 
 @dataclass
 class SlowIndex:
-    """`held` is served only after `gate` is set; `asked` is set by the first request for it."""
+    """An index that serves the file `held` only after `gate` is set. `asked` is set by the first request for it."""
 
     held: str
     url: str = ""
@@ -73,7 +73,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def slow_index(folder: Path, held: str) -> Iterator[SlowIndex]:
-    """A server over the folder's files, until the end of the block."""
+    """Serve the files of the folder until the end of the block."""
     index = SlowIndex(held)
     handler = functools.partial(_Handler, index, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -10,7 +10,7 @@ PID = re.compile(r"\bpid=(\d+)")
 
 
 def listening_of(pids: Collection[int]) -> set[tuple[str, int]]:
-    """The address and port of every listening TCP socket of these processes."""
+    """Return the address and port of every listening TCP socket of these processes."""
     done = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True)
     found = set()
     for line in done.stdout.splitlines():

@@ -16,7 +16,7 @@ def alive(pid: int) -> bool:
 
 
 def command_of(pid: int) -> bytes:
-    """The command line of a process, empty if it has ended."""
+    """Return the command line of a process, or b"" if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -24,7 +24,7 @@ def command_of(pid: int) -> bytes:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Every other living process whose environment or command contains the folder's path."""
+    """Return every other living process whose environment or command contains the folder's path."""
     found = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:

@@ -43,7 +43,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def why_no_slurm() -> str:
-    """The reason why no cluster can be started; empty if one can."""
+    """The reason why no cluster can be started, or "" if one can."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = [name for name in COMMANDS if shutil.which(name, path=path) is None]
     if missing:
@@ -52,14 +52,15 @@ def why_no_slurm() -> str:
 
 
 class Slurm:
-    """The three daemons in the foreground under `folder`; clients need `environment` to find them."""
+    """The three daemons in the foreground under `folder`. Clients need `environment` to find them."""
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
         self._folder = folder
         self.nodes = tuple(f"node{number}" for number in range(1, nodes + 1))
         self._daemons: list[subprocess.Popen[bytes]] = []
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
-        # It holds sockets, whose paths may have 107 characters; the folder of a test under pytest-xdist is longer.
+        # It contains sockets, whose paths may have 107 characters. A test's folder under pytest-xdist has a longer
+        # path.
         self._spool = tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
 
     def start(self) -> Slurm:
@@ -93,7 +94,7 @@ class Slurm:
             self._daemons.append(daemon)
 
     def ask(self, *argv: str) -> str:
-        """The output of one of Slurm's commands."""
+        """Return the output of one of Slurm's commands."""
         done = subprocess.run(
             argv,
             capture_output=True,
@@ -117,7 +118,7 @@ class Slurm:
 
 @contextlib.contextmanager
 def slurm_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, nodes: int = 1) -> Iterator[Slurm]:
-    """A running cluster, to which the commands of this process talk; its jobs are cancelled at the end."""
+    """A running cluster that the commands of this process use. Its jobs are cancelled at the end."""
     if reason := why_no_slurm():
         pytest.skip(reason)
     lab = Slurm(folder, nodes)

@@ -1,4 +1,4 @@
-"""An SSH server other than OpenSSH: paramiko's, for one account, with keys or keyboard-interactive."""
+"""An SSH server other than OpenSSH: paramiko's, with one account, for keys or keyboard-interactive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNEL_SUCCESS = bytes([99])
 
 @dataclass
 class Account:
-    """Who may log in, and which requests were made."""
+    """The user who may log in, and the requests that were made."""
 
     name: str = "someone"
     key: paramiko.PKey | None = None
@@ -61,7 +61,7 @@ class Server(paramiko.ServerInterface):
 
 
 class ServerTransport(paramiko.Transport):
-    """Notes when it has accepted a command: a server must not close a channel before it has answered the request."""
+    """Records when it has accepted a command: a server must not close a channel before it has answered the request."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)
@@ -74,7 +74,7 @@ class ServerTransport(paramiko.Transport):
 
 
 def run(channel: paramiko.Channel, command: bytes) -> None:
-    """Runs the command in a shell of this machine, its streams over the channel."""
+    """Run the command in a shell of this machine, with its streams on the channel."""
     channel.get_transport().accepted.wait()
     process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin and process.stdout
@@ -99,7 +99,7 @@ def run(channel: paramiko.Channel, command: bytes) -> None:
 
 @contextlib.contextmanager
 def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
-    """The address of a running server, with its host key in a separate known_hosts file."""
+    """Yield the address of a running server, with its host key in a separate known_hosts file."""
     host_key = paramiko.PKey.from_path(make_key(folder / "host"))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]

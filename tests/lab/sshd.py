@@ -28,7 +28,7 @@ def have_sshd() -> bool:
 
 
 def make_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
-    """A key pair at `path`, made once."""
+    """Return a key pair at `path`, created at the first call."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(
@@ -38,7 +38,7 @@ def make_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port of 127.0.0.1 that is free right now."""
+    """Return a port of 127.0.0.1 that is currently free."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as sock:
         sock.bind((address, 0))
@@ -47,7 +47,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 @contextlib.contextmanager
 def nobody_listens(address: str = "127.0.0.1") -> Iterator[int]:
-    """A port that refuses every connection until the end of the block: bound, but not listening."""
+    """Yield a port that refuses every connection until the end of the block: bound, but not listening."""
     with socket.socket() as sock:
         sock.bind((address, 0))
         yield int(sock.getsockname()[1])
@@ -55,10 +55,10 @@ def nobody_listens(address: str = "127.0.0.1") -> Iterator[int]:
 
 @dataclass
 class Sshd:
-    """One server. `root` holds its keys, configuration, log and its users' home.
+    """One server. `root` contains its keys, configuration, log and its users' home.
 
-    Everybody logs in as the user who runs the tests, with HOME set to an empty folder, so that it works without
-    root and nothing of the real home is read; `shell` puts another login shell in between, as sshd would run it.
+    Everybody logs in as the user who runs the tests, with HOME set to an empty folder, so that it works without root
+    and the real home is never read. `shell` runs commands in another login shell, as sshd would.
     """
 
     root: Path
@@ -88,7 +88,7 @@ class Sshd:
 
     @property
     def known_hosts(self) -> Path:
-        """A known_hosts file with this server only."""
+        """A known_hosts file that contains only this server."""
         return self.root / "known_hosts"
 
     def host_key(self, kind: str | None = None) -> Path:
@@ -139,7 +139,7 @@ class Sshd:
 
     def _config(self) -> str:
         environment = {"HOME": str(self.home), "XDG_RUNTIME_DIR": "", **self.environment}
-        # One SetEnv line: sshd takes the first and ignores the rest. The path may hold spaces, so all is quoted.
+        # One SetEnv line: sshd applies the first and ignores the others. The path may contain spaces, so it is quoted.
         values = " ".join(f'"{key}={value}"' for key, value in environment.items())
         sftp = next((path for path in SFTP_SERVERS if Path(path).exists()), "internal-sftp")
         own = [line.split()[0].lower() for line in self.lines if line.split()]
@@ -169,21 +169,24 @@ class Sshd:
         return "\n".join([*rows, *self.lines]) + "\n"
 
     def _login_shell(self) -> Path:
-        """Return a script that runs the command in the wanted shell: sshd starts only the shell of the passwd file."""
+        """Return a script that runs the command in the configured shell.
+
+        It is needed because sshd starts only the shell of the passwd file.
+        """
         path = self.root / "login-shell"
         path.write_text(f'#!/bin/sh\nexec {self.shell} -c "$SSH_ORIGINAL_COMMAND"\n')
         path.chmod(0o755)
         return path
 
     def stop(self) -> None:
-        """Stop listening; open sessions stay open, as with a restart of the service."""
+        """Stop listening. Open sessions stay open, as at a restart of the service."""
         if self.process and self.process.poll() is None:
             self._orphans = self.sessions()
             self.process.terminate()
             self.process.wait(PATIENCE_S)
 
     def sessions(self) -> list[int]:
-        """The pids of sshd's children that serve connections, those of before a restart too."""
+        """Return the pids of sshd's children that serve connections, including those from before a restart."""
         left = [pid for pid in self._orphans if is_sshd(pid)]
         return [*left, *(children(self.process.pid) if self.process else [])]
 
@@ -202,7 +205,7 @@ class Sshd:
                 os.kill(pid, signal.SIGKILL)
 
     def address(self, name: str = "titan", **changes: object) -> Address:
-        """An Address that reaches this server and trusts its key."""
+        """Return an Address that reaches this server and trusts its key."""
         address = Address(
             name=name,
             host=self.listen,
@@ -215,7 +218,7 @@ class Sshd:
         return replace(address, **changes)  # type: ignore[arg-type]
 
     def through(self, port: int, name: str = "titan", **changes: object) -> Address:
-        """An Address that goes through a proxy on 127.0.0.1; the server's key is known under that name too."""
+        """Return an Address through a proxy on 127.0.0.1. The server's key is known under that name too."""
         with self.known_hosts.open("a") as file:
             for kind in self.host_kinds:
                 public = Path(f"{self.host_key(kind)}.pub").read_text().split()
@@ -223,7 +226,7 @@ class Sshd:
         return self.address(name, host="127.0.0.1", port=port, **changes)
 
     def ssh_config(self, alias: str = "titan") -> str:
-        """A `Host` block for ssh and for everything that reads ~/.ssh/config."""
+        """Return a `Host` block for ssh and for everything that reads ~/.ssh/config."""
         return (
             f"Host {alias}\n  HostName {self.listen}\n  Port {self.port}\n"
             f"  User {login_name()}\n"
@@ -237,7 +240,7 @@ def login_name() -> str:
 
 
 def children(pid: int) -> list[int]:
-    """The live child processes of `pid`."""
+    """Return the live child processes of `pid`."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:

@@ -1,4 +1,4 @@
-"""A container that boots this machine's file system under systemd, for tests of login and logout."""
+"""A container that boots this machine's file system under systemd, to test login and logout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = itertools.count(1)
 
 
 def why_no_systemd() -> str:
-    """The reason why no container can be booted; empty if one can."""
+    """The reason why no container can be booted, or "" if one can."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         return f"no systemd to boot in a container on this machine ({', '.join(missing)})"
@@ -30,9 +30,9 @@ def why_no_systemd() -> str:
 
 
 class Systemd:
-    """A booted container with a user `trainer` who lingers, and a logind that kills processes left at logout.
+    """A booted container with a user `trainer` who lingers, and a logind that kills remaining processes at logout.
 
-    The repository lies read-only at /opt/halfstep-lab. All it writes stays in `folder`.
+    The repository is mounted read-only at /opt/halfstep-lab. All files that it writes stay in `folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,12 +77,12 @@ class Systemd:
         return self._leader
 
     def run(self, *argv: str) -> str:
-        """The output of a command in the container, run by root outside any session."""
+        """Return the output of a command in the container, run by root outside of any session."""
         command = ["nsenter", f"--target={self._leader}", "--all", *argv]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
 
     def login(self, script: str) -> str:
-        """The output of a Python script, run by `trainer` in a login session that has ended afterwards."""
+        """Return the output of a Python script, run by `trainer` in a login session that has ended since."""
         path = self._root / "opt" / "script.py"
         path.write_text(f"import sys\nsys.path.insert(0, {INSIDE!r})\n{script}")
         path.chmod(0o644)
@@ -99,7 +99,7 @@ class Systemd:
 
     def close(self) -> None:
         if self._nspawn is not None:
-            # The end of its first process is the end of everything in the container.
+            # The end of its first process ends everything in the container.
             if self._find_leader():
                 os.kill(self._leader, signal.SIGKILL)
             self._nspawn.kill()

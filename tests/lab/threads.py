@@ -1,4 +1,4 @@
-"""Threads of a process group that still run when Python exits.
+"""Find threads of a process group that are still running when Python exits.
 
 Such a thread sometimes aborts the process, because it requests the lock (GIL) of an interpreter that has exited.
 """

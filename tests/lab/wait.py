@@ -11,7 +11,7 @@ PATIENCE_S = 120.0
 
 
 def until(true: Callable[[], T], what: str = "it", seconds: float = PATIENCE_S) -> T:
-    """Return the first true result of `true()`. Raises AssertionError naming `what` after so many seconds."""
+    """Return the first true result of `true()`. Raises AssertionError with `what` after that many seconds."""
     deadline = time.monotonic() + seconds
     while not (answer := true()):
         assert time.monotonic() < deadline, f"{what} did not become true in {seconds:g} s"

@@ -1,4 +1,4 @@
-"""A small real project, and a host on which its run has succeeded, as the stages get them."""
+"""A small real project, and a host on which its run has succeeded, as input of the stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.protocol.tree import TreeSurvey
 
 
 def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:
-    """A machine without a card, with torch."""
+    """Return a machine without a card, with torch."""
     return Survey(
         payload="p",
         machine=Machine("box", "m", "Linux", 1 << 30, 0.0),
@@ -45,6 +45,6 @@ def view_of(root: Path, state: JobState | None = JobState.SUCCEEDED) -> View:
 
 
 def run_in(view: View, state: JobState) -> RunSurvey:
-    """The view's run, in that state."""
+    """Return the view's run, in that state."""
     ended = {JobState.SUCCEEDED: JobResult(0, ended_unix=90.0), JobState.FAILED: JobResult(1, ended_unix=90.0)}
     return RunSurvey(run_id(view), "plain", "f", 1, state, None, ended.get(state), Progress(60, 60, 0.3))

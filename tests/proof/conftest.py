@@ -76,7 +76,7 @@ def prove(forkserver, tmp_path) -> Prove:
 
 @pytest.fixture
 def watch(forkserver, tmp_path) -> Callable[[Path], tuple[list[dict[str, Any]], int | None, str]]:
-    """Run a script to its end under the live watch: its findings, its exit status, its output."""
+    """Run a script to its end under the live watch. Return its findings, its exit status, and its output."""
 
     def run(script: Path, **environment: str) -> tuple[list[dict[str, Any]], int | None, str]:
         variables = {"HALFSTEP_WATCH": str(tmp_path), "HALFSTEP_PROOF": "", **environment}

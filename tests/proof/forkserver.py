@@ -1,7 +1,7 @@
-"""Imports torch once; every script then runs in a fork of this process under the real hooks.
+"""Import torch once, then run every script in a fork of this process under the real hooks.
 
-Requests are lines of JSON on stdin: {script, folder, environment, seconds}. Each is answered by one line: {exit}, which
-is None if the script was ended.
+Requests are lines of JSON on stdin: {script, folder, environment, seconds}. Each is answered with one line: {exit},
+which is None if the script was ended.
 """
 
 import importlib
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 
 
 def run_script(order):
-    """Called in the child: install the hooks, then run the script as __main__ in its folder."""
+    """Install the hooks, then run the script as __main__ in its folder. Called in the child."""
     os.setsid()
     os.chdir(order["folder"])
     output = os.open("output.log", os.O_WRONLY | os.O_CREAT, 0o644)
@@ -50,7 +50,10 @@ def run_script(order):
 
 
 def wait_for(pid, order):
-    """The child's exit status; None if it was killed because it had reported or taken too long."""
+    """Return the child's exit status.
+
+    None if the child was killed because it had reported or took too long.
+    """
     until = time.monotonic() + order["seconds"]
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)

@@ -36,7 +36,7 @@ BY_CONFIG = {"gradient-finite", "loss-zero-or-nan", "cuda-oom", "port-in-use", "
 
 @pytest.fixture
 def job(forkserver, tmp_path):
-    """Run a script in its own folder: its exit status and its output."""
+    """Run a script in its own folder and return its exit status and its output."""
 
     def run(script, **environment):
         (tmp_path / "output.log").unlink(missing_ok=True)
@@ -101,7 +101,7 @@ def test_memory_fragmentation_is_cured_if_the_batch_size_is_not_configured(job, 
 
 @pytest.mark.parametrize("name", ["gradient-finite", "loss-zero-or-nan"])
 def test_a_precision_that_does_not_train_is_replaced_by_one_that_does(name, job, tmp_path):
-    """The script trains in the plan that it is given, as the built-in trainer does."""
+    """The script trains with its given plan, as the built-in trainer does."""
     script = tmp_path / "train.py"
     log = "print({'loss': 0.0, 'grad_norm': float('nan')})\n    raise SystemExit(1)"
     script.write_text(

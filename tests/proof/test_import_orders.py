@@ -24,7 +24,7 @@ PACKAGES = {
     "lightning": "import lightning",
     "trl": "import trl",
 }
-# All ordered pairs take minutes: `make soak` runs them.
+# All ordered pairs take minutes; `make soak` runs them.
 EVERY_PAIR = bool(os.environ.get("HALFSTEP_EVERY_PAIR"))
 LONGEST_S = PATIENCE_S * (8 if EVERY_PAIR else 1)
 FIRST = {**PACKAGES, "find_spec": "import importlib.util; importlib.util.find_spec('torch')"}
@@ -35,7 +35,7 @@ model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 """
 IMPORT_AND_STEP = "import torch\n" + STEP
-# A user's finder in front of all others, which does not delegate, like those of typeguard and pytest.
+# A user's finder in front of all others that does not delegate, like those of typeguard and pytest.
 FINDER_IN_FRONT = """
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -66,7 +66,7 @@ def hooks(tmp_path_factory) -> str:
 
 @pytest.fixture
 def python(hooks, tmp_path):
-    """A function that runs Python under the hooks of a proof that wants more steps than it gets, or of a watch."""
+    """A function that runs Python under the hooks of a proof with an unreachable number of steps, or of a watch."""
     (tmp_path / "reports").mkdir()
 
     def run(*words: str, watch: bool = False, path: str = "") -> str:
@@ -83,7 +83,7 @@ def python(hooks, tmp_path):
 
 
 def reports(folder: Path) -> dict[int, int]:
-    """By pid, how many optimizer steps the hooks reported."""
+    """Return how many optimizer steps the hooks reported, by pid."""
     found = [(path.stem.split("-")[2], json.loads(path.read_text())) for path in folder.glob("reports/rank-*.json")]
     return {int(pid): len(report["steps"]) for pid, report in found}
 

@@ -36,7 +36,7 @@ for _ in range(30):
 
 
 def failed(message: str, *, waits: bool = True, dtype: str = "float16", capability=(7, 5)) -> Evidence:
-    """The proof of a command that failed with that message before its first step."""
+    """Return the evidence of a command that failed with that message before its first step."""
     tables = ModelTables(dtypes=(DtypeCount("frozen", dtype, 1, 8, 16),), device=Device("cpu", "CPU"))
     rank = RankReport(
         0,
@@ -83,7 +83,7 @@ def test_the_cause_of_a_real_mismatch_on_the_cpu_is_autocast(prove):
 
 
 def moments(dtype: str, capability: tuple[int, int] | None, weights: str) -> tuple[str, str]:
-    """Severity and hint for an optimizer with moments of that dtype."""
+    """Return severity and hint for an optimizer with moments of that dtype."""
     rank = RankReport(
         0,
         "done",

@@ -14,7 +14,7 @@ from remote.payload.proof.hooks.step import Step
 
 
 def trainer(max_steps: object) -> object:
-    """An object of a user's class that inherits from the Trainer of transformers."""
+    """Return an object of a user's class that inherits from the Trainer of transformers."""
     base = type("Trainer", (), {"__module__": "transformers.trainer"})
     made = type("MyTrainer", (base,), {"__module__": "__main__"})()
     made.state = SimpleNamespace(max_steps=max_steps)
@@ -22,7 +22,7 @@ def trainer(max_steps: object) -> object:
 
 
 def loop(steps: object, *, automatic: bool = True) -> object:
-    """A loop of Lightning's Trainer."""
+    """Return a loop of Lightning's Trainer."""
     made = type("FitLoop", (), {"__module__": "lightning.pytorch.loops.fit_loop"})()
     module = SimpleNamespace(automatic_optimization=automatic)
     made.trainer = SimpleNamespace(estimated_stepping_batches=steps, lightning_module=module)

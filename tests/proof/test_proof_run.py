@@ -35,7 +35,7 @@ for _ in range({steps}):
 
 @pytest.fixture
 def place(tmp_path):
-    """A workdir that holds something already, and a tree to be proved."""
+    """A workdir that already contains files, and a tree to prove."""
     (tmp_path / "work" / "payload").mkdir(parents=True)
     (tmp_path / "work" / "kept.txt").write_text("mine")
     (tmp_path / "tree").mkdir()

@@ -23,7 +23,10 @@ JSON = 'import json\ncfg = json.load(open("run.json"))\n'
 
 
 def project(folder: Path, script: str, **files: str) -> Path:
-    """A project with these files, `__` standing for `/` and `--` for a dot in their names; returns train.py."""
+    """Write a project with these files and return train.py.
+
+    In the names, `__` stands for `/` and `--` for a dot.
+    """
     for name, text in files.items():
         path = folder / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.judge import summarize_step
 
 READS = 20_000
-# As a rank does: beside, then under its name.
+# As a rank does: written beside the file, then renamed.
 WRITER = """
 import os, sys
 path = sys.argv[1] + "/rank-0-7.json"

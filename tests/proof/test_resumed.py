@@ -63,7 +63,7 @@ Trainer(Model(), args, train_dataset=rows).train({given})
 
 @pytest.fixture
 def train(watch, tmp_path):
-    """Run a script as one job of a run in `tmp_path`: its progress, and the findings about its start."""
+    """Run a script as one job of a run in `tmp_path`. Return its progress, and the findings about its start."""
 
     def run(script: str, **environment: str):
         (tmp_path / "watch.jsonl").unlink(missing_ok=True)

@@ -81,7 +81,7 @@ def plain(*, optimizer=ADAMW, dtype="torch.float16", factor="1.0", accumulate=1)
 
 @pytest.fixture
 def train(forkserver, tmp_path):
-    """A function that runs a script to its end under the watch: exit status, output, losses and weights."""
+    """A function that runs a script to its end under the watch. Returns exit status, output, losses and weights."""
 
     def run(body: str, *, runtime: bool, **environment: str):
         folder = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
@@ -109,7 +109,7 @@ class Ran:
 
     @property
     def weights(self):
-        """By name, the dtype, the digest of the values, and whether they are finite."""
+        """Map each name to the dtype, the digest of the values, and whether they are finite."""
         return json.loads((self.folder / "left.json").read_text())["weights"]
 
     @property
@@ -224,7 +224,7 @@ def test_groups_of_parameters_and_generators_are_cast_too(train):
 
 
 def test_copies_that_the_command_steps_itself_keep_their_gradients(train):
-    """Master weights: gradients of half precision weights that no optimizer holds are unscaled too."""
+    """Master weights: gradients of half-precision weights that no optimizer holds are unscaled too."""
     body = (
         "model = mini.build().half()\nheld = mini.trained(model)\n"
         "copies = [nn.Parameter(p.detach().float()) for p in held]\noptimizer = torch.optim.SGD(copies, lr=0.1)\n"

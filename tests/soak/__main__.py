@@ -3,8 +3,8 @@
 The victim is the laptop's command, the connection, sshd's session, the agent, the supervisor, the trainer, or all of
 the host's processes at once, with SIGKILL, over a real sshd. After each kill, every invariant of tests/soak/oracle.py
 must hold. Prints one line per kill; for a violation, also the command that replays it and the folder with all files.
-Exit code 1 after a violation. `--from N` continues at round N. All its processes end with it, and several soaks can
-run at the same time.
+Exit code 1 after a violation. `--from N` continues at round N. All its processes end with it, and several soaks can run
+at the same time.
 """
 
 from __future__ import annotations

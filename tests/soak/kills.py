@@ -80,7 +80,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, step_s: float = 0.00
 
 
 def host_processes(world: World) -> dict[int, str]:
-    """Every living process on the host by pid: `agent`, `supervisor`, `trainer` or `other`."""
+    """Return every living process on the host by pid: `agent`, `supervisor`, `trainer` or `other`."""
     mark = os.fsencode(f"HOME={world.server.home}") + b"\0"
     found = {}
     for folder in Path("/proc").iterdir():
@@ -98,13 +98,13 @@ def host_processes(world: World) -> dict[int, str]:
 
 
 def part_of(command: bytes) -> str:
-    """The kind of process with that command line."""
+    """Return the kind of process with that command line."""
     words = command.split(b"\0")
     if b"supervise" in words:
         return "supervisor"
     if any(word.endswith(b"train.py") for word in words):
         return "trainer"
-    # The first agent on a host has no payload yet: its argument is its program in base64.
+    # The first agent on a host has no payload yet, so its argument is its program in base64.
     return "agent" if any(b".pyz" in word or b"base64" in word for word in words) else "other"
 
 
@@ -118,7 +118,7 @@ def end_all(world: World) -> None:
 
 
 def kill_victim(world: World, victim: str, typed: Typed) -> int:
-    """Kill the victim; returns the number of processes or connections that were hit."""
+    """Kill the victim, and return the number of processes or connections that were hit."""
     if typed.over:
         return 0
     if victim == "laptop":

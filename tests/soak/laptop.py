@@ -31,7 +31,7 @@ class Running:
     _status: int | None = None
 
     def wait(self) -> int:
-        """The exit code, or minus the signal that ended the command."""
+        """Return the exit code, or minus the signal that ended the command."""
         if self._status is None:
             self._status = int(self.laptop.read()["status"])
         return self._status

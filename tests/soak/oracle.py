@@ -43,12 +43,15 @@ def read_end(world: World) -> End:
 
 
 def names_of(world: World) -> set[str]:
-    """The names of halfstep's files on both machines; numbers of jobs and processes are replaced by constants."""
+    """Return the names of halfstep's files on both machines.
+
+    Numbers of jobs and processes are replaced with constants.
+    """
     found = set()
     for label, root in (("local", world.place), ("remote", world.server.home)):
         for path in root.rglob("*"):
-            # Not compared: bytecode caches; kept originals that no file needs, which the next rewrite deletes; saves
-            # that were cut, which are kept under a name that no trainer loads.
+            # Not compared: bytecode caches; kept originals that no file needs, which the next rewrite deletes;
+            # interrupted saves, which are kept under a name that no trainer loads.
             if (path.is_dir() and not path.is_symlink()) or path.parent.name == "__pycache__":
                 continue
             name = f"{label}/{path.relative_to(root)}"
@@ -61,24 +64,24 @@ def names_of(world: World) -> set[str]:
 
 
 def check_exit(code: int, err: str) -> None:
-    """The exit code is published and no defect, and no traceback was printed."""
+    """Check that the exit code is published and no defect, and that no traceback was printed."""
     assert "Traceback" not in err, f"I9: a traceback: {err[-2000:]}"
     known = {int(one) for one in ExitCode} - {int(ExitCode.BUG)}
     assert code in known, f"I9: exit {code}: {err[-2000:]}"
 
 
 def check_local(world: World, before: dict[str, str]) -> None:
-    """The local project is unchanged, and the records of its stages are readable."""
+    """Check that the local project is unchanged, and that the records of its stages are readable."""
     assert digests(world.project, without=".halfstep") == before, "I1: the local tree changed"
     records = world.project / ".halfstep"
     for path in records.rglob("*.json"):
-        # Unfinished files have a dot before their name or their folder's.
+        # The name of an unfinished file or of its folder begins with a dot.
         if not any(part.startswith(".") for part in path.relative_to(records).parts):
             check_record(path)
 
 
 def check_record(path: Path) -> None:
-    """The record is complete, or does not exist."""
+    """Check that the record is complete, or does not exist."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -93,7 +96,7 @@ def check_record(path: Path) -> None:
 
 
 def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
-    """Each file on the host is a complete copy of an allowed version."""
+    """Check that each file on the host is a complete copy of an allowed version."""
     if not (world.server.home / "halfstep" / "projects").is_dir():
         return
     for path, digest in digests(world.remote / "tree").items():
@@ -102,7 +105,10 @@ def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
 
 
 def check_mirror(world: World, *, whole: bool) -> None:
-    """Each local event file is a prefix of the host's, in complete records; if `whole`, both are identical."""
+    """Check that each local event file is a prefix of the host's, in complete records.
+
+    If `whole`, both are identical.
+    """
     for remote_file in world.server.home.glob("halfstep/projects/*/runs/*/tensorboard/*tfevents*"):
         run = remote_file.parent.parent
         local = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / remote_file.name
@@ -117,7 +123,10 @@ def check_mirror(world: World, *, whole: bool) -> None:
 
 
 def check_job(world: World, *, killed_jobs: int) -> None:
-    """One training at a time, each from the newest verified checkpoint, and at most one more than were killed."""
+    """Check the jobs: one training at a time, each resumed from the newest verified checkpoint.
+
+    There is at most one training more than were killed.
+    """
     for run in world.remote.glob("runs/*"):
         rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "trainer.jsonl").read_text().splitlines()]
         assert not [row for row in rows if row["event"] == "overlap"], "I4: two trainings at once"
@@ -133,14 +142,14 @@ def check_job(world: World, *, killed_jobs: int) -> None:
 
 
 def check_nothing_verified(world: World) -> None:
-    """Trainer checkpoints exist and none is verified, so that the refusal to resume is correct."""
+    """Check that trainer checkpoints exist and none is verified, so that the refusal to resume is correct."""
     folders = [*world.remote.glob("runs/*/checkpoints/checkpoint-*")]
     verified = [folder.name for folder in folders if (folder / MANIFEST).exists()]
     assert folders and not verified, f"I6: refused to resume from {verified}"
 
 
 def check_quiet(world: World) -> None:
-    """No process of halfstep runs on the host, and every lock is free."""
+    """Check that no process of halfstep runs on the host, and that every lock is free."""
     gone = wait_for(lambda: not host_processes(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
     assert gone, f"I4: still running: {host_processes(world)}, sessions {world.server.sessions()}"
     for root in (world.server.home, world.project / ".halfstep"):
@@ -153,7 +162,7 @@ def check_quiet(world: World) -> None:
 
 
 def check_end(world: World, honest: End) -> None:
-    """The result equals that of an undisturbed run, and no other file is left."""
+    """Check that the result equals that of an undisturbed run, and that no other file is left."""
     now = read_end(world)
     differ = sorted(path for path in now.tree | honest.tree if now.tree.get(path) != honest.tree.get(path))
     assert not differ, f"I10: other files there: {differ[:5]}"
@@ -166,7 +175,7 @@ def check_end(world: World, honest: End) -> None:
 
 @dataclass
 class Sampler:
-    """Reads all records of both machines repeatedly while a round runs, and collects those that were not readable."""
+    """Reads all records of both machines repeatedly during a round, and collects unreadable ones."""
 
     world: World
     looks: int = 0

@@ -1,4 +1,4 @@
-"""Rounds: the initial state, the command, the stages and victims of each kind of round, and how to play one."""
+"""Rounds: the initial state, the command, and the stages and victims of each kind of round."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ TRIES = 12
 
 @dataclass
 class Kind:
-    """A kind of round. `begins`: its initial state; `weight`: its share of 32 rounds. The rest is measured."""
+    """A kind of round. `begins` is its initial state, `weight` its share of 32 rounds.
+
+    The other fields are measured.
+    """
 
     name: str
     weight: int
@@ -60,7 +63,7 @@ class Kind:
 
 
 def make_kinds() -> list[Kind]:
-    """The kinds of rounds. `sync` and `train` need no torch, whose import takes most of a round."""
+    """Return the kinds of rounds. `sync` and `train` need no torch, whose import takes most of a round."""
     return [
         Kind("sync", 11, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
         Kind("train", 16, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
@@ -106,7 +109,7 @@ def prepare(world: World) -> Soak:
 
 
 def allow(kind: Kind, *versions: dict[str, str]) -> None:
-    """Allow files on the host to be as in any of these versions."""
+    """Allow files on the host to match any of these versions."""
     for version in versions:
         for path, digest in version.items():
             kind.allowed.setdefault(path, set()).add(digest)
@@ -132,15 +135,17 @@ def measure(world: World, kind: Kind) -> None:
 
 
 def nothing_left(world: World, kind: Kind) -> None:
-    """Run the command once more; every stage must be skipped."""
+    """Run the command once more and check that every stage is skipped."""
     states = typed_again(world, kind)
     assert set(states.values()) == {"skipped"}, f"I10: something was left to do: {states}"
     check_quiet(world)
 
 
 def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
-    """Run the command to its end, which must succeed; returns the states of the stages. Raises OnlyBroken if it rightly
-    refuses to resume."""
+    """Run the command to its end, which must succeed, and return the states of the stages.
+
+    Raises OnlyBroken if the command correctly refuses to resume.
+    """
     typed = Typed(world.types(kind.config, kind.until, "--json", *more))
     code = typed.finish(PATIENCE_S)
     check_exit(code, typed.err)
@@ -152,12 +157,12 @@ def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
 
 
 class OnlyBroken(Exception):
-    """The only trainer checkpoint is incomplete, so that nothing can be resumed."""
+    """The only trainer checkpoint is incomplete, so that no resume is possible."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill, and the exit code of the command; -9 if it was the victim itself."""
+    """One kill, and the exit code of the command, which is -9 if it was the victim itself."""
 
     kind: Kind
     stage: str
@@ -170,7 +175,7 @@ class Kill:
 
 
 def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None:
-    """Play one round: kill, run the same command again, then find nothing to do; check every invariant."""
+    """Play one round: kill, run the same command again, then find nothing to do. Check every invariant."""
     world, kind = soak.world, soak.roll(dice)
     for _ in range(TRIES):
         stage, victim = dice.choice(kind.kill_stages), dice.choice(kind.victims)
@@ -189,7 +194,7 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
             try:
                 typed_again(world, kind)
             except OnlyBroken:
-                # Its first save was cut: --force starts another run at step 0, as the hint says.
+                # Its first save was interrupted. --force starts another run at step 0, as suggested by the hint.
                 typed_again(world, kind, "--force", "train")
                 report(f"{kill}, then 43")
                 check_local(world, before)
@@ -207,7 +212,10 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
 
 
 def kill_once(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Kill | None:
-    """Start the command and kill the victim after that time in that stage; None if there was nothing to kill."""
+    """Start the command and kill the victim after that time in that stage.
+
+    Return None if the victim did not exist.
+    """
     connections = world.proxy.connections
     typed = Typed(world.types(kind.config, kind.until))
     before = STAGES[: STAGES.index(stage)][-1:]

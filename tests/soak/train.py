@@ -42,7 +42,7 @@ def report_overlap() -> Iterator[None]:
 
 
 def train_in_torch(on_step: Callable[[int, float], None]) -> float:
-    """A small regression with a fixed seed."""
+    """Train a small regression with a fixed seed, and return its loss."""
     import torch
 
     torch.manual_seed(0)
@@ -61,7 +61,7 @@ def train_in_torch(on_step: Callable[[int, float], None]) -> float:
 
 
 def train_in_python(on_step: Callable[[int, float], None]) -> float:
-    """Steps that only sleep, with checkpoints in the Trainer's layout."""
+    """Run steps that only sleep, with checkpoints in the Trainer's layout."""
     begun = resumed_step()
     write_progress(begun, STEPS)
     for step in range(begun + 1, STEPS + 1):
@@ -75,7 +75,7 @@ def train_in_python(on_step: Callable[[int, float], None]) -> float:
 
 
 def scalar(step: int, value: float) -> bytes:
-    """One `train/loss` event of TensorBoard (tensorflow/core/util/event.proto)."""
+    """Return one `train/loss` event of TensorBoard (tensorflow/core/util/event.proto)."""
     tag = b"train/loss"
     point = b"\x0a" + bytes([len(tag)]) + tag + b"\x15" + struct.pack("<f", value)
     summary = b"\x0a" + bytes([len(point)]) + point

@@ -25,7 +25,7 @@ BFLOAT = "import torch\n\nDTYPE = torch.bfloat16\nNUMBER = {number}\n"
 
 @dataclass
 class World:
-    """All changing files are in `place` or in the server's home, always under the same paths."""
+    """All changing files are in `place` or in the server's home, always at the same paths."""
 
     place: Path
     server: Sshd
@@ -54,7 +54,7 @@ class World:
         return self.laptop.types((*self.words(config, until), *more), user.project, user.environment_of_commands)
 
     def words(self, config: str, until: str) -> tuple[str, ...]:
-        """The arguments of the command."""
+        """Return the arguments of the command."""
         return ("run", "--host", str(self.hosts / "titan.yaml"), "--config", config, "--until", until)
 
     @property
@@ -83,7 +83,7 @@ class World:
 
 
 def new_world(root: Path) -> World:
-    """A user who has never connected to the server, and the project's first version."""
+    """Create a user who has never connected to the server, and the first version of the project."""
     server = Sshd(root / "server", environment={"TMPDIR": str(root / "server" / "home" / "tmp")}).start()
     (server.home / "tmp").mkdir()
     proxy = ChaosProxy((server.listen, server.port)).start()
@@ -95,7 +95,7 @@ def new_world(root: Path) -> World:
 
 
 def write_project(root: Path) -> None:
-    """Two configs of one script, with files that a fixer rewrites and others."""
+    """Write two configs of one script, with files that a fixer rewrites and other files."""
     (root / "src").mkdir(parents=True)
     (root / "configs").mkdir()
     shutil.copyfile(SCRIPT, root / "src" / "train.py")
@@ -108,7 +108,7 @@ def write_project(root: Path) -> None:
 
 
 def change_project(root: Path) -> None:
-    """The second version: changed, new and deleted files, some of which a fixer has rewritten."""
+    """Write the second version: changed, new and deleted files, some of which a fixer has rewritten."""
     for number in (0, 5):
         (root / "src" / f"part_{number}.py").write_text("VALUE = 'second'\n" * 3000)
     (root / "src" / "half_0.py").write_text(BFLOAT.format(number="'second'"))
@@ -121,7 +121,7 @@ def change_project(root: Path) -> None:
 
 
 def digests(root: Path, *, without: str = "") -> dict[str, str]:
-    """SHA-256 and mode of every file under `root` by its path, `without` one folder of the root."""
+    """Map every file under `root`, except in the folder `without`, to its SHA-256 and mode."""
     found = {}
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import torch
-import torch.distributed.nn  # imported now, because later it would keep the process group in a default argument
+import torch.distributed.nn  # Imported now, because later it would keep the process group in a default argument.
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from acoustic_model import AcousticModel, tts_loss
@@ -43,7 +43,7 @@ def main() -> None:
     precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     accelerator = make_accelerator(precision)
     train(accelerator, arguments, precision)
-    accelerator.free_memory()  # the model keeps the process group alive, whose threads abort Python at exit
+    accelerator.free_memory()  # The model keeps the process group alive, whose threads abort Python at exit.
     accelerator.end_training()
 
 

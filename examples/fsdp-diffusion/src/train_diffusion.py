@@ -1,4 +1,4 @@
-"""Trains the denoiser, sharded over the processes that torchrun starts; keeps the best model."""
+"""Train the denoiser, sharded over the processes that torchrun starts, and keep the best model."""
 
 import argparse
 import gc
@@ -41,7 +41,7 @@ def main() -> None:
     device = torch.device("cuda", rank) if on_cards else torch.device("cpu")
     torch.manual_seed(0)
     train(arguments, rank, device)
-    gc.collect()  # the sharded model keeps the process group alive, whose threads abort Python at exit
+    gc.collect()  # The sharded model keeps the process group alive, whose threads abort Python at exit.
     dist.destroy_process_group()
 
 

@@ -60,7 +60,7 @@ class Evidence:
 
     @property
     def below_bf16(self) -> bool:
-        """Return True if the card, real or simulated, only emulates bfloat16."""
+        """True if the card, real or simulated, only emulates bfloat16."""
         known = [one for one in (self.request.capability, self.first.model.device.capability) if one is not None]
         return bool(known) and min(known) < (8, 0)
 
@@ -79,22 +79,22 @@ class Evidence:
 
     @property
     def autocast_waits(self) -> bool:
-        """Return True if autocast is off only because the command runs on a CPU."""
+        """True if autocast is off only because the command runs on a CPU."""
         return self.on_cpu and (self.flags.autocast_waits_for_card or self.flags.accelerate_waits_for_card)
 
     @property
     def float16_waits(self) -> bool:
-        """Return True if autocast is bfloat16 only because the command runs on a CPU."""
+        """True if autocast is bfloat16 only because the command runs on a CPU."""
         return self.on_cpu and self.flags.float16_waits_for_card
 
     @property
     def scaler_waits(self) -> bool:
-        """Return True if the loss scaler is off only because the command runs on a CPU."""
+        """True if the loss scaler is off only because the command runs on a CPU."""
         return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)
 
     @property
     def has_runtime(self) -> bool:
-        """Return True if the hooks applied the precision plan in the command's processes."""
+        """True if the hooks applied the precision plan in the command's processes."""
         return RUNTIME in self.request.environment
 
     @property
@@ -182,7 +182,7 @@ class Evidence:
 
     @property
     def master_weights(self) -> bool:
-        """Return True if the optimizer updates float32 copies, which are then copied to the models' float16 weights."""
+        """True if the optimizer updates float32 copies, which are then copied to the models' float16 weights."""
         unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
         copies = self.foreign
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:
@@ -192,7 +192,7 @@ class Evidence:
 
     @property
     def idle(self) -> bool:
-        """Return True if gradients were measured and all of them were missing or 0."""
+        """True if gradients were measured and all of them were missing or 0."""
         states = {state for rows in self.gradients.values() for state in rows}
         return bool(states) and states <= {"none", "zero"}
 
@@ -203,7 +203,7 @@ class Evidence:
 
     @property
     def loss_lost(self) -> bool:
-        """Return True if a loss that is not finite ruins the training."""
+        """True if a loss that is not finite ruins the training."""
         if all(math.isfinite(loss) for loss in self.losses):
             return False
         return loss_is_lost(self.counted, nonfinite_weights=bool(self.nonfinite_weights))

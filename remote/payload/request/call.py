@@ -94,7 +94,7 @@ class Call:
             self.push(event or {})
 
     def idle_s(self) -> float:
-        """The seconds since the last event."""
+        """Return the seconds since the last event."""
         return time.monotonic() - self.pushed_at
 
 

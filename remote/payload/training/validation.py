@@ -42,7 +42,7 @@ class History:
 
     @property
     def best(self) -> Optional[Measured]:
-        """Return the first of the lowest losses, or None if there is none. NaN is never the lowest."""
+        """The first of the lowest losses, or None if there is none. NaN is never the lowest."""
         return min((one for one in self.measured if one.loss == one.loss), key=lambda one: one.loss, default=None)
 
     def stopped_improving(self, patience: int) -> bool:

@@ -132,8 +132,10 @@ host.act("fix.environment.create", json.loads(sys.argv[2]))
 
 
 def begin_and_hold(host, index):
-    """Start an installation whose pip waits for the second package. Returns the change, the laptop and its agent's
-    pid."""
+    """Start an installation whose pip waits for the second package.
+
+    Return the change, the laptop and its agent's pid.
+    """
     (change,) = environment.plan(site_of(host, find_links=index.url)).changes
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", LAPTOP, host.workdir, json.dumps(change.args)]
@@ -144,7 +146,7 @@ def begin_and_hold(host, index):
 
 
 def gone(pid):
-    """The process has ended."""
+    """Return True if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"

@@ -29,7 +29,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def process():
-    """Starts Python programs that run until they are ended, each in its own session."""
+    """Start Python programs that run until they are ended, each in its own session."""
     started = []
 
     def start(program, run_dir):

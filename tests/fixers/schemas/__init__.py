@@ -1,1 +1,1 @@
-"""Small projects, one per way in which a program reads its precision; each prints the dtype that it selects."""
+"""Small projects, one per way in which a program reads its precision. Each prints the dtype that it selects."""

@@ -1,4 +1,4 @@
-"""Small programs that choose an attention; each prints what it computed, and fails if its choice cannot run."""
+"""Small programs that choose an attention. Each prints its result, and fails if its choice cannot run."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ print(selected(bf16=config["precision"] == "BF"%s))
 
 
 def configured(name: str, program: str, yaml: str = YAML, **more: str) -> Project:
-    """A program that reads `precision` from a YAML file."""
+    """Return a program that reads `precision` from a YAML file."""
     files = {"train.py": program, "config.py": CONFIG, "conf/train.yaml": yaml}
     return Project(name, files, refused=more.get("refused", ""))
 

@@ -12,10 +12,11 @@ SPELLINGS = {
 
 @dataclass(frozen=True)
 class Project:
-    """`files` by path, with BF, HALF and FULL for the words of a spelling; `run` starts the program.
+    """A project of the corpus.
 
-    `refused`: the line that accepts no float16, which a finding names or which is left alone; the project stays as it
-    is. Empty if the program selects float16 after the fixers.
+    `files` maps paths to texts with BF, HALF and FULL for the words of a spelling; `run` starts the program. `refused`
+    is the line that accepts no float16, which a finding names or which is left alone; the project is not changed. It is
+    empty if the program selects float16 after the fixers.
     """
 
     name: str

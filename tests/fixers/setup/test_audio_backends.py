@@ -131,7 +131,7 @@ def test_a_mismatch_and_missing_libraries_are_both_reported():
 
 
 def plan_of(code, packages=None, python=THEIRS, look=FFMPEG, **known):
-    """The plan for a project with this code, and the requests to the host."""
+    """Return the plan for a project with this code, and the requests to the host."""
     asked = []
 
     def answer(args):

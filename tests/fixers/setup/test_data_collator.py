@@ -72,7 +72,7 @@ def test_each_state_of_the_hosts_files_is_judged_as_listed(look, findings):
 
 
 def plan_of(look, setting="auto", files=None, **known):
-    """The plan, and the requests to the host."""
+    """Return the plan, and the requests to the host."""
     asked = []
 
     def answer(args):

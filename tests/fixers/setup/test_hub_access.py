@@ -109,7 +109,7 @@ def test_a_token_in_env_is_reported_without_its_value():
 
 
 def asked_of(look, **known):
-    """The plan, and the requests to the host."""
+    """Return the plan, and the requests to the host."""
     asked = []
 
     def answer(args):

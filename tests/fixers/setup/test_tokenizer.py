@@ -30,7 +30,7 @@ HUB_HAS = {"commit": COMMIT, "digests": {"tokenizer.json": encode(GOOD)}}
 
 
 def plan_of(*files, hub=HUB_HAS, tree=None, packages=None, **known):
-    """The plan for a host with these files, and all requests to the host."""
+    """Return the plan for a host with these files, and all requests to the host."""
     asked = []
 
     def look(args):

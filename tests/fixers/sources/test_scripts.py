@@ -9,8 +9,10 @@ from fixers.sources.unparsable import Unparsable
 
 
 def commands_of(script):
-    """Every command as words: `NAME=value` for variables, arrays in brackets, `?` for what only the shell can
-    evaluate."""
+    """Return every command as words.
+
+    `NAME=value` is a variable, brackets are an array, `?` is a value that only the shell can evaluate.
+    """
     return [
         [
             *(f"{each.name}={words_of(each.value)}{items_of(each)}" for each in command.assignments),

@@ -1,4 +1,4 @@
-"""Imported by Python at startup: at exit, prints the threads of a process group that still run."""
+"""Imported by Python at startup. At exit, prints the threads of a process group that are still running."""
 
 import atexit
 import sys

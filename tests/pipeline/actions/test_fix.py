@@ -33,7 +33,7 @@ PROBE = "import torch\n\nif torch.cuda.is_bf16_supported():\n    print('yes')\n"
 
 
 def on_a_titan(root: Path, **texts: str) -> View:
-    """A project with something for two fixers, on a card of capability 7.5."""
+    """Return a project with faults for two fixers, on a card of capability 7.5."""
     view = view_of(root)
     for name, text in {"cast.py": CAST, "probe.py": PROBE, **texts}.items():
         (root / name).write_text(text)
@@ -45,14 +45,14 @@ def on_a_titan(root: Path, **texts: str) -> View:
 
 
 def with_rewrites(view: View, changes: tuple[FileChange, ...]) -> View:
-    """The host's tree has those changes."""
+    """Return the view with those changes applied to the host's tree."""
     rows = view.scan.manifest.rows
     fixed = {c.path: replace(rows[c.path], installed=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
     return view.with_survey(replace(view.survey, tree=replace(view.survey.tree, fixed=fixed)))
 
 
 def sent(host: FakeHost) -> dict[str, tuple[str, ...]]:
-    """The files that the host was requested to rewrite, with their fixers."""
+    """Return the files that the host was requested to rewrite, with their fixers."""
     [(_, data)] = host.sent
     stream = b"".join(unpack_blocks([data], "zlib"))
     length = int.from_bytes(stream[:8], "big")

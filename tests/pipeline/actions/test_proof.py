@@ -29,7 +29,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def context_of(bench: Bench, view: View) -> Context:
-    """The same project on the laptop and on the host, for a card without bfloat16."""
+    """Return the same project on the laptop and on the host, for a card without bfloat16."""
     survey = replace(survey_of(bench.survey()), gpus=(TURING,))
     return Context(bench.host, replace(view, scan=bench.scan(), survey=survey), NoListener())
 

@@ -128,7 +128,7 @@ def test_secrets_are_required_only_if_the_command_will_run(
 
 
 def test_the_loss_at_the_end_of_run_is_the_one_that_list_shows(tmp_path: Path) -> None:
-    """The mirror may hold another value that the script logs, and `losses` means over several steps."""
+    """The mirror may contain another value that the script logs, and `losses` are means over several steps."""
     view = view_of(tmp_path)
     run = replace(run_in(view, JobState.SUCCEEDED), gauges=Gauges(losses=(3.0, 1.0, 0.5)))
     view = view.with_survey(survey_of(view.survey.tree, run))

@@ -22,7 +22,7 @@ def note(run: str = "plain-0123abcd", host: dict[str, object] | None = None) -> 
 
 
 def brought(records: Records, folder: str, one: RunNote) -> Path:
-    """A note in a cloned project, written by halfstep on another machine."""
+    """Return a note in a cloned project, written by halfstep on another machine."""
     write_note(Records(records.root / "theirs"), one)
     body = json.loads((Records(records.root / "theirs").run(one.run, one.host) / NOTE).read_bytes())
     place = records.root / ".halfstep/runs" / folder

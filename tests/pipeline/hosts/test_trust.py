@@ -44,7 +44,7 @@ def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def known_hosts() -> str:
-    """Entries for `visited`, for `hashed` as HashKnownHosts stores it, and for a port of `forwarded`."""
+    """Return entries for `visited`, for `hashed` as HashKnownHosts stores it, and for a port of `forwarded`."""
     blob = b"\0\0\0\x0bssh-ed25519" + b"\0\0\0\x20" + bytes(32)
     salt = base64.b64encode(b"salt" * 5).decode()
     digest = base64.b64encode(hmac.digest(b"salt" * 5, b"hashed", "sha1")).decode()
@@ -61,7 +61,7 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
     write(tmp_path, "host: rig.example\n", "hosts/rig")
     file = write(tmp_path, "host: 10.6.6.6\n", "hosts/gpu.lab.example")
     require_trust(load_host("rig", tmp_path), None)
-    # A file that was named as a file is what the user chose.
+    # A host that was given as a file is the user's own choice.
     require_trust(load_host(str(file), tmp_path), None)
 
 

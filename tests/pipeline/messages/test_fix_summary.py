@@ -1,4 +1,4 @@
-"""The end of `fix`: what changed, what is left alone and why, and equal warnings told once."""
+"""The end of `fix`: what changed, what is left alone and why. Equal warnings are shown once."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_every_verb_is_documented(verb: str) -> None:
 
 
 def finding_names() -> set[str]:
-    """The literal names that findings are made with."""
+    """Return the literal names that findings are made with."""
     found: set[str] = set()
     for module in modules():
         for node in ast.walk(module.tree):

@@ -31,7 +31,7 @@ def test_an_adapter_is_named_only_if_it_exists_locally(tmp_path: Path) -> None:
 
 
 def recorded(root: Path) -> Path:
-    """The folder of a run whose second job was detached."""
+    """Return the folder of a run whose second job was detached."""
     write_note(Records(root), RunNote("r", "titan", "c", "key", created_unix=1.0))
     folder = Records(root).run("r", "titan")
     jobs = (JobRow(1, JobState.STOPPED, seconds=60.0), JobRow(2, JobState.RUNNING))

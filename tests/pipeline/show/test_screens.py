@@ -1,4 +1,4 @@
-"""Screens of the verbs as a terminal shows them, recorded: two sizes, without colours, dumb, and in a pipe.
+"""Recorded screens of the verbs in several terminals: two sizes, without colours, dumb, and in a pipe.
 
 To record them again: HALFSTEP_RECORD=1 pytest tests/pipeline/show/test_screens.py, then read the diff.
 """
@@ -40,7 +40,7 @@ DEEP = "/home/somebody/projects/pronunciation/speech-scoring/src/models/collator
 
 @dataclass(frozen=True)
 class Look:
-    """Where the output is seen. `kind` is TERM; without columns it is a pipe."""
+    """The terminal in which the output is shown. `kind` is TERM; without columns it is a pipe."""
 
     name: str
     columns: int = 0
@@ -103,7 +103,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def shown_run() -> None:
-    """`run` on a host that is ready, whose training fails in the end."""
+    """Show `run` on a host that is ready, whose training fails in the end."""
     with Screen() as screen:
         screen.heading("paper_r64 on titan")
         screen.stage_ended(StageOutcome("sync", StageState.SKIPPED, reason="15 files are on the host"))
@@ -131,7 +131,7 @@ def shown_run() -> None:
 
 
 def shown_status() -> None:
-    """`status` of a run that trains, as its host answers."""
+    """Show `status` of a run that trains, as its host answers."""
     note = read_note(Records(Path.cwd()).folder_named(RUN))
     assert note is not None
     screen = Screen()
@@ -150,7 +150,7 @@ def _job(note: RunNote) -> JobOutcome:
 
 
 def shown_verify() -> None:
-    """`verify` of a config with a warning and an error."""
+    """Show `verify` of a config with a warning and an error."""
     screen = Screen()
     screen.heading("paper_r64 on titan: checking only")
     for name, reason in (("sync", "3 files differ from those on the host"), ("fix", "2 files would be rewritten")):
@@ -184,7 +184,7 @@ SHOWN: dict[str, Callable[[], object]] = {
 
 
 def seen(look: Look, show: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """What is on the screen afterwards, and what was written to get there."""
+    """Return the final screen, and the characters that were written for it."""
     page = Page(is_terminal=bool(look.columns))
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(sys, stream, page)
@@ -204,7 +204,7 @@ def seen(look: Look, show: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 
 
 def steady(text: str, project: Path) -> str:
-    """The text without what differs from run to run: ports, ages, and where the test keeps its project."""
+    """Return the text with variable parts replaced: ports, ages, and the folder of the project."""
     text = re.sub(r"(?<=127\.0\.0\.1:)\d{5}|(?<=port )\d{5}|(?<=port\n        )\d{5}", "22022", text)
     text = re.sub(r"\b\d[\d.]* m?s(?=\s+ago)", "0.1 s", text)
     return text.replace(str(project), "/home/me/speech")
@@ -238,5 +238,5 @@ def test_at_60_columns_no_word_and_no_path_is_broken(name: str, project: Path, m
 
 
 def follows(word: str, paths: list[str]) -> bool:
-    """Return True for the rest of a path that was broken after a slash, and for bars, which fill the width."""
+    """Return True for the remainder of a path that was broken after a slash, and for bars, which fill the width."""
     return any(f"/{word}" in path for path in paths) or set(word) <= set("▁▂▃▄▅▆▇█")

@@ -86,7 +86,7 @@ def test_a_detached_start_prints_once_that_the_job_continues_and_then_how_to_att
 
 
 def failing(output: bytes) -> FakeHost:
-    """A host on which every job prints that and ends with exit 1."""
+    """Return a host on which every job prints `output` and ends with exit 1."""
     return FakeHost(
         operations={
             "job.start": lambda args: encode(StartAnswer(args["spec"]["run"], 1, JobState.RUNNING, True)),
@@ -147,7 +147,7 @@ class LeavesAtNews(NoListener):
 
 
 def training(*news: JobNews) -> FakeHost:
-    """A host on which a job starts and prints that."""
+    """Return a host on which a job starts and prints `news`."""
     started = encode(StartAnswer("r", 1, JobState.RUNNING, True))
     return FakeHost(operations={"job.start": lambda args: started}, streams={"job.wait": [encode(one) for one in news]})
 

@@ -38,7 +38,7 @@ def test_one_page_loads_no_fixers_and_nothing_that_draws() -> None:
 
 
 def on_a_terminal(page: str) -> list[str]:
-    """The lines of a page as a terminal of 100 columns shows them."""
+    """Return the lines of a page in a terminal of 100 columns."""
     console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
     console.print(Markdown(page))
     assert isinstance(console.file, io.StringIO)

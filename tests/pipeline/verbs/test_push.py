@@ -1,4 +1,4 @@
-"""`push`: uploads an adapter with a card by huggingface_hub to a stand-in of the hub's HTTP interface."""
+"""Test `push` with a stand-in for the hub's HTTP interface: huggingface_hub uploads the adapter with a card."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTINGS = {"r": 64, "lora_alpha": 128, "lora_dropout": 0.05, "task_type": "CAUS
 
 @dataclass
 class Hub:
-    """The repositories that were created, the files of the last commit, and what the server should answer."""
+    """The repositories that were created, the files of the last commit, and the answer of the server."""
 
     address: str = ""
     created: list[dict[str, Any]] = field(default_factory=list)

@@ -43,7 +43,7 @@ def write_tensorboard(folder: Path, program: str) -> None:
 
 
 def environment_with(folder: Path) -> str:
-    """The interpreter of a virtual environment that also has the packages of the folder."""
+    """Return the interpreter of a virtual environment that also has the packages of the folder."""
     base = Path(sys.executable).resolve()
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder.parent / "venv")}))
     (folder.parent / "venv/bin").mkdir(parents=True)

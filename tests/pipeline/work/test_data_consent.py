@@ -53,7 +53,7 @@ def write_config(project: Path, path: str) -> None:
 
 
 def place_data(project: Path, how: str) -> None:
-    """A config with data outside the project, in one of the possible ways."""
+    """Write a config with data outside the project, in one of several ways."""
     outside = project.parent / "documents"
     path = {"absolute": str(outside), "relative": "../documents", "home": "~", "file": f"{outside}/letter.txt"}
     if how == "link":

@@ -21,7 +21,7 @@ TRAIN = ("python", "train.py")
 
 
 def synced(view: View) -> View:
-    """The view after a scan and a sync of the project as it is now."""
+    """Return the view after a scan and a sync of the project as it is now."""
     scan = scan_project(view.loaded.root)
     digest = scan.manifest.source_digest()
     tree = replace(view.survey.tree, source_digest=digest, installed_digest=digest)

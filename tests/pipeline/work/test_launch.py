@@ -22,7 +22,7 @@ FLASH = ("--attn_implementation", "flash_attention_2")
 
 
 def view_on(root: Path, capability: tuple[int, int], *overrides: str, fixers: str = "{}", **config: Any) -> View:
-    """The project with such a config, on a card of that capability."""
+    """Return the project with such a config, on a card of that capability."""
     view = view_of(root, state=None)
     written = "".join(f"{key}: {value}\n" for key, value in config.items())
     (root / "configs" / "plain.yaml").write_text(f"fixers: {fixers}\n{written}")
@@ -102,6 +102,6 @@ def test_an_override_that_the_project_s_code_reads_keeps_its_name(tmp_path, code
 
 
 def with_code(view: View, code: str) -> View:
-    """The view of the project with this code in its training script."""
+    """Return the view of the project with this code in its training script."""
     (view.scan.root / "train.py").write_text(code)
     return replace(view, scan=scan_project(view.scan.root))

@@ -25,7 +25,7 @@ GIB = 2**30
 
 
 def view_with(root: Path, *overrides: str, cards: int = 0) -> View:
-    """A view with `--set` overrides of config and host, on a machine with that many cards."""
+    """Return a view with `--set` overrides of config and host, on a machine with that many cards."""
     view = view_of(root, None)
     run = [override for override in overrides if not override.startswith("host.")]
     host = [override for override in overrides if override.startswith("host.")]

@@ -17,7 +17,7 @@ from tests.pipeline.views import view_of
 
 
 def started(view: View, inputs: RunInputs | None = None) -> str:
-    """Record that the view's run was started; its name."""
+    """Record that the view's run was started, and return its name."""
     run = run_id(view)
     write_start(view.records, note_of(view, run))
     write_inputs(view.records.run(run, view.host.name), inputs or inputs_of(view))

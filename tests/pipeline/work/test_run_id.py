@@ -72,7 +72,7 @@ def test_the_same_work_is_the_same_run_in_every_survey(tmp_path: Path) -> None:
 
 
 def with_file(view: View, path: str, text: str) -> View:
-    """The same project with that file in it, on both sides."""
+    """Return the same project with that file in it, on both sides."""
     (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
     (view.loaded.root / path).write_text(text)
     scan = scan_project(view.loaded.root)

@@ -1,4 +1,4 @@
-"""A host in its own folder with one run; all its processes are ended after the test."""
+"""A host in its own folder with one run, whose processes are ended after the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     workdir = tmp_path / "work dir"
     made = Bench(local_host(str(workdir)), workdir)
     yield made
-    # The one it has now: a test may have closed the first one and opened another.
+    # Its current agent, since a test may have closed the first one and opened another.
     made.host.close()
     while pids := ours(workdir):
         for pid in pids:

@@ -42,7 +42,7 @@ def write_tensors(path: str, data: bytes) -> None:
 
 
 def save(folder: str, step: int, *, scaler: bool = True, pause_s: float = 0.0) -> None:
-    """In the Trainer's own order: weights, optimizer, scheduler, scaler, random state, trainer state."""
+    """Save in the Trainer's own order: weights, optimizer, scheduler, scaler, random state, trainer state."""
     target = f"{folder}/checkpoint-{step}"
     os.makedirs(target, exist_ok=True)
     write_tensors(f"{target}/adapter_model.safetensors", bytes(range(256)) * 4)
@@ -81,7 +81,7 @@ def start_workers(count: int, stubborn: bool) -> None:
 
 
 def resumed_step() -> int:
-    """The last step of the checkpoint to resume from, which must be complete."""
+    """Return the last step of the checkpoint to resume from, which must be complete."""
     folder = os.environ.get("HALFSTEP_RESUME_FROM", "")
     if not os.path.isdir(folder):
         return 0
@@ -109,7 +109,7 @@ while True:
 
 
 def fork_worker() -> int:
-    """A worker as a data loader forks it: it dies of SIGTERM, and without its parent."""
+    """Fork a worker as a data loader does, and return its pid. The worker ends at SIGTERM, and when its parent ends."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:

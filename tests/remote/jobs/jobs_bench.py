@@ -20,7 +20,7 @@ TRAINER = Path(__file__).with_name("fake_trainer.py")
 
 @dataclass
 class Bench:
-    """One host and one run on it, with the paths that a test looks at."""
+    """One host and one run on it, with the paths that tests use."""
 
     host: AgentHost
     workdir: Path
@@ -54,7 +54,7 @@ class Bench:
         return found
 
     def trainer_rows(self) -> list[dict]:
-        """The events that the fake trainer recorded so far: one object per line."""
+        """Return the events that the fake trainer has recorded, one dict per line."""
         path = Path(self.layout.root) / "trainer.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -66,5 +66,5 @@ class Bench:
 
 
 def ours(workdir: Path) -> list[int]:
-    """Every living process whose environment or command names a project of that workdir."""
+    """Return every living process whose environment or command names a project of that workdir."""
     return processes_of(workdir / "projects")

@@ -1,4 +1,4 @@
-"""Make a training job whose supervisor was killed."""
+"""Create a training job whose supervisor was killed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.remote.jobs.jobs_bench import Bench
 
 
 def kill_exit_recorder(bench: Bench) -> None:
-    """Also kill the process that keeps the trainer's exit status."""
+    """Also kill the process that records the trainer's exit status."""
     recorder = bench.survey().started.child_pid
     os.kill(recorder, signal.SIGKILL)
     until(lambda: not alive(recorder), "the exit recorder's end")
 
 
 def orphan(bench: Bench, *words: object, **settings: object) -> int:
-    """Start a trainer and kill its supervisor; returns the trainer's pid."""
+    """Start a trainer and kill its supervisor, and return the trainer's pid."""
     bench.start(*words, **settings)
     pid = until(lambda: bench.events("begin"), "the trainer")[0]["pid"]
     supervisor = bench.survey().started.pid

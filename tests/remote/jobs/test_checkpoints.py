@@ -34,7 +34,7 @@ FILES = (
 
 
 def save(parent: Path, step: int) -> Path:
-    """A checkpoint as the fake trainer saves it, in the order of the real one."""
+    """Save a checkpoint with the fake trainer, in the order of the real one."""
     code = f"import sys; sys.argv = ['x']; import fake_trainer as t; t.save({str(parent)!r}, {step})"
     parent.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "HALFSTEP_RUN_DIR": str(parent.parent), "PYTHONPATH": str(TRAINER.parent)}

@@ -40,7 +40,7 @@ NO_LOCKS = (*STRACE, "--inject=flock:error=ENOLCK")
 
 @pytest.fixture
 def hold(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Start a process that holds the lock at a path, optionally as the argument of another command."""
+    """Start a process that holds the lock of a path, optionally as the argument of another command."""
     started: list[subprocess.Popen] = []
 
     def start(path: Path, *before: str) -> subprocess.Popen:
@@ -104,7 +104,7 @@ class LocklessStarter:
         return LocalProcessStream([*NO_LOCKS, *argv])
 
     def close(self) -> None:
-        """Nothing is held between two starts."""
+        """Do nothing, since nothing is kept between two starts."""
 
 
 @pytest.mark.usefixtures("no_kernel_locks")
@@ -125,7 +125,7 @@ def test_FI_31_a_job_starts_once_on_a_file_system_without_locks(bench: Bench):
 
 
 def _elsewhere(path: Path, beats: int) -> None:
-    """Write a lease of another machine, with that counter."""
+    """Write the lease of another machine, with that counter."""
     row = {"nonce": "theirs", "boot": "another", "namespace": "", "pid": 1, "ticks": 1, "words": "them"}
     path.write_text(f"{beats:012d}\n{json.dumps(row)}")
 

@@ -18,14 +18,14 @@ NEVER = ("--until", "/never", "--step-s", 0)
 
 
 def saved_at(folder: Path, unix: int) -> Path:
-    """Give the checkpoint and its files the times of a save at that moment."""
+    """Set the times of the checkpoint and its files to that moment."""
     for path in (*folder.iterdir(), folder):
         os.utime(path, (unix, unix))
     return folder
 
 
 def by_age(parent: Path) -> list[str]:
-    """The order in which transformers deletes checkpoints."""
+    """Return the checkpoints in the order in which transformers deletes them."""
     return [path.name for path in sorted(parent.glob("checkpoint-*"), key=os.path.getmtime)]
 
 

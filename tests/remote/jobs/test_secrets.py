@@ -35,7 +35,7 @@ CRASH = (
 
 
 class Sampled:
-    """What /proc/*/cmdline held while it was looked at, about fifty times a second."""
+    """The content of /proc/*/cmdline, sampled about fifty times per second."""
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -69,7 +69,7 @@ def sampling() -> Iterator[Sampled]:
 
 
 def hits(folder: Path) -> list[str]:
-    """Files under the folder with a canary in their bytes or their name."""
+    """Return the files under the folder with a canary in their content or their name."""
     found = []
     for path in folder.rglob("*"):
         try:
@@ -82,7 +82,7 @@ def hits(folder: Path) -> list[str]:
 
 
 def all_output(host: Host, run: str) -> str:
-    """The job's own output as the laptop reads it."""
+    """Return the output of the job as the laptop reads it."""
     log = bytearray()
     read_log(host, PROJECT, run, log.extend)
     return log.decode()

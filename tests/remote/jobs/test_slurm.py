@@ -72,7 +72,7 @@ def test_a_SIGTERM_that_slurm_sends_is_a_preemption(bench: Bench, cluster: Slurm
 
 
 def reach_time_limit(cluster: Slurm, bench: Bench, number: int = 1) -> None:
-    """Send the signal that Slurm sends before the time limit, which would take a minute and more."""
+    """Send the signal that Slurm sends before the time limit, because the real limit takes over a minute."""
     submitted = json.loads(Path(bench.job(number).submitted).read_text())
     cluster.ask("scancel", "--signal=USR1", "--batch", submitted["slurm_job"])
 

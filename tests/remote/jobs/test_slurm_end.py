@@ -33,7 +33,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is alone on PATH."""
+    """A folder that is the only one on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

@@ -24,7 +24,7 @@ VICTIMS = ("agent", "supervisor", "trainer", "both", "everything", "stop", "pree
 
 
 def trainers(bench: Bench) -> list[int]:
-    """The living training processes of the run."""
+    """Return the living training processes of the run."""
     commands = {pid: command_of(pid) for pid in ours(bench.workdir)}
     return [pid for pid, command in commands.items() if b"fake_trainer.py" in command and b"supervise" not in command]
 

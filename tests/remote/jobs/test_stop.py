@@ -124,7 +124,7 @@ def test_FI_45_SIGTERM_from_outside_is_a_preemption_with_one_verified_checkpoint
     bench: Bench, target: str, ending: str
 ):
     if (target, ending) == ("trainer", "save-zero"):
-        # Only the trainer got the signal, and it exited with 0: this looks exactly like a short run.
+        # Only the trainer got the signal, and it exited with 0, which looks exactly like a short run.
         ending = "save"
     bench.start("--steps", 10000, "--on-term", ending, steps=10000)
     until(lambda: bench.survey().progress, "a step")

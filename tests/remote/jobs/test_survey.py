@@ -25,7 +25,7 @@ A100 = "1, GPU-99999999-2222-3333-4444-555555555555, NVIDIA A100-SXM4-80GB, 8.0,
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Puts commands of our own first on PATH: `smi("nvidia-smi", shell text)`."""
+    """Put scripts first on PATH: `smi("nvidia-smi", shell text)`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

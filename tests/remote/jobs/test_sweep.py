@@ -61,7 +61,7 @@ def _strace() -> None:
 
 @pytest.fixture
 def payload(bench: Bench) -> Path:
-    """The payload at the agent's place for it."""
+    """The payload, at the path that the agent uses."""
     bundle = payload_bundle()
     path = bench.workdir / "payload" / f"{bundle.sha256}.pyz"
     path.parent.mkdir(parents=True)
@@ -70,14 +70,14 @@ def payload(bench: Bench) -> Path:
 
 
 def run_killed(argv: Sequence[str], log: Path, kill_point: tuple[str, int] | None, **more: object) -> int:
-    """Run `argv`, killed at the nth call of that name; without a kill point, write its calls to `log`."""
+    """Run `argv` and kill it at the nth call of that name. Without a kill point, write its calls to `log`."""
     inject = [f"--inject={kill_point[0]}:signal=KILL:when={kill_point[1]}"] if kill_point else []
     command = ["strace", "-qq", "-o", str(log), "-e", f"trace={CHANGES}", *inject, *argv]
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode
 
 
 def kill_points(log: Path) -> Iterator[tuple[str, int]]:
-    """Every call in the log as (name, how many of that name so far)."""
+    """Yield every call in the log as (name, number of such calls so far)."""
     seen: collections.Counter[str] = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
         name = line.partition("(")[0]
@@ -95,17 +95,17 @@ def save_checkpoints(parent: Path, *steps: int) -> None:
 
 
 def request(bench: Bench, path: Path, secret: str) -> Path:
-    """The file with a start of the bench's run that waits for `go`."""
+    """Write the request to start the bench's run, which waits for `go`, and return its path."""
     spec = bench.spec("--until", bench.workdir / "go", secrets=("HF_TOKEN",), grace_s=5.0)
     path.write_bytes(dumps(StartRequest(PROJECT, spec, "tiny", secrets={"HF_TOKEN": secret})))
     return path
 
 
 def files_with(secret: str, *folders: Path) -> list[Path]:
-    """The files under the folders that contain the secret."""
+    """Return the files under the folders that contain the secret."""
     found = []
     for path in (path for folder in folders for path in folder.rglob("*")):
-        # Other tests use the folder in memory too, and their files come and go.
+        # Other tests use the folder in memory too, and create and delete files in it.
         with contextlib.suppress(OSError):
             if path.is_file() and secret.encode() in path.read_bytes():
                 found.append(path)

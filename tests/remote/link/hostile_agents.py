@@ -48,7 +48,7 @@ def hostile_host(name: str) -> AgentHost:
 
 
 def _answer(start: str, piece: str, end: str) -> Chunks:
-    """An answer of the largest accepted size: `start`, as many copies of `piece` as fit, and `end`."""
+    """Return an answer of the largest accepted size: `start`, as many copies of `piece` as fit, and `end`."""
 
     def chunks() -> Iterator[bytes]:
         text = _filled(start, piece, end, MAX_JSON - 100)
@@ -58,7 +58,7 @@ def _answer(start: str, piece: str, end: str) -> Chunks:
 
 
 def _manifest(start: str, piece: str = "", end: str = "", size: int = 0) -> Chunks:
-    """A compressed manifest, and the answer after it."""
+    """Return a compressed manifest, and the answer after it."""
 
     def chunks() -> Iterator[bytes]:
         data = zlib.compress(_filled(start, piece, end, size), 1)
@@ -124,7 +124,7 @@ def send(name: str, nonce: str) -> None:
 
 
 def peak_kib() -> int:
-    """The peak memory of this program; getrusage would also count the process that started it."""
+    """Return the peak memory of this program. getrusage would also count the process that started it."""
     status = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
 

@@ -1,4 +1,4 @@
-"""What an agent leaves on its host, and when it ends."""
+"""The files that an agent leaves on its host, and when it ends."""
 
 from __future__ import annotations
 

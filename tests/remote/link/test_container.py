@@ -77,7 +77,7 @@ ALWAYS = "--network host --uts host --security-opt label=disable --stop-signal T
 
 
 def tools(folder: Path) -> Path:
-    """A folder for PATH without this machine's own engines and cards."""
+    """Return a folder for PATH without this machine's own engines and cards."""
     found = folder / "tools"
     if not found.exists():
         found.mkdir()
@@ -144,7 +144,7 @@ def enter(address: Address) -> None:
 
 
 def machine_in(address: Address) -> Machine:
-    """The machine as the survey of a host sees it."""
+    """Return the machine as the survey of a host sees it."""
     host = open_host(address)
     try:
         return take_survey(host, SurveyRequest("project", "")).machine

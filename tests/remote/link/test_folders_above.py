@@ -1,4 +1,4 @@
-"""The folders above the workdir: another user who could rename one of them could replace what runs as you."""
+"""The folders above the workdir are checked: a user who can rename one of them could replace what is executed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_workdir_that_another_user_replaced_by_renaming_a_folder_above_is_not_
         for workdir in ("me/halfstep", "me/back/halfstep"):
             assert str(above) in refused(above / workdir, keep=True).message
         above.chmod(0o1777)
-        # The folder itself is safe now, but what the other user made in it is not.
+        # The folder itself is safe now, but its files, which the other user created, are not.
         for workdir in ("me/halfstep", "me/back/halfstep"):
             assert f"{above}/me on local belongs to another user" in refused(above / workdir, keep=True).message
     finally:
@@ -103,7 +103,7 @@ def test_a_loop_of_links_ends_with_an_error(tmp_path: Path, loop: str) -> None:
 
 
 class InNamespace(LocalStarter):
-    """Processes in a user namespace that maps only the user, as unprivileged Apptainer makes them."""
+    """Starts processes in a user namespace that maps only the user, as unprivileged Apptainer does."""
 
     def __init__(self, user: str) -> None:
         self._user = user

@@ -25,7 +25,7 @@ StartSshd = Callable[..., Sshd]
 
 
 def hide_pythons() -> tuple[str, ...]:
-    """A prefix that hides the system's Pythons."""
+    """Return a command prefix that hides the system's Pythons."""
     if reason := why_no_mounts():
         pytest.skip(reason)
     found = {path.resolve() for place in ("/usr/bin", "/usr/local/bin") for path in Path(place).glob("python3*")}
@@ -87,7 +87,7 @@ def test_BI_42_a_newer_python_later_on_the_path_is_used(start_sshd: StartSshd, t
 
 
 def other_interpreters() -> list[Path]:
-    """Pythons of a version manager beside the one that runs the tests."""
+    """Return Pythons of a version manager other than the one that runs the tests."""
     return sorted(Path(sys.base_prefix).parent.glob("[23].*/bin/python3"))
 
 

@@ -41,7 +41,7 @@ def ran_as(user: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def settled(workdir: Path) -> Path:
-    """The byte code in the workdir after the payload was compiled."""
+    """Return the byte code in the workdir after the payload was compiled."""
     host = local_host(str(workdir))
     assert host.list_files("nothing") == ()
     host.close()
@@ -50,7 +50,7 @@ def settled(workdir: Path) -> Path:
 
 
 def planted(byte_code: Path, trace: Path) -> bytes:
-    """A zip whose modules, under the names that the agent imports, all write a file when imported."""
+    """Return a zip in which each module that the agent imports writes a file when it is imported."""
     evil = byte_code.with_name("evil")
     with zipfile.ZipFile(evil, "w") as archive:
         for name in ("remote/__init__.py", "remote/payload/__init__.py", "remote/payload/__main__.py"):
@@ -161,7 +161,7 @@ def test_SE_02_a_read_only_verb_ignores_damaged_byte_code_and_does_not_replace_i
 
 
 class Under(LocalStarter):
-    """Processes of this machine that run as another account."""
+    """Starts processes on this machine under another account."""
 
     def __init__(self, user: str) -> None:
         self._user = user

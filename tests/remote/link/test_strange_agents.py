@@ -107,7 +107,7 @@ def test_BI_56_garbled_data_is_refused(chunks: list[bytes], code: ExitCode) -> N
 
 
 def refusal(code: object) -> bytes:
-    """An answer with an error of that exit code."""
+    """Return an answer with an error of that exit code."""
     return pack_json({"ok": False, "error": {"kind": "bug", "message": "no", "exit_code": code}})
 
 

@@ -18,7 +18,7 @@ StartSshd = Callable[..., Sshd]
 
 
 def mounted(tmp_path: Path, options: str) -> tuple[tuple[str, ...], Path]:
-    """A command prefix that mounts a file system on a folder, and the folder."""
+    """Return a command prefix that mounts a file system on a folder, and the folder."""
     if reason := why_no_mounts():
         pytest.skip(reason)
     folder = tmp_path / "mounted"

@@ -17,7 +17,7 @@ LAUNCH = Launch({"HF_TOKEN": "hf_value"}, {"PATH": "/bin"})
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder `halfstep` that will hold secrets; it does not exist yet."""
+    """The folder `halfstep` in which secrets will be stored. It does not exist yet."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / "halfstep"
 

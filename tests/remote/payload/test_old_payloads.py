@@ -49,13 +49,13 @@ def workdir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], str]:
-    """Makes this laptop's halfstep another version; gives its payload's hash back."""
+    """Make this laptop's halfstep another version, and return the hash of its payload."""
 
     def become(number: int) -> str:
         package = tmp_path / f"version-{number}" / "remote"
         for folder in bundle.FOLDERS:
             shutil.copytree(bundle.PACKAGE / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
-        # A payload is needed while a process on this machine names its hash: no two tests may have the same one.
+        # A payload is needed while a process on this machine names its hash, so no two tests may have the same hash.
         (package / "payload/version.py").write_text(f"VERSION = {number}  # {tmp_path}\n")
         monkeypatch.setattr(bundle, "PACKAGE", package)
         bundle.payload_bundle.cache_clear()
@@ -65,7 +65,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
 
 
 def arrive(workdir: Path) -> AgentHost:
-    """A host that this version's payload has settled on."""
+    """Return a host on which the payload of this version is installed."""
     host = local_host(str(workdir))
     host.ask("file.list", {"path": "nothing"})
     sha = bundle.payload_bundle().sha256
@@ -114,7 +114,7 @@ def test_an_agent_keeps_the_payload_that_it_was_started_with(workdir: Path, vers
         shas.append(version(number))
         leave(arrive(workdir))
         wait_until(lambda: hashes(workdir) == {first, *shas[-2:]})
-    # Its module was not imported before: it comes out of the zip only now.
+    # Its module was not imported before, so it is loaded from the zip only now.
     assert old.ask("data.survey", {"project": PROJECT, "digest": "0" * 64})["path"] == ""
     leave(old)
     version(4)
@@ -140,7 +140,7 @@ def job(workdir: Path, tmp_path: Path, version: Callable[[int], str]) -> Iterato
 
 
 def trainer_of(started: Started) -> list[int]:
-    """The process under the job's witness."""
+    """Return the process under the job's exit recorder."""
     return [process.pid for process in descendants(started.child_pid)]
 
 

@@ -28,7 +28,7 @@ def make(root: Path, files: dict[str, str]) -> None:
 
 
 def kept_by_git(root: Path) -> set[str]:
-    """The existing files that git lists, in the repository and in each nested one."""
+    """Return the existing files that git lists, in the repository and in each nested one."""
     listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     kept = set()
     for name in filter(None, listed.split(b"\0")):

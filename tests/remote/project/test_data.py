@@ -1,4 +1,4 @@
-"""Which files belong to data, and the digest that names it."""
+"""Which files belong to data, and the digest that identifies it."""
 
 from __future__ import annotations
 

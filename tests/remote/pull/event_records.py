@@ -12,7 +12,7 @@ TAG_LOSS = b"\x0a\x04loss"
 
 
 def point(step: int, value: float, wall_time: float = 1.0) -> bytes:
-    """A TensorBoard event of one scalar, by hand: wall time, step, summary with a tag and a simple value."""
+    """Return a TensorBoard event of one scalar, encoded by hand: wall time, step, summary with tag and value."""
     value_message = TAG_LOSS + b"\x15" + struct.pack("<f", value)
     summary = b"\x0a" + bytes([len(value_message)]) + value_message
     event = b"\x09" + struct.pack("<d", wall_time) + b"\x10" + bytes([step]) + b"\x2a" + bytes([len(summary)]) + summary

@@ -140,7 +140,7 @@ def scalar_record(step: int) -> bytes:
 
 
 def rust_steps(logdir: Path, run: str, tag: str) -> list[int]:
-    """The steps of one curve as TensorBoard's own data server (the fast, strict loader) has read them."""
+    """Return the steps of one curve that TensorBoard's own data server (the fast, strict loader) has read."""
     with data_server(logdir) as provider:
         context = RequestContext()
         deadline = time.monotonic() + PATIENCE_S

@@ -23,7 +23,7 @@ FILES = {
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """Six files, nothing on the host."""
+    """Six local files, and an empty host."""
     bench = Bench(tmp_path / "speech", tmp_path / "workdir")
     bench.write(FILES)
     (bench.root / "train.py").chmod(0o755)

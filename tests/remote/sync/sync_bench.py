@@ -31,7 +31,10 @@ def no_wait(_seconds: float) -> None:
 
 @dataclass
 class Bench:
-    """`root` is the project, `workdir` the host's; every call of `host` that finds no agent starts a new one."""
+    """A project and a host. `root` is the project, `workdir` the host's.
+
+    Every call of `host` that finds no agent starts a new one.
+    """
 
     root: Path
     workdir: Path
@@ -45,7 +48,7 @@ class Bench:
         return self._host
 
     def other_host(self, starter: Any = None) -> AgentHost:
-        """The same machine and workdir through another agent."""
+        """Return the same machine and workdir through another agent."""
         return AgentHost("other", starter or LocalStarter(), workdir=str(self.workdir))
 
     def close(self) -> None:
@@ -79,7 +82,7 @@ class Bench:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every path under a folder but `.halfstep`: digest and executable bit of a file, target of a link."""
+    """Map every path under a folder except `.halfstep` to digest and executable bit, or to the target of a link."""
     found: dict[str, str] = {}
     for parent, folders, names in os.walk(os.fsencode(folder)):
         folders[:] = [name for name in folders if name != b".halfstep"]
@@ -96,7 +99,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 class CutWire:
-    """A wire that is cut, and whose agent is killed with it, once `after` bytes went over it."""
+    """A wire that is cut, together with its agent, after `after` bytes were sent over it."""
 
     def __init__(self, wire: LocalProcessStream, after: int) -> None:
         self.wire, self.left = wire, after
@@ -132,7 +135,7 @@ def kill_agent(wire: LocalProcessStream) -> None:
 
 @dataclass
 class CuttingStarter:
-    """The first `cuts` wires are cut after `after` bytes each; those that come later hold."""
+    """Starts agents. The first `cuts` wires are cut after `after` bytes each; later ones are not cut."""
 
     after: int
     cuts: int = 1
@@ -152,7 +155,7 @@ class CuttingStarter:
 
 @dataclass
 class TracedStarter:
-    """Runs the agent under strace, which injects `options`; `log` has the calls."""
+    """Runs the agent under strace, which injects faults by `options`. `log` contains the calls."""
 
     log: Path
     options: Sequence[str]

@@ -34,7 +34,7 @@ POINTS = 400 if FULL else 5
 
 
 def begin(bench: Bench) -> None:
-    """An older tree on the host, and a project in which one of everything has changed since."""
+    """Create an older tree on the host, and a project with a change of each kind since then."""
     os.symlink("src", bench.root / "lib")
     bench.sync()
     bench.close()
@@ -59,7 +59,7 @@ def attempt_sync(bench: Bench, starter: TracedStarter) -> bool:
 
 
 def survey_apart(bench: Bench) -> TreeSurvey:
-    """The survey, through a separate agent that is not killed."""
+    """Return the survey, through a separate agent that is not killed."""
     host = bench.other_host()
     try:
         return bench.survey(host)
@@ -80,7 +80,7 @@ def attempt_fix(bench: Bench, starter: TracedStarter) -> bool:
 
 
 class Stopped(Exception):
-    """The agent was killed, and this attempt is not to be continued."""
+    """The agent was killed, so this attempt is not continued."""
 
 
 class OnceTraced(TracedStarter):
@@ -89,7 +89,7 @@ class OnceTraced(TracedStarter):
 
 
 def count_calls(bench: Bench, attempt, log: Path) -> Counter[str]:
-    """How often each call happens in an attempt that is not interrupted."""
+    """Return how often each call happens in an uninterrupted attempt."""
     starter = OnceTraced(log, ["-e", f"trace={','.join(CALLS)}"])
     assert attempt(bench, starter)
     return Counter(re.findall(r"^\d+ +(\w+)\(", starter.text, re.MULTILINE))
@@ -142,12 +142,12 @@ def test_FI_06_a_sync_killed_at_any_change_of_the_disk_is_completed_by_the_next(
 
 
 def same_bytes(what: str, *others: str | None) -> bool:
-    """Return True if all bytes are right; the mode may still have to be set."""
+    """Return True if all contents are right; modes may still be wrong."""
     return any(other is not None and what.split(maxsplit=1)[0] == other.split()[0] for other in others)
 
 
 def settle(bench: Bench) -> None:
-    """Wait until nothing writes in the workdir: all agents and the housekeeping that they started have ended."""
+    """Wait until all agents and their housekeeping have ended, so that nothing writes to the workdir."""
     bench.close()
     until(lambda: not processes_of(bench.workdir), "the end of every process of the host")
 

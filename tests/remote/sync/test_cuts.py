@@ -28,7 +28,7 @@ def noise(size: int, seed: int = 0) -> bytes:
 
 
 def settle(bench: Bench) -> None:
-    """A sync without faults makes both sides equal, and reports no file as edited by the user."""
+    """Check that a sync without faults makes both sides equal, and reports no file as edited by the user."""
     report = bench.sync()
     assert report.report.ok, report.report.findings
     assert contents(bench.tree) == contents(bench.root)
@@ -128,7 +128,7 @@ def test_FI_08_a_file_damaged_twice_is_an_error_that_names_it(bench, monkeypatch
 
     def send(op, args, chunks, **options):
         sends.append(op)
-        path.write_bytes(b"\0" + good[1:])  # the bytes differ from those of the manifest
+        path.write_bytes(b"\0" + good[1:])  # The content differs from its digest in the manifest.
         try:
             return real(op, args, list(chunks), **options)
         finally:
@@ -177,7 +177,7 @@ def split(chunk: bytes) -> list[bytes]:
 
 
 def test_FI_13_a_slow_connection_is_not_treated_as_dead(tmp_path):
-    """The deadline is for silence: each write that gets through begins it anew, however long the whole takes."""
+    """The deadline is for silence: each successful write restarts it, however long the whole sync takes."""
 
     class SlowWire(CuttingStarter):
         def start(self, argv):

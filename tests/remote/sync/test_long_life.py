@@ -32,7 +32,7 @@ DATA = st.sampled_from([b"", b"one\n", b"two\n", b"three\n" * 50])
 
 
 class DirectHost:
-    """The operations themselves, without a process and a wire between: only for speed."""
+    """Calls the operations directly, without a process and a connection, to be fast."""
 
     name = "direct"
 

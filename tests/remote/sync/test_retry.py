@@ -15,7 +15,7 @@ from remote.sync.retry import retry_lost_connection
 
 @dataclass
 class Line:
-    """A host that only counts transfers; each ends with the next of `ends`."""
+    """A host that only counts transfers. Each transfer ends with the next element of `ends`."""
 
     ends: list[Any]
     closed: int = 0

@@ -1,4 +1,4 @@
-"""A proof's own copy of the project, on hosts with a current, an older or no tree."""
+"""The proof's copy of the project, on hosts with a current tree, an older tree or no tree."""
 
 from __future__ import annotations
 

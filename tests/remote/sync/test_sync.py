@@ -16,7 +16,7 @@ from tests.remote.sync.sync_bench import contents
 
 
 def asked(host, monkeypatch) -> list[str]:
-    """The operations that are called from now on."""
+    """Return a list to which the operations called from now on are appended."""
     ops = []
     for name in ("ask", "act", "send", "fetch"):
         real = getattr(host, name)

@@ -43,13 +43,13 @@ def require_bitsandbytes() -> None:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tiny models and features, made once."""
+    """Tiny models and features, created once."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
-    """A spec of 12 clips in 6 steps of 2 x 2, two epochs; keywords change it."""
+    """A spec of 12 clips in 6 steps of 2 x 2, two epochs. Keyword arguments change it."""
 
     def make(
         *,
@@ -115,7 +115,7 @@ def made(cache: Path) -> Callable[[str], Made]:
 
 @dataclass
 class Training:
-    """`payload train SPEC` as a process."""
+    """Runs `payload train SPEC` as a process."""
 
     spec: TrainingSpec
     environment: dict[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Training:
         )
 
     def run(self, processes: int = 1) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr once it ended."""
+        """Return exit code, stdout and stderr after the process has ended."""
         process = self.start(processes)
         out, err = process.communicate(timeout=600)
         return process.returncode, out, err

@@ -2,8 +2,8 @@
 
 torch is imported once and the model loaded once. A training that has reached the save is forked for each kill point.
 After each kill, the job's own check chooses a checkpoint, and the loaded trainer is forked to resume from it, once for
-checkpoints of equal bytes. The output is one JSON object with the digests of the adapters: of the training that nothing
-killed, and of the one that resumed after each kill.
+checkpoints of equal content. The output is one JSON object with the digests of the adapters: of the uninterrupted
+training, and of the resumed training after each kill.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def train(trainer: Any, spec: TrainingSpec, resume_from: str) -> str:
 
 
 def in_fork(work: Callable[[], str]) -> str:
-    """Return what `work` returns in a fork of this process."""
+    """Run `work` in a fork of this process and return its result."""
     mine, its = os.pipe()
     child = os.fork()
     if not child:
@@ -140,7 +140,7 @@ def in_fork(work: Callable[[], str]) -> str:
 
 
 def resume_point(run: Path) -> ResumePoint:
-    """Return what the job of a run whose trainer was killed would resume from."""
+    """Return the resume point of a run whose trainer was killed."""
     job = RunLayout(str(run)).job(1)
     Path(job.root).mkdir(parents=True, exist_ok=True)
     Path(job.spec).write_bytes(dumps(JobSpec(run.name, 1, "f", ())))
@@ -151,7 +151,7 @@ def resume_point(run: Path) -> ResumePoint:
 
 
 def digest_of(checkpoint: Path) -> str:
-    """Return a digest of all that a training reads from a checkpoint."""
+    """Return a digest of everything that a training reads from a checkpoint."""
     files = ((path.name, path.read_bytes()) for path in sorted(checkpoint.iterdir()))
     return hashlib.sha256(repr([pair for pair in files if pair[0] not in (MANIFEST, VERDICT)]).encode()).hexdigest()
 

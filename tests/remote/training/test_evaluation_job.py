@@ -59,7 +59,7 @@ class Evaluation:
         return process.returncode, out, err
 
     def kept(self) -> list[tuple[str, str]]:
-        """The model and sample of each stored answer, in order."""
+        """Return the model and sample of each stored answer, in order."""
         lines = [line for path in sorted(self.run_folder.glob("answers/*")) for line in path.read_text().splitlines()]
         return [(row["key"], row["id"]) for row in map(json.loads, lines)]
 

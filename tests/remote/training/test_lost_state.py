@@ -30,7 +30,7 @@ def rows() -> list[dict[str, torch.Tensor]]:
 
 
 def train(root: Path, resume_from: Path | None = None) -> list[float]:
-    """The loss of every step that this process trained."""
+    """Return the loss of every step that this process trained."""
     set_seed(3)
     arguments = TrainingArguments(
         output_dir=str(root),

@@ -29,7 +29,7 @@ QWEN2, VOXTRAL = "tiny/qwen2-audio", "tiny/voxtral"
 
 
 def random_adapter(base: Any, lora: LoraSpec, folder: Path) -> Any:
-    """An adapter that changes what the model answers, and the model that has it."""
+    """Return an adapter that changes what the model answers, and the model that has it."""
     torch.manual_seed(1)
     model = load_model(base, PLAN, FRESH, lora, "cpu")
     cast_trainable(model, PLAN)
@@ -49,7 +49,7 @@ def spec_of(base: Any, root: Path, *, dequantize: bool = False) -> MergeSpec:
 
 
 def logits_of(model: Any, one: Any) -> torch.Tensor:
-    """The logits of one sample, whose clip plain transformers encodes as the trainer does."""
+    """Return the logits of one sample, whose clip plain transformers encodes as the trainer does."""
     batch = one.collator([one.samples[1]])
     kept = {name: value for name, value in batch.items() if name not in (SAMPLES, "labels", "label_positions")}
     with torch.no_grad():

@@ -64,7 +64,7 @@ def test_the_estimate_is_near_the_real_peak(
 
 
 def peak_of_two_steps(adapter: Any, plan: Any, batches: list[dict[str, Any]]) -> int:
-    """The peak of an optimizer step of one micro-batch and one of two, counted on the real tensors."""
+    """Return the peak of an optimizer step of one micro-batch and one of two, counted on the real tensors."""
     optimizer = torch.optim.AdamW([parameter for _, parameter in trainable_parameters(adapter)])
     adapter.train()
     live = LiveBytes()

@@ -65,7 +65,7 @@ def separate_rows(one: Any, items: Sequence[Any]) -> dict[str, Any]:
 
 def loss_and_gradients(adapter: Any, batch: dict[str, Any]) -> tuple[float, dict[str, torch.Tensor]]:
     adapter.zero_grad()
-    # A fixed number of labels, as in accumulation, shows that every label has the weight that it has in its own row.
+    # A fixed number of labels, as in accumulation, shows that every label has the same weight as in its own row.
     loss = adapter(**batch, num_items_in_batch=100).loss
     loss.backward()
     return float(loss.detach()), {name: parameter.grad.clone() for name, parameter in trainable_parameters(adapter)}

@@ -39,7 +39,7 @@ class Interruptions:
 
     @property
     def watching(self) -> bool:
-        """Return True in the first steps after an interruption."""
+        """True in the first steps after an interruption."""
         return self._left > 0
 
     def evaluated(self, module: Any) -> None:

@@ -12,7 +12,7 @@ from tests.lab.hub import COMMIT, git_sha1
 
 
 def cache(root, data, *, blob=None, name="tokenizer.json", content=None):
-    """A hub cache in which the snapshot's file is a link to a blob whose name is its digest."""
+    """Return a hub cache in which the snapshot's file is a link to a blob whose name is its digest."""
     model = root / "hub" / ("models--" + REPO.replace("/", "--"))
     (model / "blobs").mkdir(parents=True, exist_ok=True)
     (model / "snapshots" / COMMIT).mkdir(parents=True, exist_ok=True)

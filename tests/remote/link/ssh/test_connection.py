@@ -115,7 +115,7 @@ def test_a_follow_that_is_closed_ends_its_agent(sshd: Sshd) -> None:
 
 
 def agent_pids(server: Sshd) -> list[int]:
-    """The agents on the server: processes with its home that run the bootstrap."""
+    """Return the pids of the agents on the server: processes with its home that run the bootstrap."""
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

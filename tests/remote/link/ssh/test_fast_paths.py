@@ -87,7 +87,7 @@ def test_a_version_that_was_not_tested_gets_the_public_interface(version: str) -
 
 
 def public(address: Address, person: Person | None = None) -> AgentHost:
-    """The host over a connection that uses public names only."""
+    """Return the host over a connection that uses public names only."""
     starter = SshStarter(address, prompter=person, fast=False)
     return AgentHost(address.name, starter, workdir=address.workdir, retries=Retries(tries=1))
 
@@ -200,7 +200,7 @@ def test_a_command_that_ends_at_once_is_an_ended_command_and_not_a_lost_connecti
 
 
 class ForgetfulTransport:
-    """Has forgotten the channel by the time that the thread looks for it, as paramiko does with a closed one."""
+    """Has already removed the channel when the thread looks it up, as paramiko does with a closed one."""
 
     def open_channel_now(self, destination: tuple[str, int] | None) -> paramiko.Channel:
         raise paramiko.SSHException("Unable to open channel.")
@@ -250,7 +250,7 @@ def test_the_fast_paths_save_three_round_trips(start_sshd: StartSshd, go_far: Ca
 
 
 def connect_seconds(address: Address, fast: bool) -> float:
-    """Seconds from the first packet until the first byte of a command."""
+    """Return the seconds from the first packet until the first byte of a command's output."""
     starter = SshStarter(address, fast=fast)
     start = time.perf_counter()
     starter.start(["echo", "hi"]).read_some(10, 10.0)

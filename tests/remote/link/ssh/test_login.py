@@ -237,7 +237,7 @@ def test_a_password_is_accepted(start_sshd: StartSshd, account: Callable[..., st
 
 
 def address_of(start_sshd: StartSshd, name: str, tmp_path: Path) -> Address:
-    """The address of a server on which the account's key is authorized; sshd reads the file as that account."""
+    """Return the address of a server on which the account's key is authorized; sshd reads the file as that account."""
     key = make_key(tmp_path / "mine")
     keys = Path(pwd.getpwnam(name).pw_dir) / "keys"
     keys.write_text(Path(f"{key}.pub").read_text())
