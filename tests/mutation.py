@@ -220,7 +220,7 @@ def chosen_modules() -> list[Path]:
 
 
 def import_all_but_fixers() -> None:
-    """Import everything that the tests import before forking, except the modules into which a fork may insert a fault."""
+    """Import everything that the tests import before forking, except modules into which a fork may insert a fault."""
     with redirect_stdout(io.StringIO()):
         pytest.main([*QUIET, "--collect-only", "--rootdir", str(ROOT), str(TESTS)])
     for name in list(sys.modules):

@@ -1,4 +1,4 @@
-"""The scalars of a TensorBoard event, read from the protocol-buffer wire format; other fields are skipped.
+"""Read the scalars of a TensorBoard event from the protocol-buffer wire format. Other fields are skipped.
 
 Field numbers: tensorflow/core/util/event.proto, summary.proto, tensor.proto, tensor_shape.proto.
 """

@@ -24,7 +24,7 @@ ZERO_HEADER = bytes(HEADER.size)
 
 
 class Ending(str, Enum):
-    """What follows the last complete record. Only `torn` and `zeros` may become records later."""
+    """The data after the last complete record. Only `torn` and `zeros` may become records later."""
 
     CLEAN = "clean"
     TORN = "torn"
@@ -35,13 +35,13 @@ class Ending(str, Enum):
 
     @property
     def damaged(self) -> bool:
-        """Return True if the file can never be read past this point."""
+        """True if the file can never be read past this point."""
         return self in (Ending.BAD_LENGTH, Ending.TOO_LONG, Ending.BAD_DATA)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """Size in bytes and number of the leading complete records, and what follows them."""
+    """The size in bytes and number of the leading complete records, and what follows them."""
 
     size_bytes: int
     records: int
@@ -81,7 +81,7 @@ def split_records(data: Buffer, *, limit: int = MAX_RECORD) -> Iterator[bytes]:
 
 
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
-    """Read about one block of complete records from `offset`; if there are none, the ending says why."""
+    """Read about one block of complete records from `offset`. Without any, the returned Ending gives the reason."""
     data = os.pread(fd, BLOCK, offset)
     prefix = complete_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
@@ -91,9 +91,9 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 
 
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
-    """Measure the complete records of an open file from `start`; lengths are always verified, data from `check_from`.
+    """Measure the complete records of an open file from `start`. Verify all lengths, and the data from `check_from`.
 
-    Without `check_from` all data is checked. `size_bytes` counts from the file's beginning.
+    Without `check_from`, all data is verified. `size_bytes` counts from the file's beginning.
     """
     size = os.fstat(file.fileno()).st_size
     at, records = start, 0
