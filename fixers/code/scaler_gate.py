@@ -60,11 +60,12 @@ from fixers.sources.imports import name_of
 from fixers.sources.lines import holds_any
 from fixers.sources.plain_loop import PlainLoop, plain_loop, scaled_by_hand
 from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.shared_lines import add_after, add_before
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "scaler-gate"
-version = 8
+version = 9
 safety = "safe"
 needles = (b"autocast", b"clip_grad", b".prepare(", FUSED)
 below = None
@@ -218,12 +219,11 @@ def _scaled(source: PythonSource, loop: PlainLoop, expression: str | None) -> li
     if torch is None or scaler is None or expression is None:
         return None
     made = f"{scaler} = {expression.format(torch=torch)}"
-    lines: list[Edit | None] = [source.insert_after(loop.made, (made,), ABSENT)]
-    lines += [source.insert_before(each, (f"{scaler}.unscale_({loop.optimizer})",), ABSENT) for each in loop.clips]
+    lines = [add_after(source, loop.made, made, ABSENT)]
+    lines += [add_before(source, each, f"{scaler}.unscale_({loop.optimizer})", ABSENT) for each in loop.clips]
     for step in loop.steps:
-        statement = source.names.statement(step)
         lines.append(source.replace_node(step, f"{scaler}.step({loop.optimizer})", ABSENT))
-        lines.append(source.insert_after(statement, (f"{scaler}.update()",), ABSENT))
+        lines.append(add_after(source, source.names.statement(step), f"{scaler}.update()", ABSENT))
     edits = [each for each in lines if each is not None]
     if len(edits) < len(lines):
         return None

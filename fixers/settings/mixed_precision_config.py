@@ -56,7 +56,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 8
+version = 9
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
@@ -79,7 +79,12 @@ FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
 ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
 ONE_DTYPE_HINT = "fsdp_version: 2, or load the model in float32: mixed_precision: fp16 still computes in float16"
-OURS = {"fixers", "lora", "logs", "grace_s"}
+OUR_KEYS = {
+    *("project", "command", "precision", "model", "lora", "data", "train", "evaluation", "fixers", "logs", "inputs"),
+    *("env", "secrets", "slurm", "gpus", "processes", "restarts", "grace_s", "notify"),
+}
+"""The keys of a halfstep run config. A project's config may have some of them too, such as `lora` and `precision`."""
+OUR_PRECISIONS = {"auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"}
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
@@ -129,7 +134,12 @@ def _warn_of_fsdp(settings: Settings, document: Node) -> None:
 
 def is_ours(document: Node) -> bool:
     """Return True for a halfstep run config, whose `precision` is resolved by the card."""
-    return isinstance(document, Mapping) and any(document.get(key) is not None for key in OURS)
+    if not isinstance(document, Mapping):
+        return False
+    precision = document.get("precision")
+    chosen = precision.text if isinstance(precision, Scalar) else "auto"
+    keys = {key.text if isinstance(key, Scalar) else "" for key, _ in document.entries}
+    return keys <= OUR_KEYS and chosen in OUR_PRECISIONS
 
 
 def _is_of_accelerate(document: Node) -> bool:

@@ -102,9 +102,9 @@ def _steps(source: PythonSource, optimizer: str) -> Iterator[ast.Call]:
 
 
 def _is_bare(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for a call on a line of its own: a `step` without a closure, or `backward` of a loss."""
+    """Return True for a call that is a statement: a `step` without a closure, or `backward` of a loss."""
     statement = source.names.statement(call)
-    alone = isinstance(statement, ast.Expr) and statement.value is call and source.indentation(statement) is not None
+    alone = isinstance(statement, ast.Expr) and statement.value is call
     return alone and not call.args and isinstance(call.func, ast.Attribute)
 
 

@@ -43,12 +43,17 @@ def message(report, check):
     return next(finding.message for finding in report.findings if finding.check == check)
 
 
+def hint(report, check):
+    return next(finding.hint for finding in report.findings if finding.check == check)
+
+
 def test_a_dtype_from_a_settings_file_is_named_with_its_line(prove, tmp_path):
     files = {"conf__train.toml": '# dtype = "bf16" is for newer cards\n[train]\nsteps = 6\ndtype = "bfloat16"\n'}
     script = project(tmp_path, TOML + LOOP.format(dtype='getattr(torch, cfg["train"]["dtype"])'), **files)
     used = f"train.py:{line_of(script, 'torch.autocast')}"
     report = prove(script)
     assert message(report, "autocast").endswith(f"bfloat16 came from conf/train.toml:4, used at {used}")
+    assert hint(report, "autocast") == "select float16 in conf/train.toml:4"
     assert [(one.kind, one.source, one.used) for one in report.origins] == [("autocast", "conf/train.toml:4", used)]
 
 
@@ -72,7 +77,9 @@ def test_a_flag_in_json_is_followed_through_a_name_of_the_script(prove, tmp_path
 )
 def test_an_uncertain_source_of_a_dtype_is_not_named(dtype, files, prove, tmp_path):
     script = project(tmp_path, TOML + LOOP.format(dtype=dtype), **files)
-    text = message(prove(script), "autocast")
+    report = prove(script)
+    text = message(report, "autocast")
+    assert hint(report, "autocast") == "pipeline fix --only bf16-to-fp16"
     assert text.endswith(f"bfloat16 entered at train.py:{line_of(script, 'torch.autocast')}")
 
 

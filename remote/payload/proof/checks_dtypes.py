@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List
 from remote.payload.proof.evidence import HALF, Evidence, Result, adapter_of, error, passed, some, warning
 from remote.payload.proof.hooks.report import DtypeCount, TrainableTensor
 from remote.payload.proof.hooks.rules import is_adapter
-from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_in_installed_code
+from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_in_installed_code, remedy
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 
@@ -80,7 +80,7 @@ def _bf16(evidence: Evidence) -> Result:
         f"bfloat16 tensors are left ({kinds}) on a card that only emulates it"
         + explain(evidence, TENSORS, ("bfloat16",)),
         where=some(name for row in rows for name in row.examples),
-        hint=RUNTIME_HINT if is_in_installed_code(evidence, TENSORS) else "pipeline fix --only bf16-to-fp16",
+        hint=remedy(evidence, TENSORS, "pipeline fix --only bf16-to-fp16"),
     )
 
 

@@ -7,12 +7,13 @@ from typing import Iterator, List
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
 from remote.payload.proof.hooks.rules import scale_cannot_fall
 from remote.payload.proof.hooks.step import Step
-from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_in_installed_code
+from remote.payload.proof.provenance import explain, remedy
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 
 LOWEST_SCALE = 128.0
 A_FEW_SKIPS = 4
+NO_SCALER = "add torch.amp.GradScaler to the training loop, or fp16=True to the trainer's arguments"
 CHOOSERS = ("trainer", "accelerator", "autocast")
 _ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
 
@@ -39,8 +40,8 @@ def _autocast(evidence: Evidence) -> Result:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
         message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
-        out_of_reach = is_in_installed_code(evidence, CHOOSERS)
-        return error("autocast", message, hint=RUNTIME_HINT if out_of_reach else "precision: auto")
+        otherwise = "precision: auto" if wanted == "bfloat16" else "pipeline fix --only bf16-to-fp16"
+        return error("autocast", message, hint=remedy(evidence, CHOOSERS, otherwise))
     if wanted and states == ["off"]:
         return _without_autocast(evidence)
     if wanted and wanted not in states:
@@ -101,9 +102,13 @@ def _without_scaler(evidence: Evidence) -> Result:
         return warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
     if half_autocast:
         grade = error if half_trained or evidence.nonfinite_weights or _vanished(evidence) else warning
-        return grade("scaler", "autocast runs in float16 without a GradScaler: small gradients become 0")
+        return grade(
+            "scaler", "autocast runs in float16 without a GradScaler: small gradients become 0", hint=NO_SCALER
+        )
     if half_trained and evidence.plan.mode is not Mode.FP16_PURE:
-        return error("scaler", "float16 parameters are trained without a GradScaler: small gradients become 0")
+        return error(
+            "scaler", "float16 parameters are trained without a GradScaler: small gradients become 0", hint=NO_SCALER
+        )
     return passed("scaler", "none, and none is needed")
 
 

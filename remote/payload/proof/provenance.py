@@ -105,6 +105,17 @@ def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> 
     return f"; {describe(found[0])}{more}"
 
 
+def remedy(evidence: Evidence, kinds: Sequence[str], fixer: str) -> str:
+    """Return what to do about half precision of these kinds: change the setting it came from, if that is known.
+
+    A fixer that could rewrite the setting has already run in the copy, so its name alone would not help.
+    """
+    if is_in_installed_code(evidence, kinds):
+        return RUNTIME_HINT
+    sources = {one.source for one in find_origins(evidence) if one.kind in kinds and one.dtype == "bfloat16"}
+    return f"select float16 in {sources.pop()}" if len(sources) == 1 and "" not in sources else fixer
+
+
 def is_in_installed_code(evidence: Evidence, kinds: Sequence[str]) -> bool:
     """Return True if half precision entered only in installed code, which no fixer rewrites."""
     found = [one for one in find_origins(evidence) if one.kind in kinds]

@@ -73,10 +73,28 @@ def test_a_plain_loop_gets_a_scaler(before, after):
 
 
 @pytest.mark.parametrize(
+    ("loop", "after"),
+    [
+        ("l.backward(); o.step()\n", "scaler.scale(l).backward(); scaler.step(o); scaler.update()\n"),
+        (
+            "l.backward(); n = clip_grad_norm_(p); o.step(); o.zero_grad()\n",
+            "scaler.scale(l).backward(); scaler.unscale_(o); n = clip_grad_norm_(p); "
+            "scaler.step(o); scaler.update(); o.zero_grad()\n",
+        ),
+        (
+            "l.backward()\nif i % 2: o.step(); print(i)\n",
+            "scaler.scale(l).backward()\nif i % 2: scaler.step(o); scaler.update(); print(i)\n",
+        ),
+    ],
+)
+def test_statements_that_share_a_line_stay_on_it(loop, after):
+    assert outcome(scaler_gate, MADE + HALF + loop) == (made() + HALF + after, [])
+
+
+@pytest.mark.parametrize(
     "loop",
     [
         "l.backward()\no.step(closure)\n",
-        "l.backward(); o.step()\n",
         "x = l.backward()\no.step()\n",
         "l.backward()\nprint(p.grad)\no.step()\n",
         "l.backward()\np.register_hook(f)\no.step()\n",

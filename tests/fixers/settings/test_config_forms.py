@@ -1,10 +1,14 @@
 """Settings in YAML and JSON, one form per row: changed, kept, or only reported."""
 
+from typing import get_args
+
 import pytest
 
 from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file
 from fixers.settings import mixed_precision_config
+from fixers.settings.mixed_precision_config import OUR_KEYS, OUR_PRECISIONS
+from pipeline.config.model import RunConfig
 from tests.fixers.casebook import TITAN_RTX
 
 
@@ -102,6 +106,25 @@ def test_undecidable_forms_are_reported_with_their_line_and_not_changed(text, li
 def test_a_run_config_of_halfstep_keeps_its_precision_setting():
     ours = "precision: bf16\nlora: {r: 8}\nfixers:\n  x: {dtype: bf16}\nmodel: {dtype: bf16}\n"
     assert outcome("conf.yaml", ours) == (ours.replace("model: {dtype: bf16}", "model: {dtype: fp16}"), [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "seed: 1\nprecision: bfloat16\nlora:\n  r: 8\n  target_modules: [q_proj]\n",
+        "precision: bfloat16\nlora: {r: 8}\ntrain: {epochs: 3}\n",
+        "lora: {r: 8}\nlogs: {every: 5}\nbatch_size: 4\nprecision: bf16\n",
+    ],
+    ids=["keys of its own", "a precision that no run config has", "two shared sections"],
+)
+def test_a_projects_config_that_shares_keys_with_run_configs_selects_float16(text):
+    after = text.replace("bfloat16", "float16").replace("bf16", "fp16")
+    assert outcome("conf.yaml", text) == (after, [])
+
+
+def test_the_keys_of_run_configs_are_those_of_their_model():
+    assert RunConfig.model_fields.keys() == OUR_KEYS
+    assert set(get_args(RunConfig.model_fields["precision"].annotation)) == OUR_PRECISIONS
 
 
 BLOCK = '"loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}'

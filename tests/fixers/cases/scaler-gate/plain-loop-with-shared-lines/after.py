@@ -1,0 +1,11 @@
+import torch
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1); scaler = torch.amp.GradScaler("cuda"); scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer)
+for batch in batches:
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(batch).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer); scaler.update(); scheduler.step(); optimizer.zero_grad()
