@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -32,7 +33,16 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         fields["job"] = job_to_json(outcome.job)
     if outcome.artifacts:
         fields["artifacts"] = dict(outcome.artifacts)
-    return {**fields, **outcome.more}
+    return {name: _finite(value) for name, value in {**fields, **outcome.more}.items()}
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with null in place of NaN and infinities, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def rows_to_json(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
@@ -83,7 +93,7 @@ def job_to_json(job: JobOutcome) -> dict[str, Any]:
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if _finite(value) is not None}
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -12,6 +12,8 @@ from pipeline.report.formatting import number, text
 
 COLOURS = 6
 PIXELS_A_LETTER = 6
+SMALLEST = 1e-100
+"""Smaller differences are drawn as none."""
 
 
 class Scale(Enum):
@@ -111,13 +113,14 @@ def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[
     """Return round marks for an axis and its range. The axis is linear unless all values are positive."""
     low, high = min(values), max(values)
     if scale is not Scale.LINEAR and low > 0:
+        low, high = max(low, SMALLEST), max(high, SMALLEST)
         base = 2.0 if scale is Scale.POWERS else 10.0
         first, last = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
         last = max(last, first + 1)
         every = max(1, math.ceil((last - first) / ticks))
         return [base**power for power in range(first, last + 1, every)], (base**first, base**last)
-    if high - low <= max(abs(high), abs(low)) * 1e-9 + 1e-300:
-        pad = abs(high) * 0.5 or 1.0
+    if high - low <= max(abs(high), abs(low)) * 1e-9 + SMALLEST:
+        pad = abs(high) * 0.5 if abs(high) > SMALLEST else 1.0
         low, high = low - pad, high + pad
     step = round_step((high - low) / ticks)
     first = math.floor(low / step + 1e-9)
@@ -144,7 +147,7 @@ def _with_room(frame: Frame, labels: Sequence[str]) -> Frame:
 
 
 def _lift(value: float, scale: Scale) -> float:
-    return math.log(value) if scale is not Scale.LINEAR and value > 0 else value
+    return math.log(max(value, SMALLEST)) if scale is not Scale.LINEAR and value > 0 else value
 
 
 def _y_mark(plot: Plot, mark: float, show: Callable[[float], str]) -> str:

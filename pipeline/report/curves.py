@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from remote.protocol.events import Scalar
-from remote.protocol.loss import mean_losses
+from remote.protocol.loss import LARGEST, mean_losses
 
 MAX_POINTS = 600
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The values of one tag by optimizer step, in order, each step once. Values may be infinite or NaN."""
+    """The values of one tag by optimizer step, in order, each step once. Values may be infinite or NaN.
+
+    A value above LARGEST counts as infinite.
+    """
 
     tag: str
     points: tuple[tuple[int, float], ...]
@@ -24,12 +27,12 @@ class Curve:
     @property
     def finite(self) -> tuple[tuple[int, float], ...]:
         """Return the points whose value is finite."""
-        return tuple(point for point in self.points if math.isfinite(point[1]))
+        return tuple(point for point in self.points if abs(point[1]) <= LARGEST)
 
     @property
     def broken_steps(self) -> tuple[int, ...]:
         """Return the steps whose value is infinite or NaN."""
-        return tuple(step for step, value in self.points if not math.isfinite(value))
+        return tuple(step for step, value in self.points if not abs(value) <= LARGEST)
 
     def in_units_of(self, unit: float) -> Curve:
         """Return the curve with every value divided by `unit`."""

@@ -24,6 +24,8 @@ LABELS = {
 }
 ORDER = ("answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "cer", "exact", "f1", "precision",
          "recall", "pearson", "spearman")  # fmt: skip
+MOST = 1e6
+"""A score above this is written with an exponent, so that a host cannot widen the table."""
 HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
 
 
@@ -60,14 +62,20 @@ def explain_missing(result: EvaluationResult) -> Iterator[str]:
 
 def _place(name: str) -> tuple[str | int, ...]:
     """Return the sort key of a metric: by task, then the share of answers, then by aspect and measure."""
-    task, *parts = name.split("/")
+    task, parts = _parts(name)
     words = (task, parts[0] if len(parts) > 1 else "", parts[-1].partition("_")[0])
     return (task, *(ORDER.index(word) if word in ORDER else len(ORDER) for word in words[1:]), len(name))
 
 
+def _parts(name: str) -> tuple[str, list[str]]:
+    """Return the task of a metric, and the rest of its name; a name without a task is both."""
+    task, *parts = name.split("/")
+    return task, parts or [task]
+
+
 def label(name: str) -> str:
     """Return 'fluency, Pearson' for `apa/fluency/pearson`."""
-    task, *parts = name.split("/")
+    task, parts = _parts(name)
     suffix = next((suffix for suffix in VARIANTS if name.endswith(suffix)), "")
     last = parts[-1].removesuffix(suffix)
     over = {"_all": " over all", "_answered": " over well-formed answers", "": ""}[suffix]
@@ -79,11 +87,13 @@ def in_words(estimate: Estimate) -> str:
     """Return '0.656 [0.62, 0.69]', without an interval if there is none."""
     if estimate.low is None or estimate.high is None:
         return _number(estimate.value)
-    return f"{_number(estimate.value)} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return f"{_number(estimate.value)} [{_number(estimate.low, 2)}, {_number(estimate.high, 2)}]"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def _number(value: float | None, digits: int = 3) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.{digits}f}" if abs(value) < MOST else f"{value:.3g}"
 
 
 def describe(result: EvaluationResult) -> str:

@@ -6,6 +6,7 @@ import datetime
 import html
 import math
 
+from remote.protocol.quantities import UNKNOWN, is_moment, is_time
 from remote.protocol.text import safe_text
 
 MAX_TEXT = 4000
@@ -32,8 +33,10 @@ def number(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Format seconds in at most two units."""
+    if not is_time(seconds):
+        return UNKNOWN
     if seconds < 1:
-        return f"{seconds * 1000:.0f}\u00a0ms"
+        return f"{max(0.0, seconds) * 1000:.0f}\u00a0ms"
     if seconds < 60:
         return f"{seconds:.1f}\u00a0s"
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
@@ -46,4 +49,6 @@ def duration(seconds: float) -> str:
 
 def moment(unix: float) -> str:
     """Format a time in UTC, to the minute."""
+    if not is_moment(unix):
+        return UNKNOWN
     return datetime.datetime.fromtimestamp(unix, datetime.UTC).strftime("%-d %B %Y, %H:%M UTC")

@@ -123,16 +123,16 @@ def _training(
 
 def _bar(progress: Progress, room: int, *, unicode: bool) -> Text:
     """Return the bar, whose two halves also differ without colours."""
-    words, steps = describe_step(progress), progress.steps
+    words, steps = safe_text(describe_step(progress)), progress.steps
     if not steps:
         return _line(words)
     words += f"  {100 * progress.step / steps:.0f} %"
     columns = max(8, min(BAR_COLUMNS, room - len(words) - 2))
-    filled = min(columns, columns * progress.step // steps)
+    filled = max(0, min(columns, columns * progress.step // steps))
     done, left = ("━", "─") if unicode else ("#", "-")
     bar = ((done * filled, "green"), (left * (columns - filled), "dim"))
     return Text.assemble(" " * INDENT, *bar, "  ", words, no_wrap=True, overflow="ellipsis")
 
 
 def _line(words: str, style: str = "") -> Text:
-    return Text(" " * INDENT + words, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(" " * INDENT + safe_text(words), style=style, no_wrap=True, overflow="ellipsis")

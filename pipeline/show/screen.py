@@ -267,13 +267,15 @@ class Screen:
         details = job_details(job, bars=self.out.encoding.startswith("utf"))
         waits = f": {job.waits}" if job.waits else ""
         for label, words in (("job", f"{job.shown_state}{waits}{steps}{loss}{age}"), *details):
-            self._after_heading(Text(f"  {label:<13}"), self._wrapped(words, LABEL_INDENT))
+            self._after_heading(Text(f"  {label:<13}"), self._wrapped(safe_text(words), LABEL_INDENT))
 
     def closing(self, outcome: Outcome) -> None:
         """End the verb's output with its findings and artifacts, or print the JSON object."""
         self._stop_live()
         if self.as_json:
-            sys.stdout.write(safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False)) + "\n")
+            sys.stdout.write(
+                safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False, allow_nan=False)) + "\n"
+            )
             sys.stdout.flush()
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
+
+from remote.protocol.loss import LARGEST
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 32
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return one bar per value, from lowest to highest; more than `width` values are averaged in equal groups."""
-    finite = [value for value in values if math.isfinite(value)]
+    """Return one bar per value, from lowest to highest; more than `width` values are averaged in equal groups.
+
+    Values that are not finite, or too large for a mean, are left out.
+    """
+    finite = [value for value in values if abs(value) <= LARGEST]
     points = group_means(finite, width)
     if not points:
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from remote.protocol.gauges import GpuUse
 from remote.protocol.jobs import JobNews, JobState, Progress, seconds_left
 from remote.protocol.loss import loss_text
-from remote.protocol.quantities import duration, memory
+from remote.protocol.quantities import duration, is_time, memory
 
 MOST_GPUS = 4
 
@@ -82,6 +82,8 @@ def _summary(gpus: Sequence[GpuUse]) -> Iterator[str]:
 
 def clock(seconds: float) -> str:
     """Return 4,271 s as '1:11:11'."""
+    if not is_time(seconds):
+        return "?"
     whole = max(0, int(seconds))
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -6,6 +6,8 @@ from collections import deque
 from typing import Deque, Iterable, Iterator, Optional, Tuple
 
 FEWEST = 10
+LARGEST = 1e100
+"""The largest value that is drawn or averaged: sums and squares of such values are finite."""
 SHARE = 30
 
 

@@ -1,8 +1,15 @@
-"""Sizes, durations, times and counts as text."""
+"""Sizes, durations, times and counts as text. Numbers of a host may be infinite, NaN or absurd: each has a text."""
 
 from __future__ import annotations
 
+import math
 import time
+
+LONGEST_S = 1e11
+"""Three thousand years; a longer time is an error of the host."""
+LAST_UNIX = 253_402_300_799
+"""The end of the year 9999."""
+UNKNOWN = "an unknown time"
 
 
 def size(count: float) -> str:
@@ -11,7 +18,7 @@ def size(count: float) -> str:
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
-    return f"{count:.1f} TB"
+    return f"{count:.1f} TB" if abs(count) < 1e6 else f"{count:.3g} TB"
 
 
 def memory(count: float) -> str:
@@ -20,11 +27,13 @@ def memory(count: float) -> str:
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
         count /= 1024
-    return f"{count:.3g} GiB" if abs(count) < 1000 else f"{count:.0f} GiB"
+    return f"{count:.3g} GiB" if abs(count) < 1000 or abs(count) >= 1e9 else f"{count:.0f} GiB"
 
 
 def duration(seconds: float) -> str:
     """Return 4,271 s as '1 h 11 min'; a negative duration, after a clock was set back, as '0.0 s'."""
+    if not is_time(seconds):
+        return UNKNOWN
     seconds = max(0.0, seconds)
     if 0 < seconds < 0.0995:
         return f"{seconds * 1000:.0f} ms"
@@ -40,7 +49,17 @@ def duration(seconds: float) -> str:
 
 def moment(unix: float) -> str:
     """Return '2026-11-20 05:41:30 UTC'."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix)) if is_moment(unix) else UNKNOWN
+
+
+def is_time(seconds: float) -> bool:
+    """Return True if the number may be a duration, or the difference of two clocks."""
+    return math.isfinite(seconds) and abs(seconds) < LONGEST_S
+
+
+def is_moment(unix: float) -> bool:
+    """Return True if the number is a time that a calendar has."""
+    return math.isfinite(unix) and 0 <= unix <= LAST_UNIX
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

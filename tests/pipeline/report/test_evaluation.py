@@ -109,3 +109,14 @@ def test_the_page_shows_every_metric_and_marks_the_published_rows() -> None:
     for words in ("Evaluation at step 120", "fluency, Pearson over all", "LoRA, 4 epochs †", "rank: 64", "evaluated"):
         assert words in page
     assert "<script>" not in page
+
+
+@pytest.mark.parametrize("name", ["wer", "", "/", "mdd/", "a/b/c/d", "wer_all"])
+def test_a_metric_of_any_name_has_a_row(name: str) -> None:
+    result = replace(RESULT, scores=(ModelScores("adapter", {name: Estimate(0.5)}),))
+    assert [row[1] for row in table(result, variants=True)] == ["0.500"]
+    assert "0.500" in render_report(RunReport("r", "c", "titan", Verdict.EVALUATED, evaluation=result))
+
+
+def test_an_absurd_score_does_not_widen_the_table() -> None:
+    assert in_words(Estimate(1.7e308, -1.7e308, 5.0)) == "1.7e+308 [-1.7e+308, 5.00]"
