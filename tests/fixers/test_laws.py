@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,26 @@ from tests.fixers.casebook import AMPERE, TITAN_RTX, read_cases
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def new_project(tmp_path: Path) -> Path:
     """Every case of every source fixer as one project."""
-    root = tmp_path / "project"
+    return _write_cases(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def planned_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project and its cached plan."""
+    root = _write_cases(tmp_path_factory.mktemp("planned") / "project")
+    assert _plan(root).changes
+    return root
+
+
+@pytest.fixture
+def project(planned_project: Path, tmp_path: Path) -> Path:
+    """A copy of the project and of its cached plan."""
+    return Path(shutil.copytree(planned_project, tmp_path / "project"))
+
+
+def _write_cases(root: Path) -> Path:
     for case in read_cases():
         if case.target.card is TITAN_RTX and not case.target.packages:
             file = root / case.name / case.path
@@ -41,12 +59,12 @@ def _digests(root: Path) -> dict[str, str]:
     return {str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def test_planning_writes_nothing_and_repeats_itself(project: Path) -> None:
-    before = _digests(project)
-    first, second = _plan(project), _plan(project)
+def test_planning_writes_nothing_and_repeats_itself(new_project: Path) -> None:
+    before = _digests(new_project)
+    first, second = _plan(new_project), _plan(new_project)
     assert first.changes
     assert first == second
-    assert _digests(project) == before
+    assert _digests(new_project) == before
 
 
 def test_there_is_one_change_per_file_with_every_fixer_that_acted(project: Path) -> None:

@@ -33,7 +33,7 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
     """A function that runs one request in a fork of a process that has imported torch."""
     hooks = write_hooks(str(tmp_path_factory.mktemp("hooks")))
     server = subprocess.Popen(
-        [sys.executable, str(HERE / "forkserver.py")],
+        [sys.executable, str(HERE / "forkserver.py"), hooks],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -42,7 +42,7 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
     assert server.stdin and server.stdout
 
     def run(order: dict[str, Any]) -> int | None:
-        server.stdin.write(json.dumps({"hooks": hooks, "seconds": PATIENCE_S, **order}) + "\n")
+        server.stdin.write(json.dumps({"seconds": PATIENCE_S, **order}) + "\n")
         server.stdin.flush()
         return json.loads(server.stdout.readline())["exit"]
 

@@ -1,9 +1,10 @@
-"""Import torch once, then run every script in a fork of this process under the real hooks.
+"""Import torch and the hooks once, then run every script in a fork of this process under the hooks.
 
-Requests are lines of JSON on stdin: {script, folder, environment, seconds}. Each is answered with one line: {exit},
-which is None if the script was ended.
+The argument is the folder of the hooks. Requests are lines of JSON on stdin: {script, folder, environment, seconds}.
+Each is answered with one line: {exit}, which is None if the script was ended.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -19,6 +20,13 @@ import transformers.modeling_utils  # noqa: F401
 from peft import LoraConfig  # noqa: F401
 
 torch.set_num_threads(1)
+HOOKS = sys.argv[1]
+sys.path.insert(0, HOOKS)
+activation = importlib.import_module("halfstep_hooks.activation")
+sys.path.remove(HOOKS)
+# Otherwise each collection in a fork writes to all objects of torch, and so copies their pages.
+gc.collect()
+gc.freeze()
 
 
 def run_script(order):
@@ -29,9 +37,8 @@ def run_script(order):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(order["environment"])
-    sys.path[:0] = [order["hooks"], order.get("path", str(Path(order["script"]).parents[1]))]
+    sys.path[:0] = [HOOKS, order.get("path", str(Path(order["script"]).parents[1]))]
     sys.argv = [order["script"], *order.get("argv", ())]
-    activation = importlib.import_module("halfstep_hooks.activation")
     activation.activate()
     recorder = activation.start()
     status = 0
