@@ -24,7 +24,7 @@ These pages are generated from the docstrings of `fixers/` by `make docs`.
 
 
 def fixer_names() -> tuple[str, ...]:
-    """The names of all fixers, in the order of execution."""
+    """Return the names of all fixers, in the order of execution."""
     return tuple(FIXERS)
 
 
@@ -37,7 +37,7 @@ def fixer_page(name: str) -> str:
 
 
 def fixer_summary(name: str) -> str:
-    """Return the first sentence of the page."""
+    """Return the first sentence of the fixer's page."""
     return fixer_page(name).partition("\n")[0].partition(": ")[2]
 
 

@@ -1,4 +1,7 @@
-"""Every fixer by name, in the order of execution, with its settings; its module is imported on first use."""
+"""All fixers by name, in the order of execution, with the settings that each accepts.
+
+The module of a fixer is imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ FILES: SettingType = (str, list)
 FLAG: SettingType = (bool,)
 
 TYPE_NAMES: dict[SettingType, str] = {
-    TEXT: "a text",
+    TEXT: "a string",
     VERSION: "a version",
     LIST: "a list",
     FILES: "a file or a list",
@@ -66,27 +69,27 @@ FIXERS: dict[str, FixerEntry] = {
     "shared-memory": FixerEntry("setup"),
     "runtime": FixerEntry("setup"),
 }
-"""Source fixers see a file in this order: renames first, then precision changes, then inserted casts."""
+"""Source fixers run on a file in this order: renames first, then precision changes, then inserted casts."""
 SOURCE_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder != "setup")
 SETUP_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder == "setup")
 MODES = ("auto", "off", "never", False)
-"""The modes of every fixer; YAML reads `off` as False."""
+"""The modes that every fixer accepts; YAML parses `off` as False."""
 EXTRA_MODES: dict[str, tuple[str | bool, ...]] = {"environment": ("create", True)}
-"""Further modes of single fixers."""
+"""Additional modes, by fixer."""
 
 
 def module_name(name: str) -> str:
-    """The dotted name of a fixer's module."""
+    """Return the dotted name of a fixer's module."""
     return f"fixers.{FIXERS[name].folder}.{name.replace('-', '_')}"
 
 
 @cache
 def source_fixers() -> tuple[SourceFixer, ...]:
-    """The modules of all source fixers, in order."""
+    """Return the modules of all source fixers, in the order of execution."""
     return tuple(cast("SourceFixer", importlib.import_module(module_name(name))) for name in SOURCE_NAMES)
 
 
 @cache
 def setup_fixers() -> tuple[Fixer, ...]:
-    """The modules of all setup fixers, in order."""
+    """Return the modules of all setup fixers, in the order of execution."""
     return tuple(cast("Fixer", importlib.import_module(module_name(name))) for name in SETUP_NAMES)

@@ -8,7 +8,7 @@ from posixpath import splitext
 
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
-from fixers.sources.finished_setups import is_given_optimizer, is_prepared_with_optimizer, is_tested_in_half
+from fixers.sources.finished_setups import has_optimizer_argument, is_prepared_with_optimizer, is_tested_in_half
 from fixers.sources.float_models import is_float32
 from fixers.sources.half_models import may_be_half
 from fixers.sources.python import PythonSource
@@ -54,7 +54,7 @@ def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
     """Return True for a trainer whose optimizer exists: it is an argument, or `prepare` returned it with the model."""
     if not consumer.trainer or _is_of_library(source, consumer):
         return False
-    return is_given_optimizer(consumer.call) or is_prepared_with_optimizer(source, consumer.owner, consumer.call)
+    return has_optimizer_argument(consumer.call) or is_prepared_with_optimizer(source, consumer.owner, consumer.call)
 
 
 def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:

@@ -36,7 +36,15 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
-from fixers.sources.label_masks import INTEGERS, LABELS, doubt, is_padding, is_shifted, masks_padding, mentions_labels
+from fixers.sources.label_masks import (
+    INTEGERS,
+    LABELS,
+    is_padding,
+    is_shifted,
+    masks_padding,
+    mentions_labels,
+    reason_against_masking,
+)
 from fixers.sources.lines import holds, holds_any
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -178,7 +186,7 @@ def _put(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
         )
         draft.warn(padded, message, hint="mask labels with -100 after the shift")
         return
-    if why := doubt(draft.source, padded):
+    if why := reason_against_masking(draft.source, padded):
         draft.warn(padded, f"labels are padded with a token; left as it was: {why}", hint="pad class ids with -100")
         return
     draft.edits += edits

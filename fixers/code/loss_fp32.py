@@ -74,7 +74,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for call, loss in losses_of(draft.source):
         if not _is_needed(draft.source, call, loss):
             continue
-        if loss.kept:
+        if loss.fixed_dtype:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
             message = f"{draft.source.segment(call.func)} has weights that follow the model's dtype; left as it was"
@@ -99,7 +99,7 @@ def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
         return _is_huber(call)
     if is_evaluated(source, call):
         return False
-    return any(is_half(source, each) for each in (*loss.operands[:1], *([call.func] if loss.kept else [])))
+    return any(is_half(source, each) for each in (*loss.operands[:1], *([call.func] if loss.fixed_dtype else [])))
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:

@@ -47,12 +47,12 @@ from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from fixers.sources.trainer_names import (
     ARGUMENTS,
-    GONE_IN_V5,
     OLD_TRL,
+    REMOVED_IN_V5,
     TRAIN,
     TRAINER,
     TRL_ARGUMENTS,
-    TRL_CALLED_SO,
+    TRL_PROCESSING_CLASS,
     V5,
     Removed,
     Renamed,
@@ -115,11 +115,11 @@ def _imports_version_4(draft: Draft) -> bool:
     for node in draft.source.tree.body:
         match node:
             case ast.ImportFrom(module="transformers", names=names):
-                found = any(GONE_IN_V5.fullmatch(alias.name) for alias in names)
+                found = any(REMOVED_IN_V5.fullmatch(alias.name) for alias in names)
             case ast.ImportFrom(module=str(module)):
-                found = GONE_IN_V5.fullmatch(module) is not None and module.startswith("transformers.")
+                found = REMOVED_IN_V5.fullmatch(module) is not None and module.startswith("transformers.")
             case ast.Import(names=names):
-                found = any(GONE_IN_V5.fullmatch(alias.name) and "." in alias.name for alias in names)
+                found = any(REMOVED_IN_V5.fullmatch(alias.name) and "." in alias.name for alias in names)
             case _:
                 found = False
         if found:
@@ -157,7 +157,7 @@ def _judge_trainer(draft: Draft, call: ast.Call, made: str, target: Target) -> N
     """Rename arguments of a trainer, unless the call of a TRL trainer has others that the newer version rejects."""
     if made.startswith("trl."):
         old = sorted({each.arg for each in call.keywords if each.arg} & OLD_TRL)
-        if target.at_least(*TRL_CALLED_SO) is False:
+        if target.at_least(*TRL_PROCESSING_CLASS) is False:
             return
         if old:
             message = f"this call is for an older TRL: {', '.join(old)} moved to the config, and tokenizer was renamed"

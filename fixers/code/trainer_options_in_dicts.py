@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
-from fixers.settings.trainer_options import OF_TRAINER
+from fixers.settings.trainer_options import TRAINER_KEYS
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.options import entries_of, name_of_entry
 from fixers.sources.trainer_names import ARGUMENTS, Removed, Renamed
@@ -43,7 +43,7 @@ def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
     """Report changed names in dicts whose other keys show that they hold Trainer arguments."""
     for display in draft.source.names.of_type(ast.Dict):
         names = {constant_of(key) for key in display.keys if key is not None}
-        if len(names.intersection(OF_TRAINER)) < ENOUGH:
+        if len(names.intersection(TRAINER_KEYS)) < ENOUGH:
             continue
         for key in display.keys:
             name = str(constant_of(key))

@@ -1,4 +1,4 @@
-"""A fixer's plan: its findings and every change that it would make, before anything is written."""
+"""The plan of a fixer: findings, file changes and host changes, before anything is written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.protocol.findings import Finding
 
 @dataclass(frozen=True)
 class FileChange:
-    """New content for one file, applied only if the file still equals `before`. `why` has one line per edit."""
+    """New content for one file, written only if the file still equals `before`. `why` has one line per edit."""
 
     path: str
     before: bytes
@@ -21,7 +21,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class HostChange:
-    """One change of the host outside the tree: a payload operation and its description.
+    """One change on the host outside the project tree: a payload operation with its arguments and a description.
 
     `undo` is the operation that reverts it; empty if there is none.
     """
@@ -35,7 +35,7 @@ class HostChange:
 
 @dataclass(frozen=True)
 class SkippedPlace:
-    """A place that a fixer would change, and the reason why it stays as it is."""
+    """A place that a fixer leaves unchanged, and the reason."""
 
     where: str
     reason: str
@@ -43,7 +43,7 @@ class SkippedPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """The findings and changes of fixers. `skipped` lists places that they leave unchanged, with reasons."""
+    """The findings and changes of fixers. `skipped` lists the places that they leave unchanged."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()

@@ -1,4 +1,4 @@
-"""Settings that the project's own Python code reads or declares: their keys and options must keep their names."""
+"""Facts about the project's Python code on which the fixers' edits depend: settings read and declared, and roles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fixers.sources.lines import lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
 from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
-from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
+from fixers.sources.readers.find import find_fields, find_readers, is_test, may_contain_readers
 from fixers.sources.readers.reader import HalfWithout
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
@@ -33,16 +33,22 @@ IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 
 @dataclass(frozen=True)
 class CodeFacts:
-    """`keys`: bfloat16 keys that the code reads from a config. `options`: renamed Trainer options that it uses.
+    """Facts about the project's Python code.
 
-    `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
-    `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
-    that use JAX. `scripts`: paths of scripts that never train. `half_models`: classes and functions, each after its
-    path, that load or cast a model to half precision, or choose its dtype, themselves. `consumers`: what the code
-    accepts as a precision. `traits`: the attention and the loss scaling of the code. `copies`: folders with the whole
-    source of a library. `shared`: files that the code beside commands with `pure_bf16` imports. `float16_only`: dtypes
-    of autocast that are float16 wherever the project sets them. `unselected`: policies of FSDP that no code selects on
-    a card without bfloat16. `deepspeed_only`: modules that only trainings with DeepSpeed run.
+    `keys`: bfloat16 keys that the code reads from a config without a float16 key.
+    `paired`: bfloat16 keys that the code always reads together with a float16 key.
+    `options`: renamed Trainer options that the code defines for itself, so that they keep their names.
+    `into_trainer`: the project parses a command line or a file into Trainer arguments.
+    `jax`: paths of Python files that use JAX.
+    `scripts`: paths of scripts that never train.
+    `half_models`: `path:name` of classes and functions that load or cast a model to half precision.
+    `consumers`: the precision values that the code accepts.
+    `traits`: how the code computes attention and scales its loss.
+    `copies`: folders that contain the complete source of a library.
+    `shared`: files imported by code whose commands select `pure_bf16`.
+    `float16_only`: autocast dtypes that are float16 in every assignment of the project.
+    `unselected`: FSDP policies that no code selects on a card without bfloat16.
+    `deepspeed_only`: modules that only trainings with DeepSpeed run.
     """
 
     keys: tuple[str, ...] = ()
@@ -61,19 +67,19 @@ class CodeFacts:
     deepspeed_only: tuple[str, ...] = ()
 
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
-        """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare.
+        """Return the float16 switch declared by the classes that declare the bfloat16 switch `name`.
 
-        `path` is the dotted name of the switch, whose object the code may overwrite.
+        `path` is the dotted name of the switch; the code may overwrite the switch of that object.
         """
-        answer = self.consumers.resolve_switch(name, default, self.into_trainer)
+        spelling = self.consumers.resolve_switch(name, default, self.into_trainer)
         without = next((each for each in self.off_is_half if each.name == name), None)
         if without is not None:
-            return replace(answer, refused=without)
+            return replace(spelling, refused=without)
         owner = path.rpartition(".")[0].rpartition(".")[2].lstrip("+-")
-        for copied in self.traits.overwritten if answer.refused is None else ():
-            if copied.name == answer.word and copied.owner == owner:
-                return replace(answer, refused=copied)
-        return replace(answer, declared=True) if name in self.paired else answer
+        for copied in self.traits.overwritten if spelling.refused is None else ():
+            if copied.name == spelling.word and copied.owner == owner:
+                return replace(spelling, refused=copied)
+        return replace(spelling, declared=True) if name in self.paired else spelling
 
     @property
     def off_is_half(self) -> tuple[HalfWithout, ...]:
@@ -81,9 +87,9 @@ class CodeFacts:
         return () if self.into_trainer else self.traits.off_is_half
 
     def stays_pure(self, path: str) -> bool:
-        """Return True if commands beside the file select `pure_bf16`, and the code overwrites its float16 switch.
+        """Return True if commands in the file's folder select `pure_bf16`, and the code overwrites its float16 switch.
 
-        Code that is imported there is left unchanged too, because it would mix float16 with the bfloat16 of the rest.
+        Code imported from that folder also stays unchanged, because float16 and bfloat16 would be mixed.
         """
         return path in self.shared or any(path.startswith(folder) for folder in self.pure_folders)
 
@@ -99,12 +105,12 @@ class CodeFacts:
 
 
 def reads_settings(path: str) -> bool:
-    """Return True for a file that reads settings or gives them a value, or that shows commands."""
+    """Return True for a file name of Python code, settings, commands or documentation."""
     return path.endswith(".py") or reads_config(path) or reads_commands(path) or is_document(path)
 
 
 def judge_source(path: str, source: bytes) -> CodeFacts:
-    """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values and starts."""
+    """Return the facts about one file; for settings, commands and documents, only bfloat16 values and launches."""
     if is_document(path):
         return CodeFacts(traits=Traits(launched=launched_in(path, source)))
     if not path.endswith(".py"):
@@ -121,8 +127,8 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
-    """Return the readers of the file, which is parsed only if it may contain one."""
-    if is_test(path) or not holds_readers(data):
+    """Return the readers in the file. The file is parsed only if a text search suggests a reader."""
+    if is_test(path) or not may_contain_readers(data):
         return Consumers()
     try:
         source = TREES.read(path, data)
@@ -134,24 +140,24 @@ def _consumers(path: str, data: bytes) -> Consumers:
 
 
 def is_started(data: bytes) -> bool:
-    """Return True for a script, that is a file with options of its own or a main block."""
+    """Return True for a script: a file that parses options or has a main block."""
     return any(mark in data for mark in IS_STARTED)
 
 
 def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
-    """Return the union of the settings of several files."""
-    held = list(parts)
-    keys = _union(each.keys for each in held)
+    """Return the union of the facts about several files."""
+    parts_list = list(parts)
+    keys = _union(each.keys for each in parts_list)
     return CodeFacts(
         keys,
-        tuple(name for name in _union(each.paired for each in held) if name not in keys),
-        _union(each.options for each in held),
-        any(each.into_trainer for each in held),
-        _union(each.jax for each in held),
-        _union(each.scripts for each in held),
-        _union(each.half_models for each in held),
-        merge_consumers(each.consumers for each in held),
-        merge_traits(each.traits for each in held),
+        tuple(name for name in _union(each.paired for each in parts_list) if name not in keys),
+        _union(each.options for each in parts_list),
+        any(each.into_trainer for each in parts_list),
+        _union(each.jax for each in parts_list),
+        _union(each.scripts for each in parts_list),
+        _union(each.half_models for each in parts_list),
+        merge_consumers(each.consumers for each in parts_list),
+        merge_traits(each.traits for each in parts_list),
     )
 
 

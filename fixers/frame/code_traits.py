@@ -1,4 +1,4 @@
-"""How a project's own Python code computes attention, scales its loss and copies its settings, judged by its text."""
+"""Traits of the project's code (attention, loss scaling, copied settings), found by searching its text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from posixpath import basename, dirname
 from typing import Any
 
 from fixers.sources.commands import reads_commands
-from fixers.sources.flash_only import FlashOnly, find_flash_only, may_need_flash
+from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
 from fixers.sources.launched import Launched, launched_in
 from fixers.sources.lines import lines_with
 from fixers.sources.python import TREES
@@ -60,11 +60,11 @@ OFF_IS_HALF = re.compile(
     rb"""[ \t]*else[ ]*:\s*[^\n]*(?:\.half\(\)|\bfloat16|fp16)"""
     rb"""|bfloat16[ ]+if[ ]+(?:\w+\.)*(\w*bf16\w*)[ ]+else[ ]+(?:torch\.)?["']?(?:float16|half|fp16)\b"""
 )
-"""Code that selects float16 if a switch for bfloat16 is off."""
+"""Matches code that selects float16 when a bfloat16 switch is off."""
 READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
-"""Code with its own fp16 switch, which replaces the bfloat16 switch instead of only turning it off."""
+"""Matches code with a separate fp16 switch: turning the bfloat16 switch off does not select float16 there."""
 ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
-"""A switch for bfloat16 that is on by default."""
+"""Matches a bfloat16 switch that is on by default."""
 HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
 
 
@@ -106,9 +106,9 @@ class Traits:
     launched: tuple[Launched, ...] = ()
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
-        """Return a place that fails if the file at `path` selects no FlashAttention, by this switch if one is named.
+        """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
 
-        A layer whose file does not name an attention implementation uses that of the whole model.
+        A layer uses the attention of the whole model if its file does not name an implementation.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         for place in self.flash_only:
@@ -118,22 +118,22 @@ class Traits:
 
     @property
     def flash_is_sdpa(self) -> bool:
-        """True if a switch for FlashAttention can only select PyTorch's own attention, which runs on every card."""
+        """Whether the code's FlashAttention switch selects PyTorch's SDPA, which runs on every card."""
         return self.sdpa and not self.flash
 
     @property
     def only_one_machine(self) -> bool:
-        """True if the project's commands say that they start processes on one machine, and none may start more."""
+        """Whether the project's commands start processes on one machine only."""
         return self.one_machine and not self.more_machines
 
     @property
     def unscaled_loops(self) -> tuple[str, ...]:
-        """The loops with master weights of their own in a project that never scales a loss."""
+        """Files with float32 master weights in a project that never scales a loss."""
         return () if self.scales else self.master_loops
 
 
 def unscaled_options(traits: Traits) -> tuple[Unscaled, ...]:
-    """Return the options that set the dtype of gradients, if a loop of the project steps without a loss scale."""
+    """Return the options that set the dtype of gradients, if the project has a training loop without loss scaling."""
     return traits.of_gradients if traits.loops and not traits.scales else ()
 
 
@@ -160,14 +160,14 @@ def traits_of(path: str, source: bytes) -> Traits:
         policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if b"MixedPrecision" in source else ())),
         scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if b"GradScaler(" in source else ())),
         more_machines=_may_be_more_machines(source),
-        of_gradients=_of_gradients(path, source),
+        of_gradients=_gradient_options(path, source),
         loops=b".backward()" in source,
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
     )
 
 
-def _of_gradients(path: str, source: bytes) -> tuple[Unscaled, ...]:
+def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
     if b"MixedPrecision" not in source:
         return ()
     try:
@@ -189,9 +189,9 @@ def _is_mixed(source: bytes) -> bool:
 
 
 def _unprepared(source: bytes) -> Iterator[str]:
-    """Yield the classes that step a group of optimizers, and the functions that create such a group or a Munch.
+    """Yield the classes that contain several optimizers, and the functions that return such a class or a Munch.
 
-    A class with a base class may be an optimizer.
+    Classes with a base class are excluded: they may be optimizers.
     """
     if b"self.optimizers" not in source and b"Munch(" not in source:
         return
@@ -204,8 +204,8 @@ def _unprepared(source: bytes) -> Iterator[str]:
 
 
 def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
-    """Return the places that fail without FlashAttention; the file is parsed only if it may contain one."""
-    if not may_need_flash(source):
+    """Return the places that fail without FlashAttention. The file is parsed only if a text search suggests one."""
+    if not may_contain_flash_only(source):
         return ()
     try:
         return find_flash_only(TREES.read(path, source))
@@ -214,7 +214,7 @@ def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
 
 
 def traits_of_text(path: str, data: bytes) -> Traits:
-    """Return the traits of a config or a file of commands."""
+    """Return the traits of a settings or command file."""
     asked = {each[1].decode() for each in PURE.finditer(data)} if b"pure_bf16" in data else set()
     return Traits(
         pure=tuple((owner, _home(path)) for owner in sorted(asked)),
@@ -244,7 +244,9 @@ def _texts(names: Iterable[bytes]) -> list[str]:
 
 
 def _home(path: str) -> str:
-    """Return the folder that a script or config belongs to: the one above `scripts/` and the like."""
+    """Return the folder of the program that a script or config starts: the parent of `scripts/`, `configs/` and
+    similar.
+    """
     folder = dirname(path)
     while basename(folder) in HOLDS_SCRIPTS:
         folder = dirname(folder)
@@ -252,13 +254,13 @@ def _home(path: str) -> str:
 
 
 def merge_traits(parts: Iterable[Traits]) -> Traits:
-    """Return the traits of several files together."""
-    held = list(parts) or [Traits()]
-    return Traits(**{each.name: _merged([getattr(part, each.name) for part in held]) for each in fields(Traits)})
+    """Return the union of the traits of several files."""
+    parts_list = list(parts) or [Traits()]
+    return Traits(**{each.name: _merged([getattr(part, each.name) for part in parts_list]) for each in fields(Traits)})
 
 
 def _merged(values: list[Any]) -> Any:
-    """Return the union of the values: True if one of them is true, or for tuples all their items."""
+    """Return True if any boolean is true; for tuples, their items without duplicates."""
     if isinstance(values[0], tuple):
         return tuple(dict.fromkeys(one for each in values for one in each))
     return any(values)

@@ -1,4 +1,4 @@
-"""The bfloat16 switches that a Python file reads from a config, and whether it reads a float16 switch too."""
+"""Find the bfloat16 switches that a Python file reads from a config, with or without a float16 switch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys for bfloat16. `alone`: read without a float16 key; `paired`: read together with a float16 key."""
+    """Config keys for bfloat16. `alone`: read without a float16 key. `paired`: read together with a float16 key."""
 
     alone: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A folder on this machine as a tree of the project's files."""
+"""The project's files in a local folder."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from remote.project.included_files import walk_project
 
 
 class DiskTree:
-    """Regular files under `root` by POSIX name, as `remote.project` defines them. Links are not part of the tree.
+    """The project's regular files under `root`, by POSIX path. Symbolic links are excluded.
 
-    The folder is walked once, when its paths are first needed; each file is read on access.
+    The folder is walked once, on the first access to its paths; a file is read on each access.
     """
 
     def __init__(self, root: Path) -> None:
@@ -22,7 +22,7 @@ class DiskTree:
         self._prefix = f"{root}{os.sep}"
 
     def paths(self) -> tuple[str, ...]:
-        """Return every file of the project, in order. Raises FixRefused if a folder cannot be listed."""
+        """Return the sorted paths of all files. Raises FixRefused if a folder cannot be listed."""
         return self._paths
 
     def read(self, path: str) -> bytes:

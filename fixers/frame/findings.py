@@ -9,7 +9,7 @@ from remote.protocol.findings import Finding, Severity
 
 
 def error(check: str, message: str, where: str, hint: str = "", *, exit_code: ExitCode = ExitCode.FIXER) -> Finding:
-    """Return a problem that stops the stage."""
+    """Return a finding of severity error, which stops the stage."""
     return Finding.error(check, message, where, hint, exit_code)
 
 
@@ -17,5 +17,5 @@ warning = Finding.warning
 
 
 def resolved(finding: Finding) -> Finding:
-    """Return the finding as information: the plan contains the change that resolves it."""
+    """Return the finding with severity info, for a plan that contains the change that resolves it."""
     return replace(finding, severity=Severity.INFO, hint="", exit_code=ExitCode.OK)

@@ -11,7 +11,7 @@ from fixers.frame.site import Tree
 
 @dataclass(frozen=True)
 class FixedTree:
-    """`tree`, with the content of some paths replaced."""
+    """The tree `tree` with new content for the paths in `rewritten`."""
 
     tree: Tree
     rewritten: Mapping[str, bytes]

@@ -1,4 +1,4 @@
-"""The newest package versions that a project allows, from its requirements, pyproject.toml, setup files and Conda."""
+"""The newest package versions that a project allows, read from its requirements and packaging files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
 
 def project_pins(folders: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the newest version that the project allows, by package, where a file limits it.
+    """Return the newest allowed version of each package that a file limits.
 
-    Pins of the top folder count; those of subfolders count only if all of them agree.
+    Pins in the top folder take precedence; pins in subfolders are used only if all subfolders agree.
     """
     below: dict[str, set[str]] = {}
     for pins in (pins for folder, pins in folders.items() if folder):
@@ -36,7 +36,7 @@ def project_pins(folders: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[str, str]:
-    """Return the versions that the folders above a file pin; for each package, the nearest folder that limits it."""
+    """Return the newest allowed version of each package, from the nearest folder above the file that limits it."""
     pins: dict[str, str] = {}
     parts = dirname(path).split("/")
     for depth in range(1, len(parts) + 1):
@@ -45,10 +45,10 @@ def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[st
 
 
 def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
-    """Return the newest permitted version of each listed package, by the folder of the file that lists it.
+    """Return `{folder: {package: newest allowed version}}`; the version is empty if nothing limits it.
 
-    Several files of a folder are read in order of precedence: requirements files, pyproject.toml, setup files, Conda's.
-    The version is empty where nothing limits it. `requirements/` belongs to the folder that contains it.
+    The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files. Files in
+    `requirements/` count for the parent folder.
     """
     found: dict[str, list[tuple[int, str]]] = {}
     for path in tree.paths():
@@ -74,7 +74,7 @@ def _limits(pins: Mapping[str, str]) -> dict[str, str]:
 def parse_pins(text: str) -> dict[str, str]:
     """Return the newest version that each line of a requirements file allows, such as `{"transformers": "4.46.1"}`.
 
-    The version is empty where nothing limits it; `<5` means the version just below.
+    The version is empty if nothing limits it; `<5` means the version just below.
     """
     return dict(filter(None, map(_parse, text.splitlines())))
 
@@ -165,7 +165,7 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
 
 
 def _of_setup_py(text: str) -> Iterator[str]:
-    """Yield the items of every list of strings, as of `install_requires`."""
+    """Yield the strings in every list of the file, such as `install_requires`."""
     for node in ast.walk(ast.parse(text)):
         items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
         yield from (one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str))

@@ -1,4 +1,4 @@
-"""Recognise files that a training on the card never runs: tests, other frameworks, scripts that never train."""
+"""Recognise files that are not part of training on the card: tests, other frameworks, inference scripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPLIT = re.compile(r"[-_.]")
 
 
 def judge_scope(path: str, data: bytes, target: Target) -> str:
-    """Return why a training on the card does not run the file; empty if it may."""
+    """Return why the file is not part of training on the card; empty if it may be."""
     if path in target.started:
         return ""
     if IN_TESTS.match(path):
@@ -53,14 +53,14 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
 
 
 def _is_edited(path: str, data: bytes) -> bool:
-    """Return True for a module of the package that always casts to bfloat16, which the original library does not do."""
+    """Return True for a module that always casts to bfloat16; original libraries contain no such cast."""
     return bool(LIBRARIES.intersection(path.split("/"))) and HARD_CAST.search(data) is not None
 
 
 def library_copies(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders, each with a slash, that hold the whole source of a library: its package and its build file.
+    """Return the folders that contain the complete source of a library: its package and its build file.
 
-    A project that is such a library itself holds it in its top folder, which does not count.
+    Each path ends with a slash. The top folder is excluded, because the project may be that library itself.
     """
     known = frozenset(paths)
     found: set[str] = set()
@@ -91,7 +91,7 @@ def _judge_settings(path: str, data: bytes, target: Target) -> str:
 
 
 def _runs_only_jax(path: str, data: bytes, jax: tuple[str, ...]) -> bool:
-    """Return True if the file names scripts, and each is a JAX script in the file's folder or in one above it."""
+    """Return True if every script that the file names is a JAX script in the file's folder or a parent folder."""
     named = {each.decode("utf-8", "replace") for each in SCRIPT.findall(data)}
     return bool(named) and all(any(join(above, name) in jax for above in _folders_of(path)) for name in named)
 

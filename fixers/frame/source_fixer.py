@@ -16,7 +16,7 @@ NO_BFLOAT16 = "no bfloat16 on this card"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The edits and findings of one fixer for one file, and the places that it leaves unchanged; each may be empty."""
+    """The edits, findings and skipped places of one fixer for one file."""
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -29,9 +29,9 @@ NOTHING = Rewrite()
 class SourceFixer(Protocol):
     """A module of `fixers/code/` or `fixers/settings/`; its docstring is its rule page.
 
-    `needles`: files that contain none of these words are not parsed. `below`: the fixer applies only to known cards of
-    lower compute capability; None for all sites. `requires`: fixers that must run together with this one.
-    `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
+    `needles`: files that contain none of these words are not parsed. `below`: the fixer applies only if the card is
+    known and has a lower compute capability; None: it always applies. `requires`: fixers that must run together with
+    this one. `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
     """
 
     @property

@@ -14,11 +14,11 @@ from remote.protocol.machine import Gpu
 
 @dataclass(frozen=True)
 class Target:
-    """Everything that a rewrite depends on, except the file. `packages` maps names to known versions.
+    """Everything that a rewrite depends on, except the file.
 
-    `own` are the settings that the project's own Python code reads or declares. `started` are the files that the
-    config's command names. `pins` are the versions that requirements files of subfolders allow, by folder; they count
-    for the files below.
+    `packages`: installed or pinned versions by package. `settings`: the config's `fixers:` entries. `code_facts`: facts
+    about the project's Python code. `started`: files that the config's command names. `pins`: the newest allowed
+    versions by folder, for the files below that folder.
     """
 
     card: Gpu | None = None
@@ -29,16 +29,16 @@ class Target:
     pins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def at(self, path: str) -> Target:
-        """Return the target for one file: with the versions that the nearest requirements file above it allows."""
+        """Return the target for one file, with the package versions that the nearest requirements file allows."""
         nearest = nearest_pins(self.pins, path)
         return replace(self, packages={**self.packages, **nearest}) if nearest else self
 
     def below(self, capability: tuple[int, int]) -> bool:
-        """Return True if the card is known and has a lower compute capability."""
+        """Return True if the card is known and its compute capability is below `capability`."""
         return self.card is not None and tuple(self.card.capability) < capability
 
     def at_least(self, package: str, version: tuple[int, ...]) -> bool | None:
-        """Return True if the package has this version or a newer one; None if its version is not known."""
+        """Return True if the package has at least this version; None if its version is unknown."""
         installed = self.packages.get(package)
         if installed is None:
             return None

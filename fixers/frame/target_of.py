@@ -1,4 +1,4 @@
-"""The target of a site: its card, and package versions from the host or from the project's pins."""
+"""Compute the target of a site: the card, and package versions from the host or the project's pins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.frame.target import Target
 
 
 def target_of(site: Site) -> Target:
-    """Return the target with the host's installed versions, else the newest that the project's requirements allow."""
+    """Return the target, with the versions installed on the host or else the newest that the project allows."""
     packages: Mapping[str, str] = site.survey.interpreter.packages if site.survey is not None else {}
     pins: dict[str, dict[str, str]] = {}
     if not packages:
@@ -21,7 +21,7 @@ def target_of(site: Site) -> Target:
 
 
 def started_by(site: Site) -> tuple[str, ...]:
-    """Return the paths of files that the config's command names, also as modules: `python -m tools.export`."""
+    """Return the paths of the files that the config's command starts, as a path or as a module (`-m tools.export`)."""
     command = site.config.get("command") or ()
     words = command.split() if isinstance(command, str) else [str(word) for word in command]
     names = {normpath(word) for word in words} | {f"{word.replace('.', '/')}.py" for word in words}

@@ -1,4 +1,4 @@
-"""The edits of one YAML or JSON file: precision words, switches, and DeepSpeed blocks."""
+"""Edits of one YAML, JSON, TOML or INI file: precision values, boolean switches, and DeepSpeed's bf16 block."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ FP16_BLOCK = (
     ("hysteresis", "2"),
     ("min_loss_scale", "1"),
 )
-"""DeepSpeed's settings for a dynamic loss scale: a scale of 0 means dynamic, a power of 16 starts it at 65536."""
+"""DeepSpeed's settings for a dynamic loss scale: `loss_scale` 0 means dynamic; it starts at 2**16."""
 INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
 TAGGED = re.compile(r"\bname:torch\.bfloat16$")
 BFLOAT16 = b"torch.bfloat16"
 BLOCKS = ("bf16", "bfloat16")
-"""DeepSpeed accepts both names of the block."""
+"""The names that DeepSpeed accepts for the block."""
 WHY_BLOCK = "float16 needs a loss scale"
 
 
@@ -62,12 +62,13 @@ WHY_BLOCK = "float16 needs a loss scale"
 class Settings:
     """The settings of one file; `edit_list` collects the edits and findings.
 
-    `own`: what the project's own code reads. Keys that it reads keep their names; the code selects float16 itself.
+    `code_facts`: a key that the project's code reads keeps its name, because that code selects float16 itself.
+    `visited`: ids of the nodes that were already judged.
     """
 
     edit_list: EditList
     code_facts: CodeFacts = field(default_factory=CodeFacts)
-    entered: set[int] = field(default_factory=set)
+    visited: set[int] = field(default_factory=set)
 
     @property
     def data(self) -> bytes:
@@ -85,27 +86,30 @@ class Settings:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
             self.edit_list.put(node.span.start, node.span.end, new, why)
 
-    def read(self, node: Node, ours: bool = False, within: str = "") -> None:
-        """Judge every mapping below the node; a node shared by aliases is judged once."""
-        if isinstance(node, Scalar) or id(node) in self.entered:
+    def read(self, node: Node, is_run_config: bool = False, within: str = "") -> None:
+        """Judge every mapping below the node; a node shared by aliases is judged once.
+
+        `is_run_config`: the node is the root of a halfstep config, whose `precision` stays. `within`: the dotted path.
+        """
+        if isinstance(node, Scalar) or id(node) in self.visited:
             return
-        self.entered.add(id(node))
-        if ours and isinstance(node, Mapping):
-            self.entered |= {
+        self.visited.add(id(node))
+        if is_run_config and isinstance(node, Mapping):
+            self.visited |= {
                 id(value) for key, value in node.entries if isinstance(key, Scalar) and key.text == "fixers"
             }
         if isinstance(node, Sequence):
             for item in node.items:
                 self.read(item, within=within)
             return
-        flash_goes = [self.judge(node, key, value, ours, within) for key, value in node.entries]
-        if any(flash_goes):
+        removed_flash = [self.judge(node, key, value, is_run_config, within) for key, value in node.entries]
+        if any(removed_flash):
             self.judge_packing(node)
         for key, value in node.entries:
             self.read(value, within=f"{within}.{option(key.text)}" if isinstance(key, Scalar) else within)
 
-    def judge(self, siblings: Mapping, key: Node, value: Node, ours: bool, within: str) -> bool:
-        """Add the edits for one pair. Returns True if the edit removes FlashAttention."""
+    def judge(self, siblings: Mapping, key: Node, value: Node, is_run_config: bool, within: str) -> bool:
+        """Add the edits for one key and value. Returns True if an edit removes FlashAttention."""
         if not isinstance(key, Scalar):
             return False
         name = option(key.text)
@@ -124,12 +128,12 @@ class Settings:
                 return self.judge_no_flash(value)
             elif ATTENTION.fullmatch(name) or FLASH_SWITCH.fullmatch(name):
                 return self.judge_attention(name, value)
-            elif not (ours and name == "precision"):
+            elif not (is_run_config and name == "precision"):
                 self.judge_word(within, name, value)
         return False
 
     def judge_tag(self, name: str, value: Scalar) -> None:
-        """Replace the dtype in a tag that names it: `!name:torch.bfloat16`, `!!python/name:torch.bfloat16`."""
+        """Replace the dtype in a tag such as `!name:torch.bfloat16` or `!!python/name:torch.bfloat16`."""
         to_float32 = NEEDS_RANGE.fullmatch(name) is not None
         at = self.data.rfind(BFLOAT16, 0, value.span.start)
         if at >= 0 and not self.data[at + len(BFLOAT16) : value.span.start].strip():
@@ -137,7 +141,7 @@ class Settings:
             self.edit_list.put(at, at + len(BFLOAT16), wanted, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
-        """Replace `precision: bf16` and `precision: {training: bf16}`, but not tables that map dtypes to dtypes."""
+        """Replace `precision: bf16` and `precision: {training: bf16}`; keep tables that map dtypes to dtypes."""
         parent = within.rpartition(".")[2]
         if MEANS_PRECISION.fullmatch(parent) and name not in COUNTERPARTS and not MEANS_PRECISION.fullmatch(name):
             name = parent
@@ -179,12 +183,12 @@ class Settings:
                 self.rename_switch(siblings, key, value, spelling)
 
     def resolve_key(self, key: Scalar, within: str) -> Spelling:
-        """Return the float16 name of the key that the project's classes declare."""
+        """Return the name of the float16 switch that the project's classes declare for this bfloat16 switch."""
         name, default = option_name(key.text), option_name(fp16_name(key.text))
         return self.code_facts.resolve_switch(name, default, f"{within}.{key.text}")
 
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
-        """Give the key its float16 name, or set it to false beside a switch that is set already."""
+        """Rename the key to its float16 name; if an enabled float16 switch exists, set the key to false instead."""
         wanted = renamed(key.text, spelling.word)
         if spelling.refused is not None:
             self.warn(key, *refusal_of(key.text, spelling.refused, spelling.word))
@@ -223,7 +227,7 @@ class Settings:
                 self.replace(value, as_false(value.text), WHY_PACKING)
 
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
-        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable the fp16 block, which is inserted if missing."""
+        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable its fp16 block, which is inserted if missing."""
         enabled = block.get("enabled")
         other = siblings.get("fp16")
         if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
@@ -276,7 +280,7 @@ class Settings:
         return "{" + newline + ("," + newline).join(inner_indent + row for row in rows) + newline + indent + "}"
 
     def _before_on_line(self, at: int) -> str:
-        """The text between the start of the line and `at`."""
+        """Return the text between the start of the line and the offset `at`."""
         return self.data[self.data.rfind(b"\n", 0, at) + 1 : at].decode("latin-1")
 
     def _line_end(self, at: int) -> int:

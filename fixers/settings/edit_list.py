@@ -1,4 +1,4 @@
-"""The edits and findings that a fixer of settings or commands collects for one file; one edit per position."""
+"""The edits and findings that a fixer collects for one settings or command file, at most one edit per position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding
 
 @dataclass
 class EditList:
-    """Edits and findings for `data`, which starts after `lines_above` lines of the file."""
+    """Edits and findings for `data`, a part of the file that starts after `lines_above` lines."""
 
     path: str
     data: bytes
@@ -26,12 +26,12 @@ class EditList:
         return Rewrite(tuple(self.edits[start] for start in sorted(self.edits)), tuple(self.findings))
 
     def warn(self, offset: int, message: str, hint: str = "") -> None:
-        """Report a problem at the line of this offset."""
+        """Add a warning for the line that contains the byte offset."""
         where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
         self.findings.append(warning(self.check, message, where, hint))
 
     def refuse(self, offset: int, message: str, hint: str = "") -> None:
-        """Report a problem at the line of this offset that stops the stage."""
+        """Add an error, which stops the stage, for the line that contains the byte offset."""
         where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
         self.findings.append(error(self.check, message, where, hint))
 
@@ -44,7 +44,7 @@ class EditList:
         return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
 
     def take(self, part: EditList, start: int) -> None:
-        """Add the edits and findings of a part that begins at `start`."""
+        """Add the edits and findings of a part whose bytes begin at `start`."""
         for edit in part.edits.values():
             self.put(start + edit.start, start + edit.end, edit.replacement, edit.why)
         self.findings += part.findings

@@ -70,18 +70,18 @@ def matches(path: str) -> bool:
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Select float16 in every launch of the file."""
+    """Return the edits that select float16 in every command of the file."""
     if is_notebook(source.path):
         return _rewrite_notebook(source)
     try:
         script = _commands(source)
     except Unparsable as error:
-        return _unread(source, error) if reads_commands(source.path) else NOTHING
+        return _warn_unparsable(source, error) if reads_commands(source.path) else NOTHING
     return _rewrite_script(EditList(source.path, source.data, name), script, target)
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
-    """Select float16 in the command of a job."""
+    """Return the edits that select float16 in the job's configured command and environment."""
     return _rewrite_script(EditList("command", launch.data, name), launch.script, target)
 
 
@@ -96,11 +96,11 @@ def _rewrite_script(edit_list: EditList, script: Script, target: Target) -> Rewr
 def _rewrite_notebook(source: Source) -> Rewrite:
     launch = Launch(EditList(source.path, source.data, name))
     try:
-        script, left = commands_in_notebook(source.data)
+        script, unparsed = commands_in_notebook(source.data)
     except Unparsable:
         return NOTHING
     launch.read(script)
-    for start in left:
+    for start in unparsed:
         if word := PRECISION_WORDS.search(source.data, start, source.data.find(b"\n", start)):
             launch.edit_list.warn(
                 word.start(), f"a command in a cell contains {word[0].decode()}, and could not be read"
@@ -109,9 +109,9 @@ def _rewrite_notebook(source: Source) -> Rewrite:
 
 
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
-    """Judge a heredoc: one that writes a config as settings, one that a shell reads as commands; report any other.
+    """Judge a heredoc as settings if it writes a config file, as commands if a shell reads it; warn about others.
 
-    The fixers of Python read the heredocs that are Python.
+    Python heredocs are skipped: the Python fixers edit them.
     """
     body = launch.data[heredoc.start : heredoc.stop]
     try:
@@ -133,8 +133,8 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
         pass
     word = None if is_python_heredoc(launch.data, heredoc) else HEREDOC_WORDS.search(body)
     if word:
-        what = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
-        message = f"a heredoc selects {what}; its purpose is unknown, so it was left as it is"
+        selected = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
+        message = f"a heredoc selects {selected}; its purpose is unknown, so it was left as it is"
         launch.edit_list.warn(heredoc.start + word.start(), message)
 
 
@@ -144,6 +144,6 @@ def _commands(source: Source) -> Script:
     return commands_in_config(source.path, source.data)
 
 
-def _unread(source: Source, error: Unparsable) -> Rewrite:
+def _warn_unparsable(source: Source, error: Unparsable) -> Rewrite:
     message = f"could not be read as a script ({error.message}); left as it was"
     return Rewrite(findings=(warning(name, message, f"{source.path}:{error.line}", "check its flags by hand"),))

@@ -1,4 +1,4 @@
-"""The edits of one file of commands: flags, their values and assignments, and warnings about ambiguous cases."""
+"""Edits of the commands in one file: flags, their values, and variables; ambiguous cases are reported."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Launch:
             self.edit_list.put(piece.start, piece.end, text.encode(), why)
 
     def replace_flash(self, piece: TextRange, text: str, switch: str = "") -> bool:
-        """Turn FlashAttention off, and return True; if code of the project fails without it, warn instead."""
+        """Replace the FlashAttention value and return True; if the project's code needs FlashAttention, only warn."""
         broken = self.code_facts.traits.broken_without_flash(self.edit_list.path, switch)
         if broken is not None or self.compares:
             self.warn(piece, broken.message if broken else COMPARES)
@@ -91,7 +91,7 @@ class Launch:
         return True
 
     def read(self, script: Script) -> None:
-        """Judge every command, then the variables used as values of precision options."""
+        """Add the edits for every command, then for the variables used as values of precision options."""
         for command in script.commands:
             self.compares = is_compared(command, script.commands)
             self.judge(command)
@@ -103,7 +103,7 @@ class Launch:
     def judge(self, command: Command) -> None:
         for assignment in command.assignments:
             self.judge_words(assignment.items)
-            self.judge_inner_if_arguments(assignment.value.inside)
+            self.judge_text_if_arguments(assignment.value.inside)
         program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
         script = next((word for word in command.words if word.text and word.text.endswith(".py")), None)
         self.program = script.text or "" if script else ""
@@ -111,12 +111,12 @@ class Launch:
         if program not in NOT_LAUNCHES:
             self.judge_words(command.words)
             for word in command.words:
-                self.judge_inner_if_arguments(text_of(word))
+                self.judge_text_if_arguments(text_of(word))
 
-    def judge_inner_if_arguments(self, inside: tuple[int, int] | None) -> None:
+    def judge_text_if_arguments(self, inside: tuple[int, int] | None) -> None:
         """Judge a string that begins like arguments: `ARGS="--bf16 True --out $OUT"`."""
         if inside and holds_arguments(self.data[slice(*inside)]):
-            self.judge_inner(inside)
+            self.judge_text(inside)
 
     def judge_loop(self, words: Sequence[Word]) -> None:
         """Warn about `for p in bf16; do`, because other iterations of the loop may be for other cards."""
@@ -126,7 +126,7 @@ class Launch:
                     if word.text in COUNTERPARTS:
                         self.warn(word, f"the loop sets {name} to {word.text}; {NO_BFLOAT16}")
 
-    def judge_inner(self, inside: tuple[int, int]) -> None:
+    def judge_text(self, inside: tuple[int, int]) -> None:
         try:
             for command in scan_shell(self.data, *inside).commands:
                 self.judge(command)
@@ -135,7 +135,7 @@ class Launch:
 
     def judge_words(self, words: Sequence[Word]) -> None:
         for text_range in shell_texts_in(words):
-            self.judge_inner(text_range)
+            self.judge_text(text_range)
         given = tuple(options_of(words))
         removed_flash = [self.judge_option(option, given) for option in given]
         for option in given:
@@ -157,7 +157,7 @@ class Launch:
         elif option.value and value is not None:
             self.judge_value(option, option.value, value)
         elif option.value and MEANS_PRECISION.fullmatch(option.name):
-            self.follow(option.name, option.value)
+            self.follow_variable(option.name, option.value)
         return False
 
     def judge_value(self, option: CommandOption, piece: TextRange, value: str) -> None:
@@ -166,14 +166,14 @@ class Launch:
         counterpart = counterpart_of(option.name, value)
         if counterpart is not None:
             to_float32 = counterpart in FULL.values()
-            word = self.spelled(option.name, piece, value, counterpart, to_float32=to_float32)
+            word = self.accepted_value(option.name, piece, value, counterpart, to_float32=to_float32)
             if word is not None:
                 self.replace(piece, word, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
-    def spelled(
+    def accepted_value(
         self, name: str, piece: TextRange, value: str, counterpart: str, *, to_float32: bool = False
     ) -> str | None:
-        """Return the word that the project's readers of the option accept; None, with a warning, if one refuses it."""
+        """Return the value that the project's code accepts for the option; if there is none, warn and return None."""
         if piece.start < self.launcher_end:
             return counterpart
         selected = BF16Value(option_name(name), value, self.edit_list.path, self.program, to_float32)
@@ -233,7 +233,7 @@ class Launch:
         if option.value and value and FLASH_VALUE.fullmatch(value):
             return self.replace_flash(option.value, "sdpa")
         if not FLASH_SWITCH.fullmatch(option.name):
-            self.follow_attention(option.value)
+            self.follow_attention_variable(option.value)
             return False
         if self.code_facts.traits.flash_is_sdpa:
             return False
@@ -243,7 +243,7 @@ class Launch:
             self.warn(option.flag, f"{option.flag.raw} selects FlashAttention, which does not run on this card")
         return False
 
-    def follow(self, name: str, piece: TextRange) -> None:
+    def follow_variable(self, name: str, piece: TextRange) -> None:
         """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
         if (match := VARIABLE.fullmatch(piece.raw)) is None:
             return
@@ -255,12 +255,12 @@ class Launch:
             self.judge_word(name, default_in(piece, match), match[2])
 
     def judge_word(self, name: str, piece: TextRange, word: str) -> None:
-        """Replace a word that a variable holds for the option."""
-        spelled = self.spelled(name, piece, word, COUNTERPARTS[word])
-        if spelled is not None:
-            self.replace(piece, spelled, NO_BFLOAT16)
+        """Replace the bfloat16 value of a variable that is passed to the option."""
+        new_value = self.accepted_value(name, piece, word, COUNTERPARTS[word])
+        if new_value is not None:
+            self.replace(piece, new_value, NO_BFLOAT16)
 
-    def follow_attention(self, piece: TextRange | None) -> None:
+    def follow_attention_variable(self, piece: TextRange | None) -> None:
         """If the value of an attention option is a variable, edit its default and record its name."""
         if piece is None or not (match := VARIABLE.fullmatch(piece.raw)):
             return

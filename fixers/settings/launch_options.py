@@ -42,7 +42,7 @@ class CommandOption:
 
 
 def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
-    """Yield flags with the following word if it is their value, `--name=value`, and Hydra's `name=value`."""
+    """Yield the command's options: `--name`, `--name value`, `--name=value`, and Hydra's `name=value`."""
     for at, word in enumerate(words):
         body = word.body or word.inside
         if body is None and not word.raw.startswith("-"):
@@ -55,17 +55,17 @@ def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:
         elif FLAG.fullmatch(raw):
             flag = TextRange(start, end, raw, raw)
             value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
-            yield CommandOption(option(raw), flag, piece_of(value) if value and _takes(raw, value) else None)
+            yield CommandOption(option(raw), flag, text_range_of(value) if value and _is_value_of(raw, value) else None)
 
 
-def _takes(flag: str, value: Word) -> bool:
+def _is_value_of(flag: str, value: Word) -> bool:
     """Return True if the word is the flag's value. The value of a switch is a boolean or a shell expansion."""
     name = option(flag)
     if not any(switch.fullmatch(name) for switch in SWITCHES):
         return True
     text = (value.text or "").lower()
-    truths = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")
-    return value.text is None or text in truths or bool(FLASH_VALUE.fullmatch(text))
+    booleans = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")
+    return value.text is None or text in booleans or bool(FLASH_VALUE.fullmatch(text))
 
 
 def _override(start: int, end: int, raw: str, text: str | None, match: re.Match[str]) -> CommandOption:
@@ -81,8 +81,8 @@ def unquoted(value: str) -> tuple[int, str]:
     return (1, value[1:-1]) if quoted else (0, value)
 
 
-def piece_of(word: Word) -> TextRange:
-    """Return the word as a value, without quotes around the whole word."""
+def text_range_of(word: Word) -> TextRange:
+    """Return the word's range and text without the quotes around it."""
     start, end = word.body or word.inside or (word.start, word.end)
     return TextRange(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
 
@@ -91,7 +91,7 @@ def assignments_of(command: Command) -> Iterator[tuple[str, TextRange]]:
     """Yield the variables that a command sets: assignments, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
     for assignment in command.assignments:
         if not assignment.items or assignment.value.text is not None:
-            yield assignment.name, piece_of(assignment.value)
+            yield assignment.name, text_range_of(assignment.value)
     for word in command.words:
         body = word.body or word.inside or (word.start, word.end)
         raw = word.raw[body[0] - word.start : body[1] - word.start]

@@ -18,7 +18,7 @@ NUL = b"\0"
 
 @dataclass(frozen=True)
 class Launch:
-    """The argv of the project's own command (None for the built-in trainer), and the variables that are set for it."""
+    """The argv of the project's command (None for the built-in trainer) and its environment variables."""
 
     command: tuple[str, ...] | None
     env: Mapping[str, str]
@@ -26,7 +26,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchText:
-    """The bytes of a launch, its commands (the argv, and shell text in words), and its variables as settings."""
+    """A launch as bytes, with its commands (the argv and shell text in it) and its variables as a mapping."""
 
     data: bytes
     script: Script
@@ -34,7 +34,7 @@ class LaunchText:
 
 
 def read_launch(launch: Launch) -> LaunchText:
-    """Return the launch with byte positions."""
+    """Encode the launch as bytes and parse its commands and variables."""
     texts = [*(launch.command or ()), *(text for pair in launch.env.items() for text in pair)]
     data, words = _joined(texts)
     argv, variables = words[: len(launch.command or ())], words[len(launch.command or ()) :]
@@ -47,11 +47,11 @@ def read_launch(launch: Launch) -> LaunchText:
     return LaunchText(data, Script(commands, heredocs), nodes.Mapping(entries, nodes.Span(0, len(data), 1, 0)))
 
 
-def launch_from(data: bytes, given: Launch) -> Launch:
-    """Decode the launch; its command and variables are present only if `given` has them."""
+def launch_from(data: bytes, original: Launch) -> Launch:
+    """Decode edited bytes to a launch with as many variables as `original`."""
     texts = [text.decode("utf-8", "surrogatepass") for text in data.split(NUL)]
-    argv, pairs = texts[: len(texts) - 2 * len(given.env)], texts[len(texts) - 2 * len(given.env) :]
-    return Launch(given.command and tuple(argv), dict(zip(pairs[::2], pairs[1::2], strict=True)))
+    argv, pairs = texts[: len(texts) - 2 * len(original.env)], texts[len(texts) - 2 * len(original.env) :]
+    return Launch(original.command and tuple(argv), dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
 
 def _joined(texts: Iterable[str]) -> tuple[bytes, tuple[Word, ...]]:
@@ -66,7 +66,7 @@ def _joined(texts: Iterable[str]) -> tuple[bytes, tuple[Word, ...]]:
 
 
 def _shell_texts(argv: Iterable[Word], env: Iterable[tuple[Word, Word]]) -> Iterator[Word]:
-    """Yield the words that may be shell text: with blanks, in a variable of commands, or beginning like arguments."""
+    """Yield the words that may contain commands: arguments with blanks, and variables whose value looks like one."""
     yield from (word for word in argv if " " in word.raw)
     for name, value in env:
         if name.raw.lower() in TEXT_KEYS or holds_arguments(value.raw.encode("latin-1")):

@@ -63,7 +63,7 @@ below = BF16_FROM
 requires: tuple[str, ...] = ()
 matches = reads_config
 
-OF_A_CHECKPOINT = {
+CHECKPOINT_CONFIGS = {
     "generation_config.json",
     "adapter_config.json",
     "tokenizer.json",
@@ -71,25 +71,25 @@ OF_A_CHECKPOINT = {
     "model.safetensors.index.json",
     "package-lock.json",
 }
-MAY_BE_OF_A_CHECKPOINT = {"config.json", "params.json"}
-OF_MODELS = ("model_type", "architectures", "_class_name", "torch_dtype", "dtype", "transformers_version", "dim")
+AMBIGUOUS_NAMES = {"config.json", "params.json"}
+CHECKPOINT_KEYS = ("model_type", "architectures", "_class_name", "torch_dtype", "dtype", "transformers_version", "dim")
 """Keys of a checkpoint's own config; a file of training arguments with the same name has none of them."""
 ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
 ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
 ONE_DTYPE_HINT = "fsdp_version: 2, or load the model in float32: mixed_precision: fp16 still computes in float16"
-OUR_KEYS = {
+RUN_CONFIG_KEYS = {
     *("project", "command", "precision", "model", "lora", "data", "train", "evaluation", "fixers", "logs", "inputs"),
     *("env", "secrets", "slurm", "gpus", "processes", "restarts", "grace_s", "notify"),
 }
-"""The keys of a halfstep run config. A project's config may have some of them too, such as `lora` and `precision`."""
-OUR_PRECISIONS = {"auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"}
+"""The keys of a halfstep run config. Other configs may have some of them, such as `lora` and `precision`."""
+RUN_CONFIG_PRECISIONS = {"auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"}
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Select float16 wherever the settings select bfloat16."""
-    if posixpath.basename(source.path) in OF_A_CHECKPOINT:
+    """Return the edits that replace bfloat16 with float16 in a settings file."""
+    if posixpath.basename(source.path) in CHECKPOINT_CONFIGS:
         return NOTHING
     try:
         documents = read_config(source.path, source.data)
@@ -103,14 +103,14 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         _warn_of_fsdp(settings, document)
-        if not _describes_a_checkpoint(source.path, document):
-            settings.code_facts = CodeFacts() if _is_of_accelerate(document) else target.code_facts
-            settings.read(document, is_ours(document))
+        if not _is_checkpoint_config(source.path, document):
+            settings.code_facts = CodeFacts() if _is_accelerate_config(document) else target.code_facts
+            settings.read(document, is_run_config(document))
     return settings.edit_list.rewrite
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
-    """Select float16 in the environment of a job."""
+    """Return the edits that select float16 in the job's environment variables."""
     settings = Settings(EditList("env", launch.data, name), target.code_facts)
     settings.read(launch.env)
     return settings.edit_list.rewrite
@@ -121,7 +121,7 @@ def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
 
 
 def _warn_of_fsdp(settings: Settings, document: Node) -> None:
-    """Warn about an Accelerate config with FSDP 1, which flattens the parameters of a unit into one tensor."""
+    """Warn about FSDP 1 in an Accelerate config: it flattens the parameters of a unit into one tensor of one dtype."""
     kind, word = (document.get(key) if isinstance(document, Mapping) else None for key in FSDP_KEYS)
     if not isinstance(kind, Scalar) or kind.text != "FSDP" or not isinstance(word, Scalar) or word.text not in HALVES:
         return
@@ -132,25 +132,25 @@ def _warn_of_fsdp(settings: Settings, document: Node) -> None:
         settings.warn(kind, ONE_DTYPE, ONE_DTYPE_HINT)
 
 
-def is_ours(document: Node) -> bool:
-    """Return True for a halfstep run config, whose `precision` is resolved by the card."""
+def is_run_config(document: Node) -> bool:
+    """Return True for a halfstep run config, whose `precision` is resolved for the card at run time."""
     if not isinstance(document, Mapping):
         return False
     precision = document.get("precision")
     chosen = precision.text if isinstance(precision, Scalar) else "auto"
     keys = {key.text if isinstance(key, Scalar) else "" for key, _ in document.entries}
-    return keys <= OUR_KEYS and chosen in OUR_PRECISIONS
+    return keys <= RUN_CONFIG_KEYS and chosen in RUN_CONFIG_PRECISIONS
 
 
-def _is_of_accelerate(document: Node) -> bool:
-    """Return True for the config of `accelerate launch`, which no code of the project reads."""
+def _is_accelerate_config(document: Node) -> bool:
+    """Return True for a config of `accelerate launch`, which the project's code does not read."""
     return isinstance(document, Mapping) and any(document.get(key) is not None for key in ACCELERATE_KEYS)
 
 
-def _describes_a_checkpoint(path: str, document: Node) -> bool:
-    """Return True for the config of a checkpoint: by its name and one of the usual keys, or by two such keys."""
+def _is_checkpoint_config(path: str, document: Node) -> bool:
+    """Return True for a model checkpoint's config, judged by its file name and its keys."""
     if not isinstance(document, Mapping):
         return False
-    if posixpath.basename(path) in MAY_BE_OF_A_CHECKPOINT:
-        return any(document.get(key) is not None for key in OF_MODELS)
+    if posixpath.basename(path) in AMBIGUOUS_NAMES:
+        return any(document.get(key) is not None for key in CHECKPOINT_KEYS)
     return all(document.get(key) is not None for key in ("architectures", "model_type"))

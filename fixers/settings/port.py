@@ -1,4 +1,4 @@
-"""port: launches on port 29500 use a free port instead.
+"""port: launches on port 29500 use a free port.
 
 What it does
     `accelerate launch` with several processes or with port 29500 gets `--main_process_port 0`;
@@ -50,7 +50,7 @@ def matches(path: str) -> bool:
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Use a free port in every launch on a single machine."""
+    """Return the edits that select a free port in every launch on a single machine."""
     try:
         if reads_commands(source.path):
             return judge_script(source.data, read_commands(source.path, source.data))
@@ -61,5 +61,5 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
-    """Use a free port in the command of a job."""
+    """Return the edits that select a free port in the job's configured command."""
     return judge_script(launch.data, launch.script)

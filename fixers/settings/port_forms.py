@@ -15,8 +15,8 @@ from fixers.sources.words import Script, Word
 
 DEFAULT = "29500"
 LOCAL_RENDEZVOUS = re.compile(r"((?:localhost|127\.0\.0\.1|\[::1\]):)29500")
-SEVERAL = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
-MACHINES = ("num_machines", "machine_rank", "main_process_ip", "nnodes", "node_rank", "master_addr")
+MULTI_PROCESS_OPTIONS = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
+MULTI_MACHINE_OPTIONS = ("num_machines", "machine_rank", "main_process_ip", "nnodes", "node_rank", "master_addr")
 WHY = "29500 is the default of all launchers; 0 selects a free port"
 
 
@@ -28,7 +28,7 @@ def judge_script(data: bytes, script: Script) -> Rewrite:
 
 
 def judge_config(data: bytes, documents: Iterable[Node], script: Script) -> Rewrite:
-    """Return the edits for an Accelerate config, and for commands inside a config."""
+    """Return the edits for an Accelerate config and for the commands in a settings file."""
     edits = list(judge_script(data, script).edits)
     for document in documents:
         edits += [edit for mapping in _mappings(document) for edit in _judge_mapping(data, mapping)]
@@ -50,10 +50,10 @@ def _judge_mapping(data: bytes, mapping: Mapping) -> Iterable[Edit]:
 
 
 def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
-    given = tuple(options_of(words))
-    if any(_says_several_machines(each) for each in given):
+    options = tuple(options_of(words))
+    if any(_selects_several_machines(each) for each in options):
         return
-    for each in given:
+    for each in options:
         value = each.value
         if value is None or value.text is None:
             continue
@@ -62,13 +62,13 @@ def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
         elif each.name == "rdzv_endpoint" and LOCAL_RENDEZVOUS.fullmatch(value.text):
             yield Edit(value.end - len(DEFAULT), DEFAULT.encode(), b"0", WHY)
     launch = _accelerate_launch(words)
-    named = any(each.name in ("main_process_port", "config_file") for each in given)
-    if launch is not None and not named and any(_starts_several(each) for each in given):
+    named = any(each.name in ("main_process_port", "config_file") for each in options)
+    if launch is not None and not named and any(_starts_several_processes(each) for each in options):
         yield _insertion(data, words, launch)
 
 
 def _accelerate_launch(words: Sequence[Word]) -> Word | None:
-    """Return the word `launch` of `accelerate launch`; None if the command is a different one."""
+    """Return the word `launch` of an `accelerate launch` command; None for other commands."""
     for first, second in pairwise(words):
         if (first.text or "").rpartition("/")[2] == "accelerate" and second.text == "launch":
             return second
@@ -76,7 +76,7 @@ def _accelerate_launch(words: Sequence[Word]) -> Word | None:
 
 
 def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
-    """Insert `--main_process_port 0` after `launch`, in the same notation: two quoted items in a list."""
+    """Insert `--main_process_port 0` after `launch`, in the notation of the command (shell, list or NUL-separated)."""
     after = words[list(words).index(launch) + 1]
     between = data[launch.end : after.start].decode("latin-1")
     if between == "\0":
@@ -91,13 +91,13 @@ def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
     return Edit(launch.end, b"", text.encode("latin-1"), WHY)
 
 
-def _starts_several(each: CommandOption) -> bool:
+def _starts_several_processes(each: CommandOption) -> bool:
     value = each.value.text if each.value else None
-    if each.name in SEVERAL:
+    if each.name in MULTI_PROCESS_OPTIONS:
         return value is None or not is_false(value)
     return each.name == "num_processes" and value is not None and value.isdigit() and int(value) > 1
 
 
-def _says_several_machines(each: CommandOption) -> bool:
+def _selects_several_machines(each: CommandOption) -> bool:
     value = each.value.text if each.value else None
-    return each.name in MACHINES and not (each.name in ("num_machines", "nnodes") and value == "1")
+    return each.name in MULTI_MACHINE_OPTIONS and not (each.name in ("num_machines", "nnodes") and value == "1")

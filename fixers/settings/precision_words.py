@@ -13,7 +13,7 @@ COUNTERPARTS = {
     "bf16_mixed": "fp16_mixed",
     "bf16-true": "16-mixed",
 }
-"""Lightning's bf16-true trains half weights; its 16-true cannot, because float16 needs float32 weights and a scale."""
+"""`bf16-true` becomes `16-mixed`, because float16 training needs float32 weights and a loss scale."""
 FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
 NO_COUNTERPART = ("bf16_true",)
 NO_COUNTERPART_WORDS = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
@@ -27,10 +27,10 @@ NEEDS_RANGE = re.compile(
     r"|compensation(?:_buffer)?|stat(?:istic)?s|loss|ns|newton_schulz|inv_freq)[_-]?(?:d_?type|data_type|precision))$",
     re.IGNORECASE,
 )
-"""Moments, averages, sums and losses become float32, because float16 overflows at 65504 and underflows below 6e-8."""
+"""Options for moments, averages, sums and losses: float16 overflows above 65504 and underflows below 6e-8."""
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
-"""Other names, such as use_bf16: they are replaced only if the float16 name is present too."""
+"""Other switches, such as `use_bf16`, which are replaced only if their float16 counterpart exists."""
 LIKE_FP16 = re.compile(r"(?:.*[._])?(?:fp16|float16)(?:_\w+)?")
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
@@ -42,10 +42,10 @@ FLASH_VALUE = re.compile(
 NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
 
 AUTO_DTYPE = re.compile(r"(?:.*[._-])?torch_dtype")
-"""The option of transformers; "auto" is the dtype of the checkpoint, which is bfloat16 for most of today's models."""
+"""The option of transformers; "auto" means the checkpoint's dtype, which is bfloat16 for most current models."""
 
 NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn", b"FLASH_ATT")
-"""A file without any of these contains none of the names and values above."""
+"""Every name and value above contains one of these, so that other files need not be parsed."""
 
 WHY_RANGE = "the range of float16 is too small for sums and moments"
 WHY_TF32 = "no TF32 on this card"
@@ -54,7 +54,7 @@ WHY_PACKING = "needs FlashAttention, which does not run on this card"
 
 
 def option(word: str) -> str:
-    """Return a flag's name as spelled in configs: `--attn-implementation` is attn_implementation."""
+    """Return a flag's name as spelled in configs: `attn_implementation` for `--attn-implementation`."""
     return word.lstrip("-+").replace("-", "_")
 
 
@@ -76,12 +76,12 @@ YES_TO_NO = {yes: no for no, yes in NO_TO_YES.items()}
 
 
 def is_true(value: str) -> bool:
-    """Return True for the spellings of true in flags and configs."""
+    """Return True for `true`, `yes`, `on` and `1`, in any case."""
     return value.lower() in YES_TO_NO
 
 
 def is_false(value: str) -> bool:
-    """Return True for the spellings of false in flags and configs."""
+    """Return True for `false`, `no`, `off` and `0`, in any case."""
     return value.lower() in NO_TO_YES
 
 
@@ -93,18 +93,18 @@ def fp16_name(name: str) -> str:
 
 
 def renamed(switch: str, name: str) -> str:
-    """Return the switch with another last name, in its notation: `--pure-bf16` and use_fp16 give `--use-fp16`."""
+    """Return the switch with its last component renamed: `--use-fp16` for `--pure-bf16` and `use_fp16`."""
     head = switch[: len(switch) - len(re.split(r"[.]", switch.lstrip("-+"))[-1])]
     return head + (name.replace("_", "-") if "-" in switch.lstrip("-+") else name)
 
 
 def as_false(value: str) -> str:
-    """Return false, in the notation in which `value` is true."""
+    """Return the opposite of a true value, in the same notation: `no` for `yes`, `False` for `True`."""
     return _in_the_case_of(value, YES_TO_NO.get(value.lower(), "false"))
 
 
 def as_true(value: str) -> str:
-    """Return true, in the notation in which `value` is false."""
+    """Return the opposite of a false value, in the same notation: `yes` for `no`, `True` for `False`."""
     return _in_the_case_of(value, NO_TO_YES.get(value.lower(), "true"))
 
 

@@ -1,4 +1,4 @@
-"""The warning about a bfloat16 value that stays because a line of the project rejects its float16 value."""
+"""The warning about a bfloat16 value that is not replaced, because project code rejects the float16 value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Refusing = Reader | Fields | Overwritten | HalfWithout | Unscaled
 
 
 def refusal_of(word: str, refused: Refusing, wanted: str) -> tuple[str, str]:
-    """Return the message, which names the refusing line, and the hint."""
+    """Return the message and the hint for a value that `refused` rejects."""
     if isinstance(refused, Unscaled):
         message = f"{word} stays: {refused.where} computes gradients in this dtype, and the loss is not scaled"
         return message, "scale the loss with ShardedGradScaler, then run the fixers again"

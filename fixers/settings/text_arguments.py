@@ -1,4 +1,4 @@
-"""Arguments inside a shell string: `EXTRA="--bf16 True"`, `CMD="accelerate launch ..."`."""
+"""Find command-line arguments inside shell strings, such as `EXTRA="--bf16 True"`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARES = "FlashAttention stays: this script runs the same command without it t
 
 
 def holds_arguments(text: bytes) -> bool:
-    """Return True if the text begins, after any variables, with a flag or a program that starts training."""
+    """Return True if the text, after leading variables, begins with a flag or a program that starts training."""
     return ARGUMENTS.match(text) is not None
 
 
@@ -32,7 +32,7 @@ def shell_texts_in(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
 
 
 def text_of(word: Word) -> tuple[int, int] | None:
-    """Return the range of the text inside the quotes of `NAME="..."`, as after `export`; None for other words."""
+    """Return the byte range between the quotes of `NAME="..."`; None for other words."""
     match = SET.match(word.raw)
     if match is None or len(word.raw) == match.end() or word.raw[-1] != match[1]:
         return None
@@ -41,13 +41,13 @@ def text_of(word: Word) -> tuple[int, int] | None:
 
 
 def default_in(piece: TextRange, match: re.Match[str]) -> TextRange:
-    """Return the default in `${NAME:-default}`."""
+    """Return the range and text of the default in `${NAME:-default}`."""
     start = piece.start + match.start(2)
     return TextRange(start, start + len(match[2]), match[2], match[2])
 
 
 def is_compared(command: Command, others: Sequence[Command]) -> bool:
-    """Return True if the script also runs the command without its FlashAttention option, to compare both."""
+    """Return True if the script also runs the same command without its FlashAttention option."""
     words = [word.raw for word in command.words]
     without = [word for word in words if not ONE_WORD_FLASH.match(word)]
     return len(without) < len(words) and any([word.raw for word in other.words] == without for other in others)

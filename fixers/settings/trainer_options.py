@@ -1,4 +1,4 @@
-"""Trainer arguments on a command line or in a file: renamed ones get their new names."""
+"""Rename Trainer arguments on command lines and in settings files that newer versions of transformers renamed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fixers.sources.words import Command, Word
 
 OPTIONS = tuple(name.encode() for key in ARGUMENTS for name in dict.fromkeys((key, key.replace("_", "-"))))
 OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
-TRUTHS = ("true", "false", "1", "0", "yes", "no")
-OF_TRAINER = ("output_dir", "per_device_train_batch_size", "learning_rate", "num_train_epochs")
+BOOLEANS = ("true", "false", "1", "0", "yes", "no")
+TRAINER_KEYS = ("output_dir", "per_device_train_batch_size", "learning_rate", "num_train_epochs")
 WHY = "the current name in transformers"
 
 
@@ -33,7 +33,7 @@ def reads_options(path: str) -> bool:
 
 
 def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
-    """Use current names, if the project parses options into Trainer arguments."""
+    """Return the edits that rename old Trainer options, if the project parses options into Trainer arguments."""
     if not target.code_facts.into_trainer or not any(option in source.data for option in OPTIONS):
         return NOTHING
     renaming = _Renaming(EditList(source.path, source.data, check), target)
@@ -51,7 +51,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
 
 
 def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Rewrite:
-    """Use current names in the command of a job, if the project parses options into Trainer arguments."""
+    """Return the same edits for the job's configured command."""
     if not target.code_facts.into_trainer:
         return NOTHING
     return _Renaming(EditList("command", launch.data, check), target).rewrite_commands(launch.script.commands)
@@ -59,7 +59,7 @@ def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Re
 
 @dataclass
 class _Renaming:
-    """The edits of one file."""
+    """Collects the edits of one file."""
 
     edit_list: EditList
     target: Target
@@ -79,13 +79,13 @@ class _Renaming:
                     self.judge(inner)
 
     def judge_words(self, words: Sequence[Word]) -> None:
-        given = {name for _, name in _options(words)}
+        present = {name for _, name in _options(words)}
         for at, name in _options(words):
             change = self._change_of(name)
             start = words[at].start
             if change is None:
                 continue
-            message = _message(name, change, given)
+            message = _message(name, change, present)
             if message:
                 self.edit_list.warn(start, message)
             elif isinstance(change, Renamed):
@@ -96,9 +96,9 @@ class _Renaming:
                 self._remove(words, at)
 
     def judge_keys(self, document: Mapping) -> None:
-        """Rename keys in a file of Trainer arguments: a flat mapping that has one of the usual keys."""
+        """Rename keys in a file of Trainer arguments, which is a flat mapping with a common Trainer key."""
         keys = {key.text for key, _ in document.entries if isinstance(key, Scalar)}
-        if not keys & {*OF_TRAINER}:
+        if not keys & {*TRAINER_KEYS}:
             return
         for key, _ in document.entries:
             change = self._change_of(key.text) if isinstance(key, Scalar) else None
@@ -119,9 +119,9 @@ class _Renaming:
         return None if self.target.at_least(change.package, change.since) is False else change
 
     def _remove(self, words: Sequence[Word], at: int) -> None:
-        """Remove the option with its boolean value and the space after it, or before it at the end of the command."""
+        """Remove the option, its boolean value and the space after it (before it, at the end of a command)."""
         after = at + 1
-        if after < len(words) and (words[after].text or "").lower() in TRUTHS and "=" not in words[at].raw:
+        if after < len(words) and (words[after].text or "").lower() in BOOLEANS and "=" not in words[at].raw:
             after += 1
         if after < len(words):
             start, stop = words[at].start, words[after].start
@@ -138,12 +138,12 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
             yield at, matched[1]
 
 
-def _message(name: str, change: Renamed | Removed, given: set[str]) -> str:
-    """Return why the option is only reported; empty if it can be edited."""
+def _message(name: str, change: Renamed | Removed, present: set[str]) -> str:
+    """Return the warning for an option that cannot be edited automatically; empty if it can."""
     if isinstance(change, Removed):
         return f"transformers removed {name}: {change.instead}" if change.instead else ""
     if change.value:
         return f"{name} was removed: use {change.to} {change.value}"
-    if change.to in {each.replace("-", "_") for each in given}:
-        return f"{name} was renamed to {change.to}, which is also given; remove one"
+    if change.to in {each.replace("-", "_") for each in present}:
+        return f"{name} was renamed to {change.to}, which is also present; remove one"
     return ""

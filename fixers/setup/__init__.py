@@ -1,1 +1,1 @@
-"""Fixers of a host: installed packages, files and GPU processes."""
+"""Fixers of the host: installed packages, files and GPU processes."""

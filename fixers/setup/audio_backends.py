@@ -1,4 +1,4 @@
-"""audio-backends: the libraries that decode the project's audio are installed on the host, in versions that fit.
+"""audio-backends: compatible versions of the libraries that decode the project's audio are installed on the host.
 
 What it does
     Reads the project's imports for soundfile, librosa, torchaudio, torchcodec and datasets' Audio. Reports which of
@@ -54,13 +54,13 @@ TORCH_OF_TORCHCODEC = {
     (0, 8): (2, 9),
     (0, 9): (2, 9),
 }
-"""The torch release that each torchcodec release needs, from the README of torchcodec 0.9; others are not checked."""
+"""The torch release that each torchcodec release needs, from the README of torchcodec 0.9."""
 DATASETS_WITH_TORCHCODEC = (4,)
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
 
 def plan(site: Site) -> Plan:
-    """Report and, in halfstep's own venv, install what the host lacks to decode the project's audio."""
+    """Report audio packages that the host lacks; in a venv that halfstep created, plan their installation."""
     survey, host, project = site.survey, site.host, site.project
     if survey is None or host is None or project is None or survey.interpreter.error:
         return Plan()
@@ -89,7 +89,7 @@ def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ..
 
 
 def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Finding, ...]:
-    """Check that torchcodec matches torch, and that FFmpeg's libraries exist in a version that it loads."""
+    """Return errors if torchcodec does not match torch, or if no supported FFmpeg libraries exist."""
     found: list[Finding] = []
     codec, torch = version_of(packages.get("torchcodec", "")), version_of(packages.get("torch", ""))
     wanted = TORCH_OF_TORCHCODEC.get((codec[0], codec[1])) if len(codec) > 1 else None
@@ -104,7 +104,7 @@ def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Fi
 
 
 def _requirement(package: str, packages: Mapping[str, str]) -> str:
-    """Return the pip requirement of the package; torchcodec's release must match the installed torch."""
+    """Return the pip requirement of the package, with the torchcodec release that matches the installed torch."""
     torch = version_of(packages.get("torch", ""))[:2]
     fitting = [codec for codec, made_for in TORCH_OF_TORCHCODEC.items() if made_for == torch]
     return f"torchcodec=={_dotted(max(fitting))}.*" if package == "torchcodec" and fitting else package

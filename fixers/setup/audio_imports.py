@@ -21,7 +21,10 @@ class AudioUse:
 
 
 def uses_of(tree: Tree, *, built_in: bool = False) -> AudioUse:
-    """Return the audio use of the project without its tests. `built_in`: halfstep's trainer uses soundfile."""
+    """Return the audio packages that the project uses outside its tests.
+
+    `built_in`: the run uses the built-in trainer, which needs soundfile.
+    """
     found: set[str] = {"soundfile"} if built_in else set()
     audio = False
     for path in tree.paths():
@@ -35,7 +38,10 @@ def uses_of(tree: Tree, *, built_in: bool = False) -> AudioUse:
 
 
 def uses_in(data: bytes) -> AudioUse:
-    """Return the audio use of one Python file; empty if it does not parse. Imports inside `try` do not count."""
+    """Return the audio packages that one Python file uses; empty if it does not parse.
+
+    Imports inside `try` are ignored.
+    """
     try:
         module = ast.parse(data)
     except (SyntaxError, ValueError):

@@ -2,7 +2,7 @@
 
 What it does
     Compares the file in `fixers.data-collator.path` (by default the only Python file with "collator" in its name) with
-    the host's. If they differ, the host's is replaced by the project's, as rewritten by the source fixers. Files listed
+    the host's copy. If they differ, the project's file, as rewritten by the source fixers, replaces it. Files listed
     in `fixers.data-collator.copies` are copies within the project and are updated too. Other files of that name in the
     host's project, in its environment and on PYTHONPATH are reported if their content differs.
 
@@ -48,7 +48,7 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """Replace stale copies of the collator in the project and on the host; report other copies."""
+    """Plan to replace stale copies of the collator in the project and on the host; report other copies."""
     paths = sorted(site.tree.paths())
     setting = site.settings.get(name)
     wanted = str(setting.get("path") or "") if isinstance(setting, Mapping) else ""
@@ -60,13 +60,13 @@ def plan(site: Site) -> Plan:
 
 
 def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
-    """Replace every listed copy that differs from `path`."""
+    """Plan to replace every listed copy that differs from the file `path`."""
     data, paths = site.tree.read(path), sorted(site.tree.paths())
     plan = Plan(tuple(_absent(copy, paths, "copies") for copy in copies if copy not in paths))
     for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
-        words = f"{copy} is a stale copy of {path}"
-        finding = resolved(error(name, words, copy))
-        change = FileChange(copy, site.tree.read(copy), data, {name: version}, (words,))
+        message = f"{copy} is a stale copy of {path}"
+        finding = resolved(error(name, message, copy))
+        change = FileChange(copy, site.tree.read(copy), data, {name: version}, (message,))
         plan = plan.plus(Plan((finding,), (change,)))
     return plan
 
@@ -103,7 +103,7 @@ def collator_of(paths: Sequence[str]) -> str:
 
 
 def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding, ...]:
-    """Return an error if the host's file does not have the digest `wanted`, a warning for each other such copy."""
+    """Return an error if the host's file differs from the SHA-256 `wanted`, and warnings for other such copies."""
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
         why = "was edited there" if look.edited else "differs from the project's"
@@ -138,5 +138,5 @@ def _replacement(project: str, path: str, data: bytes, look: CollatorFacts) -> H
         "data": base64.b64encode(data).decode("ascii"),
     }
     return HostChange(
-        name, f"replace {path} on the host by the project's", "fix.collator.replace", args, undo="fix.undo"
+        name, f"replace {path} on the host with the project's", "fix.collator.replace", args, undo="fix.undo"
     )

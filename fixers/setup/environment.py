@@ -55,12 +55,12 @@ name = "environment"
 version = 3
 safety = "unsafe"
 
-ASKED = ("create", True)
+REQUESTED = ("create", True)
 MARK = "halfstep.json"
 VENV = "venv"
-"""The folder of the venv, relative to the project, if no interpreter is configured."""
+"""The venv's folder, relative to the project, if no interpreter is configured."""
 OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
-"""PyTorch's own package indexes, one for each build (https://pytorch.org/get-started/locally)."""
+"""PyTorch's package indexes, one for each build (https://pytorch.org/get-started/locally)."""
 CPU = "cpu"
 ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
@@ -93,8 +93,8 @@ def plan(site: Site) -> Plan:
 
 
 def is_requested(setting: object) -> bool:
-    """Return True if the config's entry for this fixer requests an environment."""
-    return bool(setting) if isinstance(setting, Mapping) else setting in ASKED
+    """Return True if `fixers.environment` in the config requests an environment."""
+    return bool(setting) if isinstance(setting, Mapping) else setting in REQUESTED
 
 
 def _venv_for(site: Site, of_interpreter: str | None) -> str | None:
@@ -133,7 +133,7 @@ def _official_index(build: str) -> str:
 
 
 def _default_build(survey: Survey) -> str:
-    """The CPU build on Linux without a driver; on other systems the index's default build."""
+    """Return the CPU build for Linux without a driver; empty (the index's default) for other systems."""
     return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
 
 
@@ -150,7 +150,7 @@ def _has_card(site: Site) -> bool:
 
 
 def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
-    """Return an error if halfstep's installation into this venv was interrupted, even if it already has torch."""
+    """Return an error if halfstep's installation into this venv was interrupted."""
     if venv is None:
         return None
     mark = posixpath.join(tree, venv, MARK)
@@ -162,7 +162,7 @@ def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
 
 
 def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> Finding | None:
-    """Return why the interpreter cannot train on the card; None if no reason is known."""
+    """Return an error if the interpreter cannot train on the card, else None."""
     torch = python.torch
     if python.error:
         return _error(f"{python.path} does not run: {python.error}", python.path)
@@ -172,7 +172,7 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
         return None
     if torch.cuda is None:
         return _error(f"torch {torch.version} is a CPU build, but the host has a {gpu.name}", python.path)
-    if torch.arch_list and not _holds_code(torch.arch_list, gpu.capability):
+    if torch.arch_list and not _supports_card(torch.arch_list, gpu.capability):
         return _error(
             f"torch {torch.version} contains no code for {gpu.name}: {' '.join(torch.arch_list)}", python.path
         )
@@ -182,7 +182,7 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
     return None
 
 
-def _holds_code(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
+def _supports_card(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
     """Return True if the build has machine code for the card, or PTX that the driver can compile."""
     found = [ARCHITECTURE.fullmatch(arch) for arch in arch_list]
     built = [(match[1], (int(match[2]), int(match[3]))) for match in found if match]

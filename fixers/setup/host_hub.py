@@ -1,4 +1,4 @@
-"""Requests to the model hub through the host's huggingface_hub."""
+"""Requests to the model hub through huggingface_hub on the host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hub_request(site: Site) -> dict[str, Any]:
 
 
 class HostHub:
-    """Answers of the hub, requested once per repository and revision."""
+    """The file lists of hub repositories, requested once per repository and revision."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -35,10 +35,10 @@ class HostHub:
     def tree(self, repo: str, revision: str) -> HubTree:
         key = (repo, revision)
         if key not in self._known:
-            self._known[key] = self._ask(repo, revision)
+            self._known[key] = self._request_tree(repo, revision)
         return self._known[key]
 
-    def _ask(self, repo: str, revision: str) -> HubTree:
+    def _request_tree(self, repo: str, revision: str) -> HubTree:
         host = self._site.host
         assert host is not None
         common = hub_request(self._site)

@@ -1,4 +1,4 @@
-"""hub-access: what prevents the download of the model (token, licence, offline mode, mirror) is reported early.
+"""hub-access: problems that prevent the model's download (token, licence, offline mode, mirror) are reported early.
 
 What it does
     Checks whether a model of the hub is in the host's cache. If not, queries the hub as training would, with the host's
@@ -45,18 +45,18 @@ WARNING_ONLY = ("rate-limited", "no-library", "server")
 
 
 def plan(site: Site) -> Plan:
-    """Report what prevents the host from downloading the model."""
-    found = judge_environment(site.environment)
+    """Report problems that prevent the host from downloading the model."""
+    findings = judge_environment(site.environment)
     model = site.config.get("model") or {}
     repo = origin_of(site).repo if model.get("id") else ""
     if site.host is None or site.project is None or not repo:
-        return Plan(found)
+        return Plan(findings)
     request = {**hub_request(site), "repo": repo, "revision": str(model.get("revision") or "")}
     try:
         look = read_answer(HubFacts, site.host, site.host.ask("fix.hub.look", request, timeout_s=90.0))
     except RemoteFault as fault:
-        return Plan((*found, warning(name, f"the hub was not queried: {fault.message}", repo)))
-    return Plan((*found, *judge_access(repo, look, site.config.get("secrets") or ())))
+        return Plan((*findings, warning(name, f"the hub was not queried: {fault.message}", repo)))
+    return Plan((*findings, *judge_access(repo, look, site.config.get("secrets") or ())))
 
 
 def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
@@ -69,17 +69,17 @@ def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
 
 
 def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[Finding, ...]:
-    """Return what prevents access; a warning instead of an error if a configured token could not be tried."""
+    """Return the findings about access to the model; warnings if a configured token was not available to the query."""
     if look.cached or not look.fault:
         return ()
-    given_later = not look.token and any(token in secrets for token in TOKENS)
-    closed = look.fault in ("gated", "unauthorized", "not-found")
+    token_configured = not look.token and any(token in secrets for token in TOKENS)
+    access_denied = look.fault in ("gated", "unauthorized", "not-findings")
     message = f"{repo} is not in the host's cache, and the hub reports {look.fault}: {look.message}"
     if look.fault == "offline":
         message = f"{repo} is not in the host's cache ({look.cache}), and HF_HUB_OFFLINE forbids the download"
-    if closed and not look.token and not given_later:
+    if access_denied and not look.token and not token_configured:
         message += "; the host has no token"
     hint = HINTS.get(look.fault, "")
-    if (closed and given_later) or look.fault in WARNING_ONLY:
+    if (access_denied and token_configured) or look.fault in WARNING_ONLY:
         return (warning(name, message, repo, hint),)
     return (error(name, message, repo, hint, exit_code=ExitCode.ENVIRONMENT),)

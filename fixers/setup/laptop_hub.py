@@ -1,4 +1,4 @@
-"""Requests to the model hub from the laptop, through the huggingface_hub of halfstep's own environment."""
+"""Requests to the model hub from the laptop, through huggingface_hub in halfstep's environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HubUnavailable(Exception):
 
 
 def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer of `python -m remote.payload hub`, which may be a fault. Raises HubUnavailable."""
+    """Run `python -m remote.payload hub` locally and return its JSON answer. Raises HubUnavailable."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise HubUnavailable(
             "huggingface_hub is not installed in halfstep's environment, so nothing was downloaded",
@@ -37,15 +37,15 @@ def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
         [sys.executable, "-E", "-m", "remote.payload", "hub"],
         input=json.dumps(dict(request)).encode(),
         capture_output=True,
-        cwd=Path(__file__).parents[2],  # import halfstep's own `remote`; -E ignores PYTHONPATH
+        cwd=Path(__file__).parents[2],  # to import `remote` from this installation; -E ignores PYTHONPATH
         timeout=TIMEOUT_S,
         check=False,
     )
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HubUnavailable(words[-1] if words else "the hub client ended without output", "") from None
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise HubUnavailable(lines[-1] if lines else "the hub client ended without output", "") from None
     return answer
 
 

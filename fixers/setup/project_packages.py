@@ -1,4 +1,4 @@
-"""The packages that a project requires: its requirements files, else the dependencies in its pyproject.toml."""
+"""Read the packages that a project requires from its requirements files or its pyproject.toml."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NoPackages(Exception):
 
 @dataclass(frozen=True)
 class ProjectPackages:
-    """`files` for pip's -r, relative to the tree, and `packages` as requirements."""
+    """Arguments for pip: `files` for `-r`, relative to the tree, and `packages` as requirement strings."""
 
     files: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
             hint = f"requirements: {near[0]}" if near else "name files of the project that are sent to the host"
             raise NoPackages(f"the project has no file {name}", "fixers.environment.requirements", hint)
     files = tuple(name for name in names if not name.endswith(".toml"))
-    packages = [one for name in names if name.endswith(".toml") for one in _dependencies(tree, name)]
+    packages = [package for name in names if name.endswith(".toml") for package in _dependencies(tree, name)]
     return ProjectPackages(files, tuple(packages))
 
 

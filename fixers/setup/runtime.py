@@ -41,7 +41,7 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """Report that the built-in trainer needs no runtime; change nothing."""
+    """Warn that the setting has no effect on the built-in trainer."""
     if site.settings.get(name) != "auto" or not site.config or site.config.get("command") is not None:
         return Plan()
     message = "the built-in trainer follows the precision plan itself: `runtime: auto` has no effect"

@@ -36,7 +36,7 @@ safety = "safe"
 
 FOR_WORKERS = 256 * 2**20
 FOR_NCCL = 2**30
-"""NCCL's buffers are tens of MiB per process, channel and peer; 1 GiB is enough for eight processes."""
+"""NCCL needs tens of MiB per process, channel and peer: 1 GiB is enough for eight processes."""
 
 
 def plan(site: Site) -> Plan:
@@ -47,7 +47,7 @@ def plan(site: Site) -> Plan:
 
 
 def judge_shared_memory(machine: Machine, processes: int) -> tuple[Finding, ...]:
-    """Return an error if several processes share too little, a warning if only data workers do."""
+    """Return an error if /dev/shm is too small for several processes, a warning if it is too small for data workers."""
     needed = FOR_NCCL if processes > 1 else FOR_WORKERS
     if not machine.container or machine.shm_bytes >= needed:
         return ()

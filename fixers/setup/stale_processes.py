@@ -1,4 +1,4 @@
-"""stale-processes: orphaned processes of ended runs on the card are terminated; processes of others are reported.
+"""stale-processes: orphaned processes of ended runs are terminated; other processes on the card are reported.
 
 What it does
     Lists the processes that hold GPU memory. A process that belongs to an earlier run of this project whose job has
@@ -37,11 +37,11 @@ version = 1
 safety = "safe"
 
 SMALL_BYTES = 64 * 2**20
-"""Smaller processes are not reported: a desktop or a monitoring tool uses this much memory."""
+"""Processes below this size are not reported: desktops and monitoring tools use that much GPU memory."""
 
 
 def plan(site: Site) -> Plan:
-    """Terminate orphans of this project's runs and report other processes."""
+    """Plan to terminate orphans of this project's runs; report other processes."""
     if site.survey is None or site.project is None:
         return Plan()
     findings: list[Finding] = []
@@ -52,8 +52,8 @@ def plan(site: Site) -> Plan:
                 stale.setdefault(process.ours, []).append(process.pid)
                 findings.append(resolved(_orphan(gpu, process)))
             elif not process.ours and process.used_bytes > SMALL_BYTES:
-                findings.append(_of_others(gpu, process))
-    changes = tuple(_end(site.project.key, run, sorted(set(pids))) for run, pids in sorted(stale.items()))
+                findings.append(_foreign(gpu, process))
+    changes = tuple(_termination(site.project.key, run, sorted(set(pids))) for run, pids in sorted(stale.items()))
     return Plan(tuple(findings), changes)
 
 
@@ -65,7 +65,7 @@ def is_stale(process: GpuProcess, survey: Survey) -> bool:
     return run is None or run.state is not JobState.RUNNING
 
 
-def _end(project: str, run: str, pids: list[int]) -> HostChange:
+def _termination(project: str, run: str, pids: list[int]) -> HostChange:
     args = {"project": project, "fixer": name, "run": run, "pids": pids}
     return HostChange(name, f"terminate {_pids(pids)}, orphaned by run {run}", "fix.processes.end", args)
 
@@ -80,7 +80,7 @@ def _orphan(gpu: Gpu, process: GpuProcess) -> Finding:
     return error(name, message, gpu.uuid, exit_code=ExitCode.GPU)
 
 
-def _of_others(gpu: Gpu, process: GpuProcess) -> Finding:
+def _foreign(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     who = f" of {process.user}" if process.user else ""
     message = f"{gpu.name}: pid {process.pid} ({process.name}){who} holds {size}; it is not a process of halfstep"

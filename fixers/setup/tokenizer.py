@@ -75,9 +75,9 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Origin:
-    """The source of valid copies: a repository at a revision, and a folder of the project.
+    """The source of valid tokenizer files: a hub repository at a revision, or a folder of the project.
 
-    `certain`: the config sets the repository for every tokenizer file.
+    `certain`: the config names one repository for every tokenizer file.
     """
 
     repo: str = ""
@@ -87,7 +87,7 @@ class Origin:
 
 
 def plan(site: Site) -> Plan:
-    """Report broken tokenizer files, local or on the host, and replace those of which a valid copy is available."""
+    """Report broken tokenizer files; plan to replace each for which a valid copy is available."""
     origin = origin_of(site)
     if site.host is None or site.project is None:
         return _plan_laptop(site, origin)
@@ -97,7 +97,7 @@ def plan(site: Site) -> Plan:
 
 
 def origin_of(site: Site) -> Origin:
-    """Return the origin from `fixers.tokenizer: {repo, revision, source}`, else from `model:` if that is a hub id."""
+    """Return the origin configured in `fixers.tokenizer`, or else the hub id in `model:`."""
     setting = site.settings.get(name)
     setting = setting if isinstance(setting, Mapping) else {}
     model = site.config.get("model") or {}
@@ -109,18 +109,18 @@ def origin_of(site: Site) -> Origin:
     return Origin(str(setting.get("repo") or repo), revision, source, certain=bool(setting.get("repo")))
 
 
-def belongs_to(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
-    """Return the repository and revision of a file: from the cache, the config, or the config.json beside it."""
+def repository_of(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
+    """Return the repository and revision of a file, from its hub cache entry, its config.json, or the run config."""
     if file.repo:
         return file.repo, file.revision
     folder = posixpath.relpath(posixpath.dirname(file.path), root) if root else posixpath.dirname(file.path)
-    beside = "" if origin.certain else named_beside(site.tree, folder.removeprefix("."))
-    if beside and beside != origin.repo:
-        return beside, file.revision
+    repo_in_json = "" if origin.certain else repo_in_config_json(site.tree, folder.removeprefix("."))
+    if repo_in_json and repo_in_json != origin.repo:
+        return repo_in_json, file.revision
     return origin.repo, file.revision or origin.revision
 
 
-def named_beside(tree: Tree, folder: str) -> str:
+def repo_in_config_json(tree: Tree, folder: str) -> str:
     """Return `_name_or_path` of config.json or tokenizer_config.json if it is a hub id, else an empty string."""
     paths = set(tree.paths())
     for path in (posixpath.join(folder, file) for file in ("config.json", "tokenizer_config.json")):
@@ -136,7 +136,7 @@ def named_beside(tree: Tree, folder: str) -> str:
 
 
 def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
-    """Return the host's tokenizer files, and local ones that are not on the host yet, by their path on the host."""
+    """Return the host's tokenizer files and the local files that are not on the host yet, with paths on the host."""
     assert site.host is not None and site.project is not None
     setting = site.settings.get(name)
     folders = list(setting.get("folders", ())) if isinstance(setting, Mapping) else []
@@ -153,7 +153,7 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
 
 
 def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
-    """Return the tokenizer files of the local tree; `root` is prepended to their paths."""
+    """Return the tokenizer files in the local tree; `root` is prepended to their paths."""
     paths = set(site.tree.paths())
     folders = {posixpath.dirname(p) for p in paths if posixpath.basename(p) in (MAIN, "tokenizer_config.json")}
     found: list[TokenizerFile] = []
@@ -186,7 +186,7 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], fault
             changes.append(rewrite)
             continue
         try:
-            args = _replacement(faulty.file, belongs_to(site, origin, faulty.file, root), source, files, hub)
+            args = _replacement(faulty.file, repository_of(site, origin, faulty.file, root), source, files, hub)
         except HubUnavailable as unavailable:
             findings.append(_unresolved(faulty.finding, unavailable))
             continue
@@ -196,7 +196,7 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], fault
 
 
 def _rewrite(site: Site, origin: Origin, faulty: FaultyFile) -> FileChange | None:
-    """Plan a local rewrite if the broken file is identical locally and the tree contains a valid copy."""
+    """Return a local change if the local file has the same broken content and the tree contains a valid copy."""
     assert site.host is not None and site.project is not None
     path = posixpath.relpath(faulty.file.path, posixpath.join(site.host.workdir, site.project.tree))
     files = laptop_files(site)
@@ -213,19 +213,19 @@ def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileCh
 def _change(site: Site, faulty: FaultyFile, args: Mapping[str, Any]) -> HostChange:
     file = faulty.file
     origin = args.get("copy") or f"{args['repo']} at {str(args['revision'])[:12]}"
-    summary = f"replace {file.path} ({file.size} bytes) by the file from {origin} ({args['digest']['size']} bytes)"
-    whole = {**hub_request(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
-    return HostChange(name, summary, "fix.tokenizer.replace", whole, undo="fix.undo")
+    summary = f"replace {file.path} ({file.size} bytes) with the file from {origin} ({args['digest']['size']} bytes)"
+    request = {**hub_request(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
+    return HostChange(name, summary, "fix.tokenizer.replace", request, undo="fix.undo")
 
 
 def _replacement(
-    file: TokenizerFile, whose: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: HostHub
+    file: TokenizerFile, repository: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: HostHub
 ) -> dict[str, Any]:
-    """Return the arguments that name the source of the valid file. Raises HubUnavailable."""
+    """Return the payload arguments that select the valid file. Raises HubUnavailable."""
     file_name = posixpath.basename(file.path)
     if file.fault is not None and file.fault.kind == "unrecorded":
         return {"name": file_name, "copy": file.real, "digest": encode(Digest(file.size, file.sha256))}
-    repo, revision = whose
+    repo, revision = repository
     copy = good_copy(file, files, source, repo, revision)
     if copy is not None:
         return {"name": file_name, "copy": copy.real, "digest": encode(Digest(copy.size, copy.sha256))}
@@ -238,7 +238,7 @@ def _replacement(
 
 
 def _wanted(repo: str, file_name: str, tree: HubTree) -> tuple[str, Digest]:
-    """Return the commit, and the hub's digest of the file. Raises HubUnavailable."""
+    """Return the commit and the hub's digest of the file. Raises HubUnavailable."""
     if not repo:
         raise HubUnavailable("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config")
     if tree.fault:
@@ -254,7 +254,7 @@ def _unresolved(finding: Finding, unavailable: HubUnavailable) -> Finding:
 
 
 def _plan_laptop(site: Site, origin: Origin) -> Plan:
-    """Plan for the local tree; a replacement is downloaded into memory, since planning writes nothing."""
+    """Plan changes of the local tree. Replacements are downloaded into memory, because planning writes no files."""
     files = laptop_files(site)
     findings: list[Finding] = []
     changes: list[FileChange] = []
@@ -275,7 +275,7 @@ def _laptop_replacement(site: Site, origin: Origin, file: TokenizerFile, files: 
     if copy is not None:
         return site.tree.read(copy.path)
     file_name = posixpath.basename(file.path)
-    repo, revision = belongs_to(site, origin, file)
+    repo, revision = repository_of(site, origin, file)
     request = {"do": "tree", "repo": repo, "revision": revision, "names": list(NAMES)}
     commit, digest = _wanted(repo, file_name, decode(HubTree, ask_laptop_hub(request)) if repo else HubTree())
     return fetch_on_laptop(repo, commit, file_name, digest)

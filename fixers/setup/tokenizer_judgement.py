@@ -1,4 +1,4 @@
-"""Checks of tokenizer files, and the choice of a valid copy to replace a broken one. Pure."""
+"""Judge tokenizer files, and choose the valid copy that replaces a broken file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 
 @dataclass(frozen=True)
 class FaultyFile:
-    """A finding about one file; `replace` is False if the file itself is not the problem."""
+    """A finding about one file; `replace` is False if the file is valid and the installed library is too old."""
 
     file: TokenizerFile
     finding: Finding
@@ -25,7 +25,7 @@ class FaultyFile:
 
 
 def judge_files(files: Iterable[TokenizerFile], installed: str) -> tuple[FaultyFile, ...]:
-    """Return the finding of every faulty file. `installed`: the version of the tokenizers package; may be empty."""
+    """Return every faulty file with its finding. `installed`: the version of tokenizers; empty if unknown."""
     faulty_files = (_judge(file, installed) for file in files)
     return tuple(faulty for faulty in faulty_files if faulty is not None)
 
@@ -58,7 +58,7 @@ def _too_new(file: TokenizerFile, reason: str) -> Finding:
 def good_copy(
     file: TokenizerFile, files: Sequence[TokenizerFile], source: str, repo: str, revision: str
 ) -> TokenizerFile | None:
-    """Return a valid file of the same name in the folder `source`, else in the cache of the repository and revision."""
+    """Return a valid file of the same name from the folder `source`, or else from the hub cache."""
     for other in files:
         if other.real == file.real or posixpath.basename(other.path) != posixpath.basename(file.path):
             continue
@@ -74,5 +74,5 @@ def _is_valid(file: TokenizerFile) -> bool:
 
 
 def _is_cached(file: TokenizerFile, repo: str, revision: str) -> bool:
-    """Return True if the file is in the hub cache for this repository and, if one is named, this revision."""
+    """Return True if the hub cache contains the file for this repository and revision; any revision if it is empty."""
     return file.known_from == "cache" and file.repo == repo and revision in ("", file.revision)

@@ -1,4 +1,4 @@
-"""The published torch builds with the cards and drivers that they support, and the choice of a build.
+"""The published torch builds, the cards and drivers that they support, and the choice of a build.
 
 Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrices (pull requests 164471 for 2.9 and
 2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by
@@ -54,8 +54,10 @@ class Choice:
 def choose_build(
     capability: Capability, driver: str, allowed: Callable[[int, int], bool] = lambda major, minor: True
 ) -> Choice | None:
-    """Return the newest allowed torch with code for the card and a CUDA version that the driver supports; of equal
-    releases the one with the newer CUDA. None if there is none."""
+    """Return the newest allowed torch release that supports the card and the driver, with its newest CUDA build.
+
+    None if no build is suitable.
+    """
     fitting = [
         Choice((build.since[0], minor), build.tag)
         for build in BUILDS
@@ -67,12 +69,12 @@ def choose_build(
 
 
 def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bool:
-    """Return True if one of the architectures has the card's major capability and at most its minor."""
+    """Return True if an architecture equals the card's major capability and is at most its minor capability."""
     return any(built[0] == capability[0] and built[1] <= capability[1] for built in architectures)
 
 
 def driver_supports(driver: str, cuda_major: int) -> bool:
-    """Return True if the driver runs programs of this CUDA major version."""
+    """Return True if the driver supports this CUDA major version."""
     oldest = OLDEST_DRIVER.get(cuda_major)
     branch = driver.partition(".")[0]
     return oldest is not None and branch.isdigit() and int(branch) >= oldest

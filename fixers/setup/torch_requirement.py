@@ -1,4 +1,4 @@
-"""The `torch` setting of the environment fixer as pip takes it: a version, a specifier, or a whole requirement."""
+"""Parse the `torch` setting of the environment fixer: a version, a specifier, or a requirement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLDEST_FLOAT = 2.6
 
 
 class BadTorch(ValueError):
-    """The text is no version of torch. `nearest` is a valid spelling that was probably intended; may be empty."""
+    """The setting is not a torch version. `nearest` is the valid spelling that was probably intended, or empty."""
 
     def __init__(self, message: str, nearest: str = "") -> None:
         super().__init__(message)
@@ -33,16 +33,16 @@ class TorchRequirement:
 
     @property
     def by_url(self) -> bool:
-        """Return True if the requirement names one archive, so that no index is used."""
+        """Whether the requirement names one archive by URL, so that no index is used."""
         return "@" in self.requirement
 
     @property
     def build(self) -> str:
-        """The tag of the requested build, such as cu126; empty if none."""
+        """The tag of the requested build, such as cu126; empty if none is requested."""
         return next((version.partition("+")[2] for _, version in self.clauses if "+" in version), "")
 
     def at(self, minor: tuple[int, int]) -> str:
-        """The requirement, narrowed to one minor version."""
+        """Return the requirement, restricted to one minor version."""
         exact = any(operator in ("==", "===") for operator, _ in self.clauses)
         clause = f"=={minor[0]}.{minor[1]}.*"
         if self.by_url or (exact and self.clauses[0][1].count(".") > 1):
@@ -55,7 +55,7 @@ class TorchRequirement:
 
 
 def parse_torch_requirement(value: object) -> TorchRequirement:
-    """Parse the setting; any torch if it is empty or None. Raises BadTorch."""
+    """Parse the setting; an empty value or None allows every version. Raises BadTorch."""
     if isinstance(value, float) and value < OLDEST_FLOAT and len(str(value).partition(".")[2]) == 1:
         written = f"{value}0"
         raise BadTorch(f"{value} is a number in YAML, which drops trailing zeros; quote the version", written)
@@ -102,7 +102,7 @@ REPAIRS = (
 
 
 def _nearest(text: str) -> str:
-    """Return a valid spelling of the text with common mistakes repaired; empty if there is none."""
+    """Return the text with common mistakes corrected; empty if the result is still invalid."""
     caret = re.fullmatch(r"(?:(?:py)?torch\W*)?\^\s*(\d+)(\.[\d.]+)?", text)
     if caret:
         return f">={caret[1]}{caret[2] or ''},<{int(caret[1]) + 1}"
@@ -117,15 +117,15 @@ def _release(version: str) -> Release:
 
 
 def _allows(operator: str, version: str, minor: tuple[int, int]) -> bool:
-    """Return True if a release of `minor` can satisfy the clause; only minor versions are compared."""
+    """Return True if a release of the minor version can satisfy the clause; patch versions are ignored."""
     release = _release(version)
-    named = (*release, 0)[:2]
+    clause_minor = (*release, 0)[:2]
     if operator in ("==", "==="):
         return minor[: len(release)] == release[:2]
     if operator == "~=":
-        return minor >= named and minor[: len(release) - 1] == release[: len(release) - 1][:2]
+        return minor >= clause_minor and minor[: len(release) - 1] == release[: len(release) - 1][:2]
     if operator == "!=":
         return not (version.endswith(".*") and minor[: len(release)] == release[:2])
     if operator == "<":
-        return minor < named or (minor == named and any(release[2:]))
-    return minor <= named if operator == "<=" else minor >= named
+        return minor < clause_minor or (minor == clause_minor and any(release[2:]))
+    return minor <= clause_minor if operator == "<=" else minor >= clause_minor

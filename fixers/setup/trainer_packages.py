@@ -1,4 +1,4 @@
-"""The package requirements of the built-in trainer, the same as the extra `train`."""
+"""The package requirements of the built-in trainer, identical to the extra `train`."""
 
 from __future__ import annotations
 

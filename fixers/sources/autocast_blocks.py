@@ -1,4 +1,4 @@
-"""Blocks under autocast, and blocks that compute no gradients."""
+"""Find out whether code runs under autocast, or without computing gradients."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import re
 from fixers.sources.expressions import assigned_before, tail_of, values_of
 from fixers.sources.python import PythonSource
 
-EVALUATES = re.compile(
+EVALUATION_NAMES = re.compile(
     r"_*(?:eval|valid|val_|test|metric|score|accuracy|perplex|infer|generate|predict|sample)\w*|\w+_metrics?"
 )
 NO_GRADIENT = ("no_grad", "inference_mode")
 
 
 def is_under_autocast(source: PythonSource, node: ast.AST) -> bool:
-    """Return True inside a `with autocast(...)`, directly or through a variable, or a function decorated with it."""
+    """Return True if the node is inside `with autocast(...)` or a function decorated with autocast."""
     return autocast_around(source, node) is not None
 
 
 def is_evaluated(source: PythonSource, node: ast.AST) -> bool:
-    """Return True inside a block without gradients, or a function named like an evaluation or a metric."""
+    """Return True if the node is inside a `no_grad` block or a function named like an evaluation or a metric."""
     for above in source.names.ancestors(node):
         if isinstance(above, (ast.With, ast.AsyncWith)):
             contexts = (each.context_expr for each in above.items)
             if any(isinstance(each, ast.Call) and tail_of(each) in NO_GRADIENT for each in contexts):
                 return True
-        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and _evaluates(above):
+        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_evaluation(above):
             return True
     return False
 
 
-def _evaluates(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    named = EVALUATES.fullmatch(function.name) is not None
+def _is_evaluation(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    named = EVALUATION_NAMES.fullmatch(function.name) is not None
     return named or any(_tail(each) in NO_GRADIENT for each in function.decorator_list)
 
 

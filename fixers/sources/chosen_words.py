@@ -1,4 +1,4 @@
-"""String values in Python that select an option: by keyword, key, name, default, fallback or flag."""
+"""Find the option to which Python code assigns a value: by keyword, key, name, default, fallback or flag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def constant_of(node: ast.AST | None) -> object:
 
 
 def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> str | None:
-    """Return the literal with another value in the same quotes; None for concatenated or escaped literals."""
+    """Return the string literal with the value `word` and the same quotes;
+
+    None for concatenated or escaped literals.
+    """
     literal = LITERAL.fullmatch(source.segment(node))
     if literal is None or literal[3] != node.value:
         return None
@@ -27,14 +30,12 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
-    """Return True if the value, directly or as a result of a conditional expression, is given to a name that matches
-    `called`.
-    """
+    """Return True if the value, or a conditional expression with it, is assigned to a name that matches `called`."""
     return chosen_name(source, node, called) is not None
 
 
 def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name that matches `called` and gets the value, directly or through a conditional expression."""
+    """Return the name to which the value, or a conditional expression with it, is assigned, if it matches `called`."""
     child = _whole_choice(source, node)
     above = source.names.parent(child)
     match above:
@@ -57,7 +58,7 @@ def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -
 
 
 def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name of the function that returns the value, directly or in a choice, if it matches `called`."""
+    """Return the name of the function that returns the value or a conditional expression with it, if it matches."""
     function = source.names.function(node)
     if isinstance(source.names.parent(_whole_choice(source, node)), ast.Return) and isinstance(
         function, (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -67,14 +68,14 @@ def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[
 
 
 def callee_of(source: PythonSource, node: ast.expr) -> ast.expr | None:
-    """Return the function that gets the value as a keyword argument."""
+    """Return the function to which the value is passed as a keyword argument; None if it is not."""
     above = source.names.parent(_whole_choice(source, node))
     call = source.names.parent(above) if isinstance(above, ast.keyword) else None
     return call.func if isinstance(call, ast.Call) else None
 
 
 def _whole_choice(source: PythonSource, node: ast.expr) -> ast.expr:
-    """Return the outermost `a if x else b` or `a or b` that has the node as one of its results."""
+    """Return the outermost `a if x else b` or `a or b` that can evaluate to the node."""
     above = source.names.parent(node)
     while isinstance(above, (ast.IfExp, ast.BoolOp)) and not (isinstance(above, ast.IfExp) and node is above.test):
         node, above = above, source.names.parent(above)
@@ -99,7 +100,7 @@ def _named(called: re.Pattern[str], target: ast.expr) -> str | None:
 
 
 def _default_of(source: PythonSource, called: re.Pattern[str], keyword: ast.keyword) -> str | None:
-    """Return the name of `add_argument("--dtype", default=...)` or `dtype: str = field(default=...)`."""
+    """Return the option name for a default in `add_argument("--dtype", default=...)` or `field(default=...)`."""
     call = source.names.parent(keyword)
     if not isinstance(call, ast.Call):
         return None
@@ -121,9 +122,9 @@ def _default_argument(called: re.Pattern[str], arguments: ast.arguments, child: 
 
 
 def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> str | None:
-    """Return the name before the argument, as in `config.get("dtype", "bfloat16")`.
+    """Return the option name for a fallback argument, as in `config.get("dtype", "bfloat16")`.
 
-    Also `dtype` for `getattr(torch, "bfloat16")`, and the flag of a `typer.Option` or `typer.Argument`.
+    The name is `dtype` for `getattr(torch, "bfloat16")`, and the flag for a `typer.Option` or `typer.Argument`.
     """
     if child not in call.args:
         return None
@@ -136,7 +137,7 @@ def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, chi
 
 
 def _flag_before(called: re.Pattern[str], display: ast.List | ast.Tuple, child: ast.expr) -> str | None:
-    """Return the flag before the item: `["accelerate", "launch", "--mixed_precision", "bf16"]`."""
+    """Return the flag that precedes the list item, as in `["--mixed_precision", "bf16"]`."""
     index = display.elts.index(child)
     flag = constant_of(display.elts[index - 1]) if index else None
     return _if_called(called, flag) if isinstance(flag, str) and flag.startswith("--") else None

@@ -1,4 +1,4 @@
-"""Files that contain commands, and their commands."""
+"""Recognise files that contain commands, and parse their commands."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def is_env_file(path: str) -> bool:
 
 
 def reads_commands(path: str) -> bool:
-    """Return True for the file name of a shell script, a Makefile, a Dockerfile or a file of variables."""
+    """Return True for the path of a shell script, Makefile, Dockerfile or `.env` file."""
     return is_shell(path) or is_makefile(path) or is_dockerfile(path) or is_env_file(path)
 
 
 def read_commands(path: str, data: bytes) -> Script:
-    """Return the commands of the file. Raises Unparsable."""
+    """Return the commands in the file. Raises Unparsable."""
     if is_makefile(path):
         return scan_makefile(data)
     if is_env_file(path):

@@ -1,4 +1,4 @@
-"""Commands in settings files: lists of words and shell text under keys that name commands."""
+"""Parse commands in settings files: word lists and shell text under keys such as `command` and `args`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIST_KEYS = TEXT_KEYS | {"arguments", "argv", "extra_args", "environment", "over
 
 
 def commands_in_config(path: str, data: bytes) -> Script:
-    """Return every command of the file. Raises Unparsable."""
+    """Return every command in the file. Raises Unparsable."""
     commands: list[Command] = []
     heredocs: list[Heredoc] = []
     for document in read_config(path, data):
@@ -30,7 +30,7 @@ def commands_in_config(path: str, data: bytes) -> Script:
 
 
 def _texts(name: str, value: Node) -> tuple[Scalar, ...]:
-    """Return the scalars that a shell runs: the value of a command key, or list items that are whole commands."""
+    """Return the scalars that contain shell text: the value of a command key, or list items with complete commands."""
     if name not in TEXT_KEYS or isinstance(value, Mapping):
         return ()
     scalars = value.items if isinstance(value, Sequence) else (value,)

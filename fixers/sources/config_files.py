@@ -1,4 +1,4 @@
-"""YAML, JSON, TOML and INI settings files, and their nodes."""
+"""Recognise YAML, JSON, TOML and INI settings files, and parse them to nodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from fixers.sources.yaml_nodes import Limits, YamlProblem, compose_all
 YAML = (".yaml", ".yml")
 JSON = (".json", ".jsonc", ".json5")
 INI = (".ini", ".cfg")
-OF_TOOLS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"})
-"""Settings files of packaging and linting tools, in which a package's name selects nothing."""
+TOOL_CONFIGS = frozenset(
+    {"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"}
+)
+"""Settings files of packaging and linting tools, where the name of a package selects no precision."""
 LARGEST = Limits(bytes=4 * 2**20, depth=100)
 
 
@@ -28,19 +30,19 @@ def is_json(path: str) -> bool:
 
 
 def is_toml(path: str) -> bool:
-    return path.lower().endswith(".toml") and not _is_of_tool(path)
+    return path.lower().endswith(".toml") and not _is_tool_config(path)
 
 
 def is_ini(path: str) -> bool:
-    return path.lower().endswith(INI) and not _is_of_tool(path)
+    return path.lower().endswith(INI) and not _is_tool_config(path)
 
 
-def _is_of_tool(path: str) -> bool:
-    return posixpath.basename(path).lower() in OF_TOOLS
+def _is_tool_config(path: str) -> bool:
+    return posixpath.basename(path).lower() in TOOL_CONFIGS
 
 
 def reads_config(path: str) -> bool:
-    """Return True for the file name of settings in YAML, JSON, TOML or INI."""
+    """Return True for the path of a YAML, JSON, TOML or INI settings file."""
     return is_yaml(path) or is_json(path) or is_toml(path) or is_ini(path)
 
 

@@ -1,4 +1,4 @@
-"""A Dockerfile as commands (RUN, CMD, ENTRYPOINT, HEALTHCHECK) and variables (ENV, ARG)."""
+"""Parse a Dockerfile to commands (RUN, CMD, ENTRYPOINT, HEALTHCHECK) and variables (ENV, ARG)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scan_dockerfile(data: bytes) -> Script:
 
 
 def _instructions(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the range of each instruction with its continuation lines, without comments between instructions."""
+    """Yield the byte range of each instruction with its continuation lines, without comments in between."""
     start, at = -1, 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while at < len(data):
         end = data.find(b"\n", at)
@@ -58,9 +58,9 @@ def _commands(data: bytes, instruction: bytes, start: int, stop: int) -> tuple[C
 
 
 def _as_one_line(data: bytes, start: int, stop: int) -> bytes:
-    """Return the file with the parts of one instruction that the builder ignores replaced by spaces.
+    """Return the file with spaces in place of the parts of an instruction that the Docker builder ignores.
 
-    These are blanks after a backslash, and comment lines between continued lines.
+    These parts are blanks after a backslash, and comment lines between continued lines.
     """
     text = BEHIND_BACKSLASH.sub(rb"\1\\", data[start:stop])
     text = BETWEEN_LINES.sub(lambda found: b" " * len(found[0]), text)
@@ -74,7 +74,7 @@ def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:
 
 
 def word_of(data: bytes, node: Scalar, offset: int = 0) -> Word:
-    """Convert a JSON or YAML scalar to a word with positions in `data`."""
+    """Convert a JSON or YAML scalar to a word with byte positions in `data`."""
     start, end = node.span.start + offset, node.span.end + offset
     return Word(start, end, data[start:end].decode("latin-1"), node.text)
 

@@ -1,4 +1,4 @@
-"""A file of environment variables (`.env`) as assignments with byte positions."""
+"""Parse a file of environment variables (`.env`) to assignments with byte positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPANDED = set("$`\\")
 
 
 def scan_env_file(data: bytes) -> Script:
-    """Return every `NAME=value`, as docker and python-dotenv read them."""
+    """Return every `NAME=value` by the rules of docker and python-dotenv."""
     commands = []
     for found in VARIABLE.finditer(data.replace(b"\r\n", b" \n")):
         raw = found[2].decode("latin-1")

@@ -1,4 +1,4 @@
-"""Names and calls as source text, and the values assigned to a name."""
+"""Source text of names and calls, and the values assigned to a name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fixers.sources.python import PythonSource
 
 
 def tail_of(call: ast.Call) -> str:
-    """Return the last component of the called name."""
+    """Return the last component of the called name: `step` for `optimizer.step()`."""
     function = call.func
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
@@ -20,7 +20,7 @@ def written(source: PythonSource, node: ast.AST) -> str:
 
 
 def is_path(node: ast.expr) -> bool:
-    """Return True for a name or an attribute of a name."""
+    """Return True for a dotted name, such as `model` or `self.model`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
@@ -32,7 +32,7 @@ def values_of(call: ast.Call) -> list[ast.expr]:
 
 
 def assigned_before(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
-    """Yield the values assigned to the name in the same function, up to that line."""
+    """Yield the values assigned to the name in the function of `before`, up to its line."""
     function = source.names.function(before)
     for node in source.remember("assignments", lambda: _assignments(source)).get(name, ()):
         if node.lineno <= before.lineno and source.names.function(node) is function:

@@ -1,4 +1,4 @@
-"""The role of a Python file, by its text alone: code of another framework, or a script that never trains."""
+"""Find the role of a Python file from its text: code for another framework, or a script that never trains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fixers.sources.lines import lines_with
 
 HEAD_BYTES = 8192
 TAIL_BYTES = 4096
-"""Imports are at the start of a file and the guard of a script is at its end: only these parts are searched."""
+"""Only the start of a file is searched for imports, and only its end for `if __name__ == "__main__"`."""
 
 FRAMEWORK_IMPORT = re.compile(
     rb"^(?:import|from)[ \t]+(?:jax|flax|optax|tensorflow|keras|paddle|mlx|mindspore)\b", re.MULTILINE
@@ -37,7 +37,7 @@ INFERS = re.compile(
     r"|decode\w*)"
     r"(?=$|[-_])|[a-z]2(?:hf|dcp|pt)"
 )
-"""Names of scripts that use a trained model."""
+"""Matches names of scripts that use a trained model."""
 TRAINS = re.compile(
     rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
     rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
@@ -50,15 +50,15 @@ TRAINING_WORDS = (
     *(b"ptim", b"Trainer", b"GradScaler", b"Accelerator(", b"train", b"finetune", b"fine_tune", b"subprocess"),
     *(b"fp16", b"bf16", b"mixed_precision", b"requires_grad"),
 )
-"""Every match of TRAINS contains one of these words and lies within one line."""
+"""Every match of TRAINS is on one line that contains one of these words."""
 
 IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
 DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
-"""Names of scripts that import the model and its options from the training script."""
+"""Matches names of inference scripts, which often import the model and its options from the training script."""
 
 
 def is_foreign(source: bytes) -> bool:
-    """Return True for code of JAX, TensorFlow or another framework than torch."""
+    """Return True for code that uses JAX, TensorFlow or another framework instead of torch."""
     head = source[:HEAD_BYTES]
     if not any(word in head for word in FRAMEWORKS) or not FRAMEWORK_IMPORT.search(head):
         return False
@@ -78,7 +78,7 @@ def is_for_accelerator(source: bytes) -> bool:
 
 
 def never_trains(path: str, source: bytes) -> bool:
-    """Return True for a script that converts, evaluates or serves a model: a program in which nothing trains."""
+    """Return True for a script that converts, evaluates or serves a model and contains no training."""
     stem = splitext(basename(path))[0].lower()
     named = INFERS.search(stem) is not None
     guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])
@@ -99,9 +99,9 @@ def _trains(source: bytes) -> bool:
 
 
 def half_models_in(source: bytes) -> Iterator[str]:
-    """Yield the classes and functions that load or cast a model in a dtype other than float32, judged by their text.
+    """Yield the classes and functions whose text loads or casts a model in a dtype other than float32.
 
-    A cast in a branch does not count: an option selects it.
+    Casts in a branch are ignored, because an option selects them.
     """
     if not any(word in source for word in CHOOSES_DTYPE):
         return
@@ -113,7 +113,7 @@ def half_models_in(source: bytes) -> Iterator[str]:
 
 
 def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each line with a word for a dtype, and the line that its block belongs to."""
+    """Yield each line that selects a dtype, with the header line of its block."""
     lines = body.split(b"\n")
     for at, line in enumerate(lines):
         if any(word in line for word in CHOOSES_DTYPE):
@@ -122,19 +122,19 @@ def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield line, next(above, b"").strip()
 
 
-def _selects(found: tuple[bytes, bytes]) -> bool:
-    """Return True unless the line is a cast in a branch, as of `if options.get("fp16"): model.to(torch.float16)`.
+def _selects(line_and_header: tuple[bytes, bytes]) -> bool:
+    """Return False for autocast and for a cast in a branch, such as `if fp16: model.to(torch.float16)`.
 
-    Autocast computes in half precision and leaves the weights as they are.
+    Autocast computes in half precision and does not change the dtype of the weights.
     """
-    line, above = found
+    line, above = line_and_header
     if AUTOCASTS.search(line):
         return False
     return not (above.startswith((b"if ", b"elif ")) and CASTS.search(line))
 
 
 def imported_names(source: bytes) -> Iterator[bytes]:
-    """Yield every word of the lines that import something."""
+    """Yield every word on lines that contain an import."""
     at = source.find(b"import ")
     while at != -1:
         start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)

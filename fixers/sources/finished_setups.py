@@ -1,4 +1,4 @@
-"""Find models whose dtypes must stay: an engine has taken them together with their optimizer, or they are tested."""
+"""Find models whose dtype must not change: an engine already created their optimizer, or a test compares dtypes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ENGINES = frozenset({"prepare", "initialize"})
 TEST = re.compile(r"test_\w+")
 
 
-def is_given_optimizer(call: ast.Call) -> bool:
-    """Return True for `MyTrainer(model=model, optim=optim)`, whose optimizer was created before."""
+def has_optimizer_argument(call: ast.Call) -> bool:
+    """Return True if an existing optimizer is passed to the call: `MyTrainer(model=model, optim=optim)`."""
     given = (each for each in call.keywords if OPTIMIZER.match(each.arg or ""))
     return any(not isinstance(each.value, (ast.Constant, ast.JoinedStr)) for each in given)
 
 
 def is_prepared_with_optimizer(source: PythonSource, owner: str, at: ast.AST) -> bool:
-    """Return True after `model, optim, _ = engine.prepare((model, config))`, which created the optimizer itself.
+    """Return True if an engine created the optimizer of the model: `model, optim, _ = engine.prepare((model, config))`.
 
-    A `prepare` that is given the model as an argument of its own, as that of Accelerate, is given the optimizer too.
+    Accelerate's `prepare(model, optimizer)` is excluded: its optimizer is created before the call.
     """
     for node in source.names.of_type(ast.Assign):
         match node:
@@ -39,7 +39,7 @@ def is_prepared_with_optimizer(source: PythonSource, owner: str, at: ast.AST) ->
 
 
 def is_tested_in_half(source: PythonSource, owner: str, at: ast.AST) -> bool:
-    """Return True inside a test function, and where one set of options casts the model and creates its inputs."""
+    """Return True in a test function, or if the same options cast the model and create its inputs."""
     function = source.names.function(at)
     if isinstance(function, FUNCTIONS) and TEST.fullmatch(getattr(function, "name", "")):
         return True

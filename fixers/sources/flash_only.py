@@ -1,4 +1,4 @@
-"""Find code that runs only with FlashAttention: switches without an alternative, padding masks, and its own classes."""
+"""Find code that fails without FlashAttention: switches without an alternative, padding masks, patched classes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ EXPANDS_MASK = re.compile(
     rb"4d|create_\w*mask|update_causal_mask|extended_attention_mask|expand_mask|prepare_\w*_mask|invert_attention_mask"
     rb"|\[:, *None, *None|\.unsqueeze\(1\)\.unsqueeze\(|is_causal"
 )
-"""Ways to make the mask of four dimensions that SDPA and eager attention expect."""
+"""Functions that create the four-dimensional mask that SDPA and eager attention expect."""
 PATCHES_CLASS = re.compile(rb"FlashAttention2\b")
 SETS_CAUSAL = re.compile(
     rb"[\w)\]](?<!\bself)(?<!\bcls)\.is_causal[ \t]*=(?!=)(?![ \t]*True[ \t\r]*(?:#|$))", re.MULTILINE
 )
-"""Most modules of transformers set `self.is_causal`; files that set only their own flag are not parsed."""
+"""Matches assignments of `is_causal` to another object; `self.is_causal` is common in transformers and harmless."""
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the branch with it assigns"
@@ -38,10 +38,10 @@ MASKED = "layers get a padding mask of two dimensions here, which only FlashAtte
 
 @dataclass(frozen=True)
 class FlashOnly:
-    """A place that fails without FlashAttention, and why.
+    """A place that fails without FlashAttention, and the reason.
 
-    `switch` is the setting that selects the branch. It is empty for layers whose attention is a named implementation;
-    `chosen_here` is True if the same file names it.
+    `switch`: the setting that selects the branch; empty for layers that use a named attention implementation.
+    `chosen_here`: the same file selects that implementation.
     """
 
     path: str
@@ -55,8 +55,8 @@ class FlashOnly:
         return f"FlashAttention stays, which this card cannot run: {self.why} ({self.path}:{self.line})"
 
 
-def may_need_flash(data: bytes) -> bool:
-    """Return True if the text may contain such code."""
+def may_contain_flash_only(data: bytes) -> bool:
+    """Return True if the file may contain such code, by a text search."""
     if holds_any(data, (b"flash_att",)):
         lines = lines_with(data, (b"flash_att",))
         if NAMES_SWITCH.search(lines + b"\n") and CHOOSES.search(data):
@@ -69,7 +69,7 @@ def may_need_flash(data: bytes) -> bool:
 
 
 def _patches_flash(data: bytes) -> bool:
-    """Return True if the text names classes of FlashAttention, and none of SDPA."""
+    """Return True if the text names FlashAttention classes and no SDPA classes."""
     return b"SdpaAttention" not in data and PATCHES_CLASS.search(lines_with(data, (b"FlashAttention2",))) is not None
 
 
@@ -79,19 +79,19 @@ def find_flash_only(source: PythonSource) -> tuple[FlashOnly, ...]:
 
 
 def _not_causal(source: PythonSource) -> Iterator[FlashOnly]:
-    """Yield the first `layer.self_attn.is_causal = False`; a module sets its own flag by `self.is_causal`."""
+    """Yield the first assignment such as `layer.self_attn.is_causal = False`, except to `self.is_causal`."""
     for assignment in source.names.of_type(ast.Assign):
         match assignment:
             case ast.Assign(targets=[ast.Attribute(value=owner, attr="is_causal")], value=value):
-                is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-                if not is_own and not (isinstance(value, ast.Constant) and value.value is True):
+                is_self = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+                if not is_self and not (isinstance(value, ast.Constant) and value.value is True):
                     here = b"attn_implementation" in source.text
                     yield FlashOnly(source.path, assignment.lineno, NOT_CAUSAL, chosen_here=here)
                     return
 
 
 def _patches(source: PythonSource) -> Iterator[FlashOnly]:
-    """Yield the first assertion of a class of FlashAttention, or the first assignment to one or to its attributes."""
+    """Yield the first assertion or assignment that requires or replaces a FlashAttention class."""
     if not _patches_flash(source.text):
         return
     asserts = (each for each in source.names.of_type(ast.Assert) if _requires_flash(each.test))
@@ -123,7 +123,7 @@ def _broken_switches(source: PythonSource) -> Iterator[FlashOnly]:
 
 
 def _holders(source: PythonSource) -> dict[str, str]:
-    """Return each name and attribute that holds a switch for FlashAttention, with the name of the switch."""
+    """Return the name of the FlashAttention switch for each variable and attribute that stores one."""
     paths = (*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute), *source.names.of_type(ast.arg))
     holders = {name: name for name in map(_name_of, paths) if SWITCH.match(name)}
     for assignment in source.names.of_type(ast.Assign):
@@ -154,7 +154,7 @@ def _without_not(test: ast.expr) -> ast.expr:
 
 
 def _failure(source: PythonSource, branch: ast.If, with_flash: bool) -> tuple[str, int]:
-    """Return why the code without FlashAttention fails, and its line; empty if nothing shows that it does."""
+    """Return the reason and the line of a failure without FlashAttention; an empty reason if none is found."""
     on, off = (branch.body, branch.orelse) if with_flash else (branch.orelse, branch.body)
     after = [] if off and isinstance(off[-1], LEAVES) else _following(source, branch)
     run = [*off, *after]
@@ -166,7 +166,7 @@ def _failure(source: PythonSource, branch: ast.If, with_flash: bool) -> tuple[st
 
 
 def _following(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements after this one in its block."""
+    """Return the statements that follow this one in its block."""
     above = source.names.parent(statement)
     for field in ("body", "orelse", "finalbody"):
         block = getattr(above, field, None)
@@ -176,7 +176,7 @@ def _following(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _unassigned(source: PythonSource, branch: ast.If, on: list[ast.stmt], run: list[ast.stmt]) -> Iterator[ast.Name]:
-    """Yield the names read in `run` that the function binds in `on` only."""
+    """Yield the names that `run` reads and that only `on` assigns."""
     scope = _function_scope(source, branch)
     if scope is None:
         return
@@ -188,7 +188,7 @@ def _unassigned(source: PythonSource, branch: ast.If, on: list[ast.stmt], run: l
 
 
 def _names_read(source: PythonSource, node: ast.AST, test: str) -> Iterator[ast.Name]:
-    """Yield the names that the code reads outside further branches of the same test."""
+    """Yield the names that the code reads, except in other branches of the same test."""
     if isinstance(node, ast.If) and source.segment(_without_not(node.test)) == test:
         return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -203,7 +203,7 @@ def _function_scope(source: PythonSource, node: ast.AST) -> Scope | None:
 
 
 def _is_bound_only_in(source: PythonSource, node: ast.Name, scope: Scope, inside: set[ast.AST]) -> bool:
-    """Return True if the name is a variable of the function all of whose assignments are `inside`."""
+    """Return True if the name is a local variable and every assignment to it is in `inside`."""
     here: Scope | None = source.names.scopes[node]
     while here is not None and here is not scope:
         if node.id in here.bindings or not isinstance(here.node, COMPREHENSIONS):
@@ -215,7 +215,7 @@ def _is_bound_only_in(source: PythonSource, node: ast.Name, scope: Scope, inside
 
 
 def _stores(source: PythonSource) -> dict[tuple[ast.AST, str], list[ast.Name]]:
-    """Return the assignments to each name by the function that they belong to."""
+    """Return the assignments by function and name."""
     found: dict[tuple[ast.AST, str], list[ast.Name]] = {}
     for name in source.names.of_type(ast.Name):
         if not isinstance(name.ctx, ast.Load):
@@ -224,7 +224,7 @@ def _stores(source: PythonSource) -> dict[tuple[ast.AST, str], list[ast.Name]]:
 
 
 def _masked_layers(source: PythonSource) -> Iterator[FlashOnly]:
-    """Yield the first direct call of a layer of transformers with a padding mask, if nothing expands the mask."""
+    """Yield the first direct call of a transformers layer with a padding mask that no code expands."""
     if EXPANDS_MASK.search(source.text) or not any(_makes_layer(source, c) for c in source.names.of_type(ast.Call)):
         return
     for call in source.names.of_type(ast.Call):
@@ -236,12 +236,12 @@ def _masked_layers(source: PythonSource) -> Iterator[FlashOnly]:
 
 
 def _makes_layer(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for a layer of transformers, or of a class of this file that inherits from one."""
+    """Return True if the call creates a transformers layer, or a subclass of one that this file defines."""
     meaning = source.names.meaning(call.func)
     if meaning is not None:
         return meaning.startswith("transformers.") and LAYER.search(meaning) is not None
-    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(call)]
-    bases = (source.names.meaning(base) or "" for each in own for base in each.bases)
+    definitions = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(call)]
+    bases = (source.names.meaning(base) or "" for each in definitions for base in each.bases)
     return any(base.startswith("transformers.") and LAYER.search(base) is not None for base in bases)
 
 

@@ -1,4 +1,4 @@
-"""Casts of a model's trainable parameters to float32: loops, library calls and functions of the same file."""
+"""Find casts of a model's trainable parameters to float32: loops, library calls, and functions of the same file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASTERS = re.compile(
     r"cast_(?:mixed_precision|training)_params|_*upcast_\w+|prepare_model_for_(?:kbit|int8)_training"
     r"|_*cast_\w*(?:float32|fp32)\w*|\w+_to_(?:float32|fp32)"
 )
-"""Functions of libraries, or of other files, that cast trainable parameters to float32."""
+"""Matches functions of libraries or other files that cast trainable parameters to float32."""
 PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
 LOADS_ADAPTER = re.compile(r"peft\.(?:\w+\.)*(?:Auto)?PeftModel\w*\.from_pretrained")
 ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16", re.IGNORECASE)
@@ -43,7 +43,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
 
 
 def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
-    """Return True for adapters that PEFT casts to float32, on a model prepared for training, which casts it as well."""
+    """Return True if PEFT casts the adapters to float32, and `prepare_model_for_*_training` casts the rest."""
     if not all(_makes_float32_adapter(source, call) for call in changing):
         return False
     return any(
@@ -52,7 +52,7 @@ def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before
 
 
 def _makes_float32_adapter(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for an adapter that PEFT creates or loads, and casts to float32 by default."""
+    """Return True if PEFT creates or loads an adapter and casts it to float32, which is its default."""
     if any(each.arg in ("autocast_adapter_dtype", None) for each in call.keywords):
         return False
     return tail_of(call) == "get_peft_model" or bool(LOADS_ADAPTER.fullmatch(source.names.meaning(call.func) or ""))
@@ -67,14 +67,14 @@ def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> 
 
 
 def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str) -> bool:
-    """Return True if the model is cast in a branch on the precision: only half precision needs the cast."""
+    """Return True for a branch that tests the precision and casts the model in one of its blocks."""
     if not ABOUT_PRECISION.search(source.segment(branch.test)):
         return False
     return any(is_cast(source, each, owner) for block in (branch.body, branch.orelse) for each in block)
 
 
 def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for a list that contains the owner: after `models = [owner]` or `models.append(owner)`."""
+    """Return True for a list that contains the owner, by `models = [owner]` or `models.append(owner)`."""
     name = written(source, node)
     if not name:
         return False
@@ -91,7 +91,7 @@ def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
 
 
 def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
-    """Return True if the loop stores its float32 results in place: in `.data`, or by `.to` on modules."""
+    """Return True if the loop casts in place: by assignment to `.data`, or by `.to` on modules."""
     if not mentions(source, [loop.iter], owner):
         return False
     keeps = any(isinstance(each, ast.Call) and tail_of(each) in MODULES for each in ast.walk(loop.iter))

@@ -1,4 +1,4 @@
-"""Recognise models that are created in float32 (loaded with that dtype, or built without one) and never cast."""
+"""Recognise models that are created in float32 (loaded as float32, or built without a dtype) and never cast."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
 def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Collection[str] = ()) -> bool:
-    """Return True if the model of this name in the function of `at` is created in float32 and stays in it.
+    """Return True if the model named `owner` in the function of `at` is created in float32 and never cast.
 
-    False if the file may cast the model to half precision. `half_models` are classes that do so themselves.
+    `half_models`: classes that cast their models to half precision.
     """
     if not owner or MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return False
     search = FloatSearch(scope_of(source, owner, at), half_models)
-    return _is_checked(source, owner) or _is_created_so(source, owner, search)
+    return _is_checked(source, owner) or _is_created_in_float32(source, owner, search)
 
 
 @dataclass(frozen=True)
 class FloatSearch:
-    """The scope whose assignments count (None for all), classes that create half models, and the visited names."""
+    """The state of a search: the scope whose assignments are considered (None for all), and the visited names.
+
+    `half_models`: classes that create half-precision models.
+    """
 
     scope: ast.AST | None
     half_models: Collection[str]
@@ -61,17 +64,17 @@ def scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
     return scope.node if scope is not None else source.names.module.node
 
 
-def _is_created_so(source: PythonSource, owner: str, search: FloatSearch) -> bool:
+def _is_created_in_float32(source: PythonSource, owner: str, search: FloatSearch) -> bool:
     if owner in search.visited:
         return False
     search = replace(search, visited=search.visited | {owner})
-    given = list(_given(source, owner, search.scope))
+    given = list(_assigned_values(source, owner, search.scope))
     made = [value for value in given if not keeps(source, value, owner)]
     return bool(made) and all(_is_created_float32(source, value, search) for value in made)
 
 
 def _is_checked(source: PythonSource, owner: str) -> bool:
-    """Return True for `if unwrap_model(owner).dtype != torch.float32: raise ...`: the script refuses another dtype."""
+    """Return True if the script raises for other dtypes: `if unwrap_model(owner).dtype != torch.float32: raise ...`."""
     for branch in source.names.of_type(ast.If):
         match branch:
             case ast.If(
@@ -84,7 +87,7 @@ def _is_checked(source: PythonSource, owner: str) -> bool:
 
 
 def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
-    """Return True for a cast of the model, of an object that contains it, or of a name that may refer to it."""
+    """Return True if the file casts the model, an object that contains it, or a name that may refer to it."""
     for call in source.names.of_type(ast.Call):
         tail = tail_of(call)
         if not isinstance(call.func, ast.Attribute) or (tail != "to" and tail not in CASTS):
@@ -98,7 +101,7 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
 
 
 def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for the owner, an object that holds it, and an argument or loop variable named like a module."""
+    """Return True if the node is the owner, contains it, or is an argument or loop variable named like a module."""
     name = written(source, node)
     if not name:
         if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
@@ -132,8 +135,8 @@ def may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
     return not isinstance(value, (ast.Constant, ast.JoinedStr)) and DEVICE.search(written(source, value)) is None
 
 
-def _given(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
-    """Yield every value assigned to the name in the scope; None for other bindings."""
+def _assigned_values(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
+    """Yield every value assigned to the name in the scope; None for bindings without a known value."""
     if is_argument(scope, owner.partition(".")[0]):
         yield None
     assigned = 0
@@ -167,7 +170,7 @@ def _count_stored(source: PythonSource, owner: str, scope: ast.AST | None) -> in
 
 
 def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
-    """Return the nodes that store a value, by the name that they are written as."""
+    """Return the nodes that store a value, by their source text."""
     stored: defaultdict[str, list[ast.expr]] = defaultdict(list)
     named: list[ast.Name | ast.Attribute] = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
     for node in named:
@@ -191,7 +194,7 @@ def _is_created_float32(source: PythonSource, value: ast.expr | None, search: Fl
     match value:
         case ast.IfExp(body=one, orelse=other):
             return _is_created_float32(source, one, search) and _is_created_float32(source, other, search)
-        case ast.Call() if tail_of(value) == "from_pretrained" or _is_of_diffusers(source, value):
+        case ast.Call() if tail_of(value) == "from_pretrained" or _is_diffusers_load(source, value):
             return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
             return _is_created_float32(source, inner, search)
@@ -205,7 +208,7 @@ def _is_created_float32(source: PythonSource, value: ast.expr | None, search: Fl
 
 
 def _is_returned_float32(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
-    """Return True for a call of a function of this file that returns only models that it creates in float32."""
+    """Return True if the call is of a function in this file that returns only models created in float32."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
     if len(named) != 1 or name in search.visited or WRITES_HALF.search(source.segment(named[0])):
@@ -219,26 +222,26 @@ def _is_model_returned(source: PythonSource, value: ast.expr | None, search: Flo
     name = written(source, value) if value is not None else ""
     if name:
         made = replace(search, visited=search.visited - {name})
-        return not is_cast_anywhere(source, name) and _is_created_so(source, name, made)
+        return not is_cast_anywhere(source, name) and _is_created_in_float32(source, name, made)
     return _is_created_float32(source, value, search)
 
 
 def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
-    """Return True for `Net(config)` and `Net.init_from_config(config)`: no dtype, no half class, no half argument."""
+    """Return True for `Net(config)` and `Net.init_from_config(config)` without a dtype or half-precision arguments."""
     function = call.func
     if isinstance(function, ast.Attribute) and BUILDS.fullmatch(function.attr):
         function = function.value
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
+    definitions = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
     if not CLASS.fullmatch(name) or any("dtype" in (each.arg or "") for each in call.keywords):
         return False
-    if name in search.half_models or any(WRITES_HALF.search(source.segment(each)) for each in own):
+    if name in search.half_models or any(WRITES_HALF.search(source.segment(each)) for each in definitions):
         return False
     return all(_is_part_float32(source, each, search) for each in (*call.args, *values_of(call)))
 
 
 def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) -> bool:
-    """Return True unless the argument is, or may be, a half model: a module of torch.nn, or the name of a model."""
+    """Return False if the argument is or may be a half-precision model."""
     if isinstance(part, ast.Call) and _is_of(source, part, "torch.nn."):
         return _is_created_float32(source, part, search)
     name = written(source, part)
@@ -246,32 +249,32 @@ def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) 
 
 
 def _is_base_float32(source: PythonSource, name: str, search: FloatSearch) -> bool:
-    """Return True if a model that the new one is made of is float32."""
-    return not is_cast_anywhere(source, name) and _is_created_so(source, name, search)
+    """Return True if the model passed to the constructor is float32."""
+    return not is_cast_anywhere(source, name) and _is_created_in_float32(source, name, search)
 
 
 def _is_model(source: PythonSource, name: str, search: FloatSearch) -> bool:
-    """Return True if the name is assigned from a load or a cast, or may hold a model by its name."""
-    values = (value for value in _given(source, name, search.scope) if isinstance(value, ast.Call))
+    """Return True if the name is assigned from a load or cast, or is named like a model."""
+    values = (value for value in _assigned_values(source, name, search.scope) if isinstance(value, ast.Call))
     loaded = any(tail_of(value) in ("from_pretrained", "half", "bfloat16", "get_peft_model") for value in values)
     return loaded or NAMES_MODULE.fullmatch(name.rpartition(".")[2]) is not None
 
 
 def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
-    """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options.
+    """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or `**options`.
 
-    diffusers loads in float32 unless a dtype is given.
+    diffusers loads in float32 by default.
     """
     if any(each.arg in NOT_PLAIN for each in load.keywords):
         return False
     dtypes = [each.value for each in load.keywords if each.arg in ("dtype", "torch_dtype")]
-    return (bool(dtypes) or _is_of_diffusers(source, load)) and all(
+    return (bool(dtypes) or _is_diffusers_load(source, load)) and all(
         source.names.meaning(each) in FULL for each in dtypes
     )
 
 
-def _is_of_diffusers(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `from_pretrained` and `from_config` of a class of diffusers."""
+def _is_diffusers_load(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for `from_pretrained` and `from_config` of a diffusers class."""
     return tail_of(call) in ("from_pretrained", "from_config") and _is_of(source, call, "diffusers.")
 
 

@@ -18,7 +18,7 @@ LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def tests_card(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the value depends on a test of the card, directly or through a name assigned in this file."""
+    """Return True if the expression tests the card, directly or through a name assigned in this file."""
     if CARD_TEST.search(source.segment(test)):
         return True
     wanted = {_tail(node) for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
@@ -26,12 +26,12 @@ def tests_card(source: PythonSource, test: ast.expr) -> bool:
 
 
 def card_test_results(source: PythonSource) -> frozenset[str]:
-    """Return the names and attributes that the file assigns from a test of the card."""
-    return source.remember("answers-of-card", lambda: _find_card_test_results(source))
+    """Return the names and attributes to which the file assigns the result of a card test."""
+    return source.remember("results-of-card", lambda: _find_card_test_results(source))
 
 
 def is_gated(source: PythonSource, node: ast.AST) -> bool:
-    """Return True if the node is only executed in a branch that depends on a test of the card."""
+    """Return True if the node runs only in a branch that depends on a card test."""
     names = source.names
     child = node
     for above in names.ancestors(node):
@@ -39,14 +39,14 @@ def is_gated(source: PythonSource, node: ast.AST) -> bool:
             return True
         if isinstance(above, ast.BoolOp) and any(tests_card(source, v) for v in above.values if v is not child):
             return True
-        if isinstance(child, ast.stmt) and _left_before(source, above, child):
+        if isinstance(child, ast.stmt) and _has_earlier_exit(source, above, child):
             return True
         child = above
     return False
 
 
 def names_bf16(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test compares something with a word for bfloat16, as in a chain of branches by precision."""
+    """Return True if the test compares a value with a name of bfloat16, as in `if precision == "bf16"`."""
     return any(
         isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(NAMES_BF16.search(node.value))
         for node in ast.walk(test)
@@ -60,8 +60,8 @@ def names_bf16_in_pattern(case: ast.match_case) -> bool:
     return any(isinstance(word, str) and NAMES_BF16.search(word) is not None for word in words)
 
 
-def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
-    """Return True if an earlier statement of the block tests the card and leaves the block."""
+def _has_earlier_exit(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
+    """Return True if an earlier statement of the block tests the card and returns, raises, continues or breaks."""
     for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):
         if not isinstance(block, list) or child not in block:
             continue
@@ -72,22 +72,22 @@ def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
 
 
 def _find_card_test_results(source: PythonSource) -> frozenset[str]:
-    answers: set[str] = set()
+    results: set[str] = set()
     for node in source.names.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             if not CARD_TEST.search(source.segment(node.value)) or isinstance(node.value, ast.IfExp):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                answers |= {_tail(each) for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute))}
-    answers -= {"self", "args", "cfg", "config"}
-    return frozenset(answers | (_copies(source, answers) if answers else set()))
+                results |= {_tail(each) for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute))}
+    results -= {"self", "args", "cfg", "config"}
+    return frozenset(results | (_copies(source, results) if results else set()))
 
 
-def _copies(source: PythonSource, answers: set[str]) -> set[str]:
-    """Return the names that the file assigns from one of these names: `bf16_ready = verify_bfloat_support`."""
+def _copies(source: PythonSource, results: set[str]) -> set[str]:
+    """Return the names to which the file assigns one of these names: `bf16_ready = verify_bfloat_support`."""
     found: set[str] = set()
     for node in source.names.of_type(ast.Assign):
-        if isinstance(node.value, ast.Name) and node.value.id in answers | found:
+        if isinstance(node.value, ast.Name) and node.value.id in results | found:
             found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
     return found
 

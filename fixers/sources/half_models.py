@@ -1,4 +1,4 @@
-"""Find models that are loaded or cast in half precision, as far as this file and the names of its callees show."""
+"""Find models that are loaded or cast in half precision, judged by one file and the names that it calls."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 COPIES = frozenset({"deepcopy", "copy"})
 BUILTINS = frozenset(dir(builtins))
 LANGUAGE_MODEL = re.compile(r"\w*CausalLM|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Phi|DeepSeek|Glm)\w*")
-"""Classes of models whose checkpoints are bfloat16 or float16; those of encoders and of Whisper mostly are float32."""
+"""Model classes whose checkpoints are bfloat16 or float16; checkpoints of encoders and Whisper are mostly float32."""
 
 
 def may_be_half(
     source: PythonSource, owner: str, at: ast.AST, half_makers: Collection[str] = (), *, loads_float32: bool = False
 ) -> bool:
-    """Return True if the model of this name may have half weights: the file, or a callee that it names, selects them.
+    """Return True if the model named `owner` may have half-precision weights.
 
-    `half_makers` are classes and functions of the project that load a model in half precision or cast one. A name that
-    the file does not define may be anything. `loads_float32`: the library loads in float32 where no dtype is given.
+    `half_makers`: the project's classes and functions that load or cast a model in half precision. `loads_float32`: the
+    library loads in float32 by default. A name that the file does not define may be half precision.
     """
     if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return True
@@ -48,7 +48,7 @@ def may_be_half(
 
 
 class Search:
-    """The search for half weights from a name to the calls that create the model."""
+    """A search for half-precision weights, from a name to the calls that create the model."""
 
     def __init__(self, source: PythonSource, half_makers: Collection[str], loads_float32: bool) -> None:
         self.source = source
@@ -57,7 +57,7 @@ class Search:
         self.asked: set[tuple[str, ast.AST | None]] = set()
 
     def of_name(self, name: str, at: ast.AST) -> bool:
-        """Return True if one of the values of the name, or of an object that holds it, may be half."""
+        """Return True if a value assigned to the name, or to the object that contains it, may be half precision."""
         scope = scope_of(self.source, name, at)
         if (name, scope) in self.asked:
             return False
@@ -103,19 +103,19 @@ class Search:
             return True
         if tail in KEEPS | KEEPS_TOO | COPIES:
             return any(self.of_value(each) for each in call.args[:1])
-        if tail in self.half_makers or self.is_given_half(call):
+        if tail in self.half_makers or self.has_half_argument(call):
             return True
         return self.of_callee(call) or any(self.of_value(each) for each in given if self.is_model(each))
 
     def is_cast(self, call: ast.Call) -> bool:
-        """Return True for `.half()` and for `.to(...)` with anything that may be a dtype."""
+        """Return True for `.half()` and for `.to(...)` with an argument that may be a dtype."""
         if tail_of(call) in CASTS and isinstance(call.func, ast.Attribute):
             return True
         named = [each.value for each in call.keywords if each.arg == "dtype"]
         return tail_of(call) == "to" and any(may_be_dtype(self.source, each) for each in (*call.args, *named))
 
     def of_load(self, call: ast.Call) -> bool:
-        """Return True for a load in another dtype than float32; without a dtype, for a class of language models."""
+        """Return True for a load with a dtype other than float32, or for a language model loaded without a dtype."""
         if any(each.arg in QUANTISES for each in call.keywords):
             return True
         dtypes = [each.value for each in call.keywords if each.arg in ("dtype", "torch_dtype")]
@@ -128,22 +128,22 @@ class Search:
         unknown = isinstance(loader, ast.Name) and not _is_bound(self.source, loader.id, call)
         return language or meaning.startswith("peft.") or name in self.half_makers or unknown
 
-    def is_given_half(self, call: ast.Call) -> bool:
+    def has_half_argument(self, call: ast.Call) -> bool:
         """Return True for `build(dtype=torch.float16)`, `load(torch.float16)` and `load(dtype)`."""
         dtypes = [each.value for each in call.keywords if "dtype" in (each.arg or "")]
-        if any(self.source.names.meaning(each) not in FULL and not self.is_own_dtype(each) for each in dtypes):
+        if any(self.source.names.meaning(each) not in FULL and not self.is_dtype_of_self(each) for each in dtypes):
             return True
         named = (written(self.source, each).rpartition(".")[2] for each in call.args)
         if any(name.endswith("dtype") for name in named):
             return True
         return any(self.source.names.meaning(each) in HALVES for each in call.args)
 
-    def is_own_dtype(self, value: ast.expr) -> bool:
-        """Return True for `self.dtype` in a class that is not cast: the dtype of its own, float32 weights."""
+    def is_dtype_of_self(self, value: ast.expr) -> bool:
+        """Return True for `self.dtype` in a class that is never cast, whose weights are float32."""
         return written(self.source, value) == "self.dtype" and not is_cast_anywhere(self.source, "self")
 
     def of_callee(self, call: ast.Call) -> bool:
-        """Return True if the callee is a class or function of this file that selects half precision, or is unbound."""
+        """Return True if the callee is not defined here, or selects half precision."""
         source, name = self.source, tail_of(call)
         own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
         if own:
@@ -154,7 +154,7 @@ class Search:
         return isinstance(call.func, ast.Name) and name not in BUILTINS and not _is_bound(source, name, call)
 
     def of_returned(self, function: ast.FunctionDef) -> bool:
-        """Return True if the function returns a model that may be half."""
+        """Return True if the function returns a model that may be half precision."""
         returned = (each for each in self.source.names.of_type(ast.Return) if each.value is not None)
         inside = (each.value for each in returned if self.source.names.function(each) is function)
         parts = (part for value in inside for part in (value.elts if isinstance(value, ast.Tuple) else [value]))
@@ -165,7 +165,7 @@ class Search:
         return bool(name) and is_cast_anywhere(self.source, name)
 
     def is_model(self, value: ast.expr) -> bool:
-        """Return True for an argument that is called like a module."""
+        """Return True for an argument named like a module."""
         name = written(self.source, value).rpartition(".")[2]
         return NAMES_MODULE.fullmatch(name) is not None or isinstance(value, ast.Call)
 
@@ -178,7 +178,7 @@ def _is_bound(source: PythonSource, name: str, at: ast.AST) -> bool:
 
 
 def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield what is assigned to the name in the scope, None for all; of a tuple, the value that is unpacked."""
+    """Yield the values assigned to the name in the scope (None: in the file), including tuple unpacking."""
     for node in source.names.of_type(ast.Assign):
         if scope is None or source.names.function(node) is scope:
             for target in node.targets:
@@ -190,7 +190,7 @@ def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[
 
 
 def _part(value: ast.expr, targets: list[ast.expr], target: ast.expr) -> ast.expr:
-    """Return the item that is assigned to the target, of a tuple or the result of `prepare`; else the whole value."""
+    """Return the tuple item or `prepare` argument that is assigned to the target; otherwise the whole value."""
     at = targets.index(target)
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets):
         return value.elts[at]
@@ -200,7 +200,7 @@ def _part(value: ast.expr, targets: list[ast.expr], target: ast.expr) -> ast.exp
 
 
 def _passed(source: PythonSource, name: str, function: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield what calls of this file pass as the argument of the function, or of the class whose __init__ it is."""
+    """Yield the values that calls in this file pass as the argument `name` of the function or constructor."""
     if not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
         return
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]

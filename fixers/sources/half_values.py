@@ -1,4 +1,4 @@
-"""Find values that a file computes in half precision outside autocast, starting at casts, loads and autocast blocks."""
+"""Find values that a file computes in half precision outside autocast, from casts, loads and autocast blocks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOADS = frozenset({"from_pretrained", "from_config", "load_model", "pipeline"})
 SHARDS = frozenset({"FSDP", "FullyShardedDataParallel", "fully_shard"})
 POLICIES = frozenset({"MixedPrecision", "MixedPrecisionPolicy"})
 KEEP_DTYPE = ("torch.", "einops.")
-"""Functions of these libraries return the dtype of their arguments; modules cast to their own dtype."""
+"""Functions of these libraries return the dtype of their arguments."""
 SETTINGS = re.compile(
     r"(?:self|\w*arg(?:s|uments)|\w*cfg|\w*conf(?:ig)?|hparams|params|opts?)(?:\.\w+)*\.\w*dtype|\w*dtype"
 )
-"""Names of variables that hold a configured dtype, in contrast to `tensor.dtype`."""
+"""Matches variables with a configured dtype, in contrast to `tensor.dtype`."""
 DTYPES = ("dtype", "torch_dtype", "param_dtype")
 DEPTH = 12
 
@@ -31,7 +31,7 @@ DEPTH = 12
 def is_half(source: PythonSource, node: ast.expr) -> bool:
     """Return True if this file casts or loads the value in half precision, or computes it from such a value.
 
-    So are the results of an autocast block that are used outside it.
+    Results of an autocast block that are used outside the block also count.
     """
     known = source.remember("not-half", dict[ast.AST, int])
     search = Search(dict(known))
@@ -43,16 +43,16 @@ def is_half(source: PythonSource, node: ast.expr) -> bool:
 
 @dataclass(frozen=True)
 class Search:
-    """The nodes that a search has reached, each with its shortest distance, and the distance of the next ones.
+    """The nodes that a search has reached, each with its shortest distance, and the current distance.
 
-    A node is followed again only from a shorter distance, so that a search takes linear time.
+    A node is visited again only at a shorter distance, so that the search time is linear.
     """
 
     reached: dict[ast.AST, int]
     depth: int = 0
 
     def enter(self, node: ast.AST) -> Search | None:
-        """Return the search after one more step; None if the node is too far away or known not to be half."""
+        """Return the search one step further; None if the node is too far away or known not to be half precision."""
         if self.depth > DEPTH or self.reached.get(node, DEPTH + 1) <= self.depth:
             return None
         self.reached[node] = self.depth
@@ -60,44 +60,47 @@ class Search:
 
 
 def _is_half(source: PythonSource, node: ast.expr, search: Search) -> bool:
-    asked = search.enter(node)
-    if asked is None:
+    search_from_here = search.enter(node)
+    if search_from_here is None:
         return False
     match node:
         case ast.Name():
-            return _is_half_name(source, node, asked)
+            return _is_half_name(source, node, search_from_here)
         case ast.Attribute(value=inner):
-            return _is_half_path(source, node, asked) or _is_half(source, inner, asked)
+            return _is_half_path(source, node, search_from_here) or _is_half(source, inner, search_from_here)
         case ast.Subscript(value=inner) | ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
-            return _is_half(source, inner, asked)
+            return _is_half(source, inner, search_from_here)
         case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
-            return _is_half(source, one, asked) or _is_half(source, other, asked)
+            return _is_half(source, one, search_from_here) or _is_half(source, other, search_from_here)
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            return any(_is_half(source, each, asked) for each in items)
+            return any(_is_half(source, each, search_from_here) for each in items)
         case ast.Call():
-            return _is_half_call(source, node, asked)
+            return _is_half_call(source, node, search_from_here)
     return False
 
 
-def _is_half_name(source: PythonSource, name: ast.Name, asked: Search) -> bool:
+def _is_half_name(source: PythonSource, name: ast.Name, search_from_here: Search) -> bool:
     if _is_cast_in_place(source, name):
         return True
     if any(
-        _leaves_autocast(source, each, name) or _is_half(source, each.value, asked) for each in _assigned(source, name)
+        _leaves_autocast(source, each, name) or _is_half(source, each.value, search_from_here)
+        for each in _assigned(source, name)
     ):
         return True
-    return any(_is_half(source, given, asked) for given in _passed(source, name))
+    return any(_is_half(source, given, search_from_here) for given in _passed(source, name))
 
 
-def _is_half_path(source: PythonSource, path: ast.Attribute, asked: Search) -> bool:
-    """Return True for `self.model`, if the file casts it or assigns a half model to it."""
+def _is_half_path(source: PythonSource, path: ast.Attribute, search_from_here: Search) -> bool:
+    """Return True for an attribute such as `self.model` that the file casts, or to which it assigns a half model."""
     if _is_cast_in_place(source, path):
         return True
     name = written(source, path)
     if not name.startswith("self."):
         return False
     same = source.remember("assignments-to-self", lambda: _by_path(source)).get(name, ())
-    return any(_is_half(source, each.value, asked) for each in same if _owner(source, each) is _owner(source, path))
+    return any(
+        _is_half(source, each.value, search_from_here) for each in same if _owner(source, each) is _owner(source, path)
+    )
 
 
 def _by_path(source: PythonSource) -> dict[str, list[ast.Assign]]:
@@ -109,34 +112,36 @@ def _by_path(source: PythonSource) -> dict[str, list[ast.Assign]]:
     return found
 
 
-def _is_half_call(source: PythonSource, call: ast.Call, asked: Search) -> bool:
+def _is_half_call(source: PythonSource, call: ast.Call, search_from_here: Search) -> bool:
     tail = tail_of(call)
     if makes_float32(source, call) or (isinstance(call.func, ast.Attribute) and tail in WIDENS):
         return False
     if isinstance(call.func, ast.Attribute) and _casts_to_half(source, call):
         return True
-    if tail == "to" and any(_is_dtype_of_half(source, each, asked) for each in call.args):
+    if tail == "to" and any(_is_dtype_of_half(source, each, search_from_here) for each in call.args):
         return True
     if any(each.arg in DTYPES and _is_half_dtype(source, each.value) for each in call.keywords):
         return True
-    return tail not in LOADS and _is_half_result(source, call, asked)
+    return tail not in LOADS and _is_half_result(source, call, search_from_here)
 
 
-def _is_half_result(source: PythonSource, call: ast.Call, asked: Search) -> bool:
-    """Return True if the callee is a half model, or a function of this file or of torch that keeps a half dtype."""
+def _is_half_result(source: PythonSource, call: ast.Call, search_from_here: Search) -> bool:
+    """Return True if the callee is a half-precision model, or a function that returns the half dtype of its input."""
     if tail_of(call) in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
         return _has_half_policy(source)
-    if _is_half(source, call.func, asked):
+    if _is_half(source, call.func, search_from_here):
         return True
-    own = _function_named(source, call)
-    if own is not None:
-        return any(_is_half(source, value, asked) for value in _returned(source, own))
+    function = _function_named(source, call)
+    if function is not None:
+        return any(_is_half(source, value, search_from_here) for value in _returned(source, function))
     keeps = (source.names.meaning(call.func) or "").startswith(KEEP_DTYPE)
-    return keeps and any(_is_half(source, each, asked) for each in (*call.args, *values_of(call)))
+    return keeps and any(_is_half(source, each, search_from_here) for each in (*call.args, *values_of(call)))
 
 
-def _is_dtype_of_half(source: PythonSource, value: ast.expr, asked: Search) -> bool:
-    return isinstance(value, ast.Attribute) and value.attr == "dtype" and _is_half(source, value.value, asked)
+def _is_dtype_of_half(source: PythonSource, value: ast.expr, search_from_here: Search) -> bool:
+    return (
+        isinstance(value, ast.Attribute) and value.attr == "dtype" and _is_half(source, value.value, search_from_here)
+    )
 
 
 def _is_half_dtype(source: PythonSource, value: ast.expr) -> bool:
@@ -154,7 +159,7 @@ def _names_half(source: PythonSource) -> bool:
 
 
 def _has_half_policy(source: PythonSource) -> bool:
-    """Return True if this file's mixed-precision policy of FSDP has half parameters or comes from another file."""
+    """Return True if the FSDP mixed-precision policy has half-precision parameters or is defined in another file."""
     made = [call for call in source.names.of_type(ast.Call) if tail_of(call) in POLICIES]
     given = [each.value for call in made for each in call.keywords if each.arg == "param_dtype"]
     return not made or any(_is_half_dtype(source, each) for each in given)
@@ -163,7 +168,7 @@ def _has_half_policy(source: PythonSource) -> bool:
 def _is_cast_in_place(source: PythonSource, path: ast.expr) -> bool:
     """Return True for a name that a statement casts: `model.half()`, `model.to(torch.float16)`.
 
-    `self` is half in a class if the file casts an instance of it: `Net(config).half()`.
+    `self` counts as cast in a class if the file casts an instance of that class: `Net(config).half()`.
     """
     name = written(source, path)
     if name == "self":
@@ -174,7 +179,7 @@ def _is_cast_in_place(source: PythonSource, path: ast.expr) -> bool:
 
 
 def _owner(source: PythonSource, node: ast.AST, name: str = "self") -> ast.AST | None:
-    """Return the class around the node for a name that begins with `self`, else the scope that binds the name."""
+    """Return the enclosing class for names that begin with `self`, otherwise the scope that binds the name."""
     root = name.partition(".")[0]
     if root == "self":
         return next((above for above in source.names.ancestors(node) if isinstance(above, ast.ClassDef)), None)
@@ -216,7 +221,7 @@ def _casts_to_half(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _assigned(source: PythonSource, name: ast.Name) -> Iterator[ast.Assign]:
-    """Yield the assignments to the name in its function, up to its line; those of the module for a global name."""
+    """Yield the assignments to the name in its function up to its line; for a global name, those in the module."""
     function = source.names.function(name)
     same = source.remember("assignments-by-name", lambda: _by_name(source)).get(name.id, ())
     within = [each for each in same if source.names.function(each) is function and each.lineno <= name.lineno]

@@ -1,4 +1,4 @@
-"""Python in the heredocs of a shell script: run by an interpreter, or written to a module."""
+"""Find Python heredocs in a shell script: run by an interpreter, or written to a module."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def python_heredocs(data: bytes) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class HeredocMap:
-    """Ranges of a file that are read as one text; maps positions in the text to the file."""
+    """Maps positions in the joined text of several byte ranges to the file."""
 
     ranges: tuple[tuple[int, int], ...]
 
     def file_range(self, start: int, end: int) -> tuple[int, int]:
-        """Return the range in the file. Raises Unparsable if it does not lie within one piece."""
+        """Return the byte range in the file. Raises Unparsable if it is not inside one heredoc."""
         starts = [0]
         for first, last in self.ranges:
             starts.append(starts[-1] + last - first)

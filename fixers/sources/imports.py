@@ -11,7 +11,7 @@ from fixers.sources.splice import Edit
 
 @dataclass(frozen=True)
 class Imported:
-    """The name of a module in the file, and the edit that imports it if needed."""
+    """The name under which the file can use a module, and the edit that adds the import if it is missing."""
 
     name: str
     edits: tuple[Edit, ...] = ()
@@ -26,9 +26,9 @@ def name_of(source: PythonSource, module: str) -> str | None:
 
 
 def imported(source: PythonSource, module: str, why: str) -> Imported | None:
-    """Return the module's name, with the edit that imports it if needed.
+    """Return the module's name in the file, and the edit that adds the import if it is missing.
 
-    None if the name is already used for something else, or an import cannot be inserted.
+    None if the name is bound to another object, or if an import cannot be inserted.
     """
     name = name_of(source, module)
     if name is not None:

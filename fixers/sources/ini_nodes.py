@@ -16,7 +16,7 @@ PAIR = re.compile(rb"(?P<key>[^\s=:#;\[][^=:]*?)[ \t]*[=:][ \t]*(?P<value>[^\r\n
 
 
 def read_ini(data: bytes) -> Node:
-    """Return the sections as mappings of their one-line values, keys in lower case. Raises Unparsable."""
+    """Return the sections as mappings from lowercase keys to one-line values. Raises Unparsable."""
     offset = len(BOM) if data.startswith(BOM) else 0
     parser = RawConfigParser(strict=False, allow_no_value=True, default_section="")
     try:
@@ -59,7 +59,7 @@ def _scalar(data: bytes, start: int, end: int, line_start: int, number: int) -> 
 
 
 def _sections(rows: list[tuple[Scalar, Scalar, str]]) -> Mapping:
-    """Return the last pair of each key, by section: an INI reader ignores the earlier ones."""
+    """Return a mapping of sections with the last value of each key, because INI parsers ignore earlier values."""
     sections: dict[str, dict[str, tuple[Scalar, Scalar]]] = {}
     for key, value, section in rows:
         sections.setdefault(section, {})[key.text] = (key, value)

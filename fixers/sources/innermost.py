@@ -1,4 +1,4 @@
-"""The innermost syntax node at a position."""
+"""Find the innermost syntax node at a position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
-    """Return the smallest node that covers a position, without visiting the rest of the tree."""
+    """Return the smallest node that contains the position; only nodes on the way to it are visited."""
     found: ast.AST = tree
     candidates: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while candidates:

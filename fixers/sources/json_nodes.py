@@ -1,4 +1,4 @@
-"""JSON as nodes with byte positions; by default comments and trailing commas (JSONC) are skipped, duplicate keys kept.
+"""Parse JSON to nodes with byte positions; by default, comments, trailing commas and duplicate keys are accepted.
 
 Strings are scalars of style `"`. Numbers, true, false and null are plain scalars with their original spelling.
 """
@@ -55,13 +55,13 @@ class JsonString:
 
     def file_offset(self, offset: int) -> int:
         """Return the file offset of the character at this UTF-8 offset of the value."""
-        passed, at = 0, self.start
+        decoded_bytes, at = 0, self.start
         for unit in CHARACTER.finditer(self.written):
-            if passed >= offset:
+            if decoded_bytes >= offset:
                 break
             character = str(json.loads(f'"{unit[0]}"')) if unit[0][0] == "\\" else unit[0]
             at += len(unit[0].encode())
-            passed += len(character.encode("utf-8", "surrogatepass"))
+            decoded_bytes += len(character.encode("utf-8", "surrogatepass"))
         return at
 
 

@@ -1,4 +1,4 @@
-"""Recognise labels and padding by name, losses by the type of their targets, and code that masks labels itself."""
+"""Recognise labels and padding by name, losses by their target type, and code that masks labels."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ FLOAT_TARGETS = re.compile(
     rb"binary_cross_entropy|\bBCE|MSELoss|mse_loss|[lL]1_?[lL]oss|[hH]uber|kl_?div|KLDiv|[sS]oft_?[mM]argin|[mM]ulti_?[lL]abel"
     rb"|multi_?hot|one_?hot|focal|[pP]earson|concordance"
 )
-"""Losses with floating-point targets; none of them has an ignore_index."""
+"""Matches losses with floating-point targets, which have no `ignore_index`."""
 CLASS_TARGETS = re.compile(rb"cross_entropy|CrossEntropy|nll_loss|NLLLoss|IGNORE_INDEX")
 TOKENS = re.compile(
     rb"input_ids|input_features|input_values|inputs_embeds|attention_mask|decoder_|tokenizer|processor|pad_token|transformers|[cC]ollator"
 )
-"""Arguments that are passed together with `labels` to a model of transformers, whose loss ignores -100."""
+"""Matches arguments of transformers models that are passed together with `labels`; their losses ignore -100."""
 
 
-def doubt(source: PythonSource, padded: ast.expr) -> str:
-    """Return why the loss may not ignore labels of -100; empty if the file shows that it does."""
+def reason_against_masking(source: PythonSource, padded: ast.expr) -> str:
+    """Return the reason why the loss may not ignore the label -100; empty if it certainly does."""
     for node in ast.walk(padded):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
@@ -56,7 +56,7 @@ def doubt(source: PythonSource, padded: ast.expr) -> str:
 
 
 def is_padding(value: ast.expr) -> bool:
-    """Return True for 0 or a variable named like a padding token."""
+    """Return True for the constant 0 or a variable named like a padding token."""
     match value:
         case ast.Constant(value=int(number)):
             return number == 0 and number is not False
@@ -76,18 +76,18 @@ def mentions_labels(expression: ast.AST) -> bool:
 
 
 def masks_padding(source: PythonSource, padded: ast.expr) -> bool:
-    """Return True if the file compares labels with the padding, or the function masks them with -100 later."""
+    """Return True if the file compares labels with padding, or the function later sets them to -100."""
     if source.remember("compares-labels-with-padding", lambda: any(_compared(source))):
         return True
     function = source.names.function(padded)
-    behind = (node for node in ast.walk(function) if getattr(node, "lineno", 0) >= padded.lineno)
-    return any(_puts_ignored(node) for node in behind)
+    later = (node for node in ast.walk(function) if getattr(node, "lineno", 0) >= padded.lineno)
+    return any(_assigns_ignored_label(node) for node in later)
 
 
 def is_shifted(source: PythonSource, padded: ast.expr) -> bool:
-    """Return True if a later call shifts the labels into inputs with a function that does not handle -100.
+    """Return True if a later call shifts the labels into decoder inputs with a function that does not handle -100.
 
-    The functions of transformers do.
+    The functions of transformers handle -100.
     """
     function = source.names.function(padded)
     return any(
@@ -111,7 +111,7 @@ def _compared(source: PythonSource) -> Iterator[bool]:
             yield any(map(is_padding, sides)) and any(map(mentions_labels, sides))
 
 
-def _puts_ignored(node: ast.AST) -> bool:
+def _assigns_ignored_label(node: ast.AST) -> bool:
     match node:
         case ast.Call() if tail_of(node) in MASKS:
             return any(_is_ignored(argument) for argument in node.args)

@@ -1,4 +1,4 @@
-"""The parser that checks a rewritten file, by file name."""
+"""Choose the parser that checks a rewritten file, by its file name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.sources.source import Source
 
 
 class Unchecked(Exception):
-    """No parser supports files of this name."""
+    """No parser supports files with this name."""
 
 
 def _parse_python(source: Source) -> None:
@@ -35,7 +35,7 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
 
 
 def parse_again(source: Source) -> None:
-    """Parse the file with every parser for its name. Raises Unparsable, or Unchecked if there is no parser."""
+    """Parse the file with every parser that its name selects. Raises Unparsable; Unchecked if there is no parser."""
     parsers = [parse for matches, parse in PARSERS if matches(source.path)]
     for parse in parsers:
         parse(source)

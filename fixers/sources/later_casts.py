@@ -14,16 +14,16 @@ TRAINS = re.compile(r"(?:\w*_)?(?:backward|train|step|fit)(?:_\w*)?")
 
 
 def is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
-    """Return True if the call is in a method of the same class that is called after the optimizer is created."""
-    within, making = function_of(python, call), function_of(python, consumer.call)
+    """Return True if the call is in a method that the same class calls after it creates the optimizer."""
+    within, creating_function = function_of(python, call), function_of(python, consumer.call)
     if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    if within is making or python.names.parent(within) is not python.names.parent(making):
+    if within is creating_function or python.names.parent(within) is not python.names.parent(creating_function):
         return False
     return any(
         written(python, each.func) == f"self.{within.name}" and each.lineno > consumer.call.lineno
         for each in python.names.of_type(ast.Call)
-        if function_of(python, each) is making
+        if function_of(python, each) is creating_function
     )
 
 
@@ -40,7 +40,7 @@ def is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
 
 
 def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
-    """Return True if nothing is trained after the cast, and something is saved."""
+    """Return True if the code after the cast saves the model and does not train it."""
     if _is_training_later(python, call):
         return False
     later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
@@ -49,9 +49,9 @@ def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
 
 
 def is_not_trained(python: PythonSource, call: ast.Call) -> bool:
-    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model.
+    """Return True if the call is in a branch for a frozen model, such as `if not args.train_text_encoder:`.
 
-    Also with `pure_bf16`, whose trained weights are bfloat16 on purpose.
+    A branch for `pure_bf16` also counts, because its trained weights are bfloat16 on purpose.
     """
     branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
     return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
@@ -64,7 +64,7 @@ def _is_training_later(python: PythonSource, call: ast.Call) -> bool:
 
 
 def _trains(python: PythonSource, call: ast.Call) -> bool:
-    """Return True if the call is named after training, or calls a function of this file that makes such a call."""
+    """Return True if the call is named like training, or calls a function in this file that contains such a call."""
     if TRAINS.fullmatch(tail_of(call)):
         return True
     called = call.func.id if isinstance(call.func, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""What a Trainer of Lightning is used for, as far as its file shows."""
+"""Find out whether a file uses a Lightning Trainer only for evaluation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAINS = frozenset({"fit"})
 
 
 def only_evaluates(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for a value in the call of a Trainer whose results test, validate or predict, and never fit."""
+    """Return True for an argument of a Trainer that is used only for `test`, `validate` or `predict`, never `fit`."""
     call = next((each for each in source.names.ancestors(node) if isinstance(each, ast.Call)), None)
     if call is None or tail_of(call) != "Trainer":
         return False
@@ -23,7 +23,7 @@ def only_evaluates(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
-    """Yield the call, or the calls of the function of this file that returns it."""
+    """Yield the call itself, or the calls of the function that returns its result."""
     above = source.names.parent(call)
     function = source.names.function(call)
     if not isinstance(above, ast.Return) or not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
@@ -33,7 +33,7 @@ def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
 
 
 def _uses(source: PythonSource, made: ast.Call) -> Iterator[str | None]:
-    """Yield each method that is called on the result before its name gets another value; None where it is lost."""
+    """Yield each method called on the result until its name is reassigned; None if its use cannot be followed."""
     above = source.names.parent(made)
     match above:
         case ast.Attribute(attr=method):
@@ -47,9 +47,9 @@ def _uses(source: PythonSource, made: ast.Call) -> Iterator[str | None]:
 def _uses_of_name(source: PythonSource, name: str, made: ast.Call) -> Iterator[str | None]:
     within = source.names.function(made)
     named = [each for each in source.names.of_type(ast.Name) if each.id == name]
-    own = [each for each in named if source.names.function(each) is within and each.lineno > made.lineno]
-    ends = min((each.lineno for each in own if isinstance(each.ctx, ast.Store)), default=None)
-    for each in own:
+    uses = [each for each in named if source.names.function(each) is within and each.lineno > made.lineno]
+    ends = min((each.lineno for each in uses if isinstance(each.ctx, ast.Store)), default=None)
+    for each in uses:
         if isinstance(each.ctx, ast.Load) and (ends is None or each.lineno < ends):
             above = source.names.parent(each)
             yield above.attr if isinstance(above, ast.Attribute) else None

@@ -1,4 +1,4 @@
-"""Words in a file, and the lines that contain them, found without running patterns over the whole file."""
+"""Search a file for words and the lines that contain them, faster than with patterns over the whole file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import accumulate, repeat
 
 @lru_cache(maxsize=512)
 def holds(source: bytes, word: bytes) -> bool:
-    """Return True if the file contains the word; several fixers search one file for the same words.
+    """Return True if the file contains the word. Results are cached, because several fixers search for the same words.
 
-    `no_cuda` and `no-cuda` are searched with one pattern first, because most files contain neither.
+    `no_cuda` and `no-cuda` are first searched with one pattern, because most files contain neither.
     """
     folded = word.replace(b"-", b"_")
     return (b"_" not in folded or _holds_folded(source, folded)) and word in source
@@ -33,13 +33,13 @@ def holds_any(source: bytes, words: Iterable[bytes]) -> bool:
 
 
 def line_starts(text: bytes) -> list[int]:
-    """Return the offset after every line end, and 0 first."""
+    """Return the offset of every line start."""
     starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
     return starts if text.endswith((b"\n", b"\r")) or not text else starts[:-1]
 
 
 def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
-    """Return the lines that contain one of the words, so that patterns search a few lines, not the file."""
+    """Return the lines that contain one of the words, joined by newlines."""
     found: dict[int, bytes] = {}
     for word in words:
         at = source.find(word)

@@ -1,4 +1,4 @@
-"""Calls of torch losses: their inputs and class weights."""
+"""Find calls of torch losses, with their inputs and class weights."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ MOVES = ("to", "cuda", "cpu")
 
 @dataclass(frozen=True)
 class Loss:
-    """The inputs of a loss, and its class weights, which must have the same dtype.
+    """The inputs of a loss and its class weights, which must have the same dtype.
 
-    `kept`: the weights belong to a module that is part of a model or is cast later.
+    `fixed_dtype`: the weights belong to a module that is part of a model or is cast later.
     """
 
     operands: list[ast.expr]
     weights: list[ast.expr]
-    kept: bool = False
+    fixed_dtype: bool = False
 
 
 @dataclass(frozen=True)
 class Module:
-    """A loss module: the assignment that creates it, the constructor call, and the kind of its operands."""
+    """A loss module: the assignment and constructor call that create it, and which operands must be float32."""
 
     assignment: ast.Assign
     made: ast.Call
@@ -77,7 +77,10 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
 
 
 def _made(source: PythonSource, value: ast.expr) -> ast.Call | None:
-    """Return the constructor call, without `.to(device)` and the like; None if one of those casts to half precision."""
+    """Return the constructor call inside `.to(device)` and similar calls;
+
+    None if one of them casts to half precision.
+    """
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
         if casts_to_half(source, value):
             return None
@@ -91,9 +94,10 @@ def _kind(source: PythonSource, made: ast.Call) -> frozenset[str] | None:
 
 
 def _called(source: PythonSource, call: ast.Call, modules: dict[str, list[Module]]) -> list[Module]:
-    """Return the modules that the call may refer to.
+    """Return the loss modules that the call may refer to.
 
-    The last assignment before the call in the same function, else all in the same class, else all in the file.
+    These are the last assignment before the call in the same function, otherwise all in the class, otherwise all in the
+    file.
     """
     held = modules.get(source.segment(call.func), [])
     held = [each for each in held if _class_of(source, each.assignment) is _class_of(source, call)] or held
@@ -119,17 +123,17 @@ def _loss_of(source: PythonSource, call: ast.Call, modules: dict[str, list[Modul
     if not called:
         return None
     weights = [weight for each in called for weight in _weights_of(source, each.made)]
-    kept = bool(weights) and (_is_part_of_model(source, call.func) or _is_cast_later(source, call.func))
-    return _loss(call, all(each.kind is BOTH for each in called), weights, kept=kept)
+    fixed_dtype = bool(weights) and (_is_part_of_model(source, call.func) or _is_cast_later(source, call.func))
+    return _loss(call, all(each.kind is BOTH for each in called), weights, fixed_dtype=fixed_dtype)
 
 
-def _loss(call: ast.Call, both: bool, weights: list[ast.expr], *, kept: bool = False) -> Loss | None:
+def _loss(call: ast.Call, both: bool, weights: list[ast.expr], *, fixed_dtype: bool = False) -> Loss | None:
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     named = {keyword.arg: keyword.value for keyword in call.keywords}
-    places = [call.args[at] if at < len(call.args) else named.get(OPERANDS[at]) for at in range(2 if both else 1)]
-    operands = [place for place in places if place is not None]
-    return Loss(operands, [each for each in weights if not isinstance(each, ast.Constant)], kept)
+    inputs = [call.args[at] if at < len(call.args) else named.get(OPERANDS[at]) for at in range(2 if both else 1)]
+    operands = [each for each in inputs if each is not None]
+    return Loss(operands, [each for each in weights if not isinstance(each, ast.Constant)], fixed_dtype)
 
 
 def _weights(call: ast.Call) -> list[ast.expr]:

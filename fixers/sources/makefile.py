@@ -1,4 +1,4 @@
-"""A Makefile as commands: recipe lines as the shell reads them, and variables as words."""
+"""Parse a Makefile to commands: recipe lines as shell commands, and variables as words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _scan(data: bytes, start: int, stop: int) -> tuple[Command, ...]:
 
 
 def _variable(data: bytes, found: re.Match[bytes], stop: int) -> Command:
-    """Parse a variable: its whole value as one word, and the words in it."""
+    """Parse a variable: its whole value as one word, and the words in the value."""
     items = [word for command in _scan(data, found.end(), stop) for word in command.words]
     raw = data[found.end() : stop].decode("latin-1")
     text = items[0].text if len(items) == 1 and items[0].raw == raw.rstrip() else None

@@ -1,4 +1,4 @@
-"""Find statements that wrap a model for sharding or replication; parameters need their final dtype before them."""
+"""Find the statements that wrap a model for sharding or replication, before which its dtypes must be final."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WRAPS_APART = re.compile(
 )
 
 
-def before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
-    """Return the statement to cast before, and the model's name at that point.
+def before_wrap(python: PythonSource, statement: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
+    """Return the statement before which a cast must be inserted, and the model's name at that point.
 
-    This is the earliest statement of the same block that wraps or copies the model, or `place` if there is none.
+    It is the earliest statement in the block that wraps or copies the model, or `statement` if there is none.
     """
-    block = block_of(python, place)
+    block = block_of(python, statement)
     cast = False
-    for earlier in reversed(block[: block.index(place)]):
+    for earlier in reversed(block[: block.index(statement)]):
         for call in calls_in(earlier):
             copied = not cast and _copies(python, earlier, call, owner)
             inner = owner if copied else _wrapped(python, earlier, call, owner)
@@ -36,11 +36,11 @@ def before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.
             if inner is not None and _assigned_before(python, earlier, inner):
                 return before_wrap(python, earlier, inner)
         cast = cast or any(changes_dtype(python, call, owner) for call in calls_in(earlier))
-    return place, owner
+    return statement, owner
 
 
 def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> bool:
-    """Return True if the call copies the model for a moving average, which must have the same dtype as the model."""
+    """Return True if the call copies the model for a moving average, whose dtype must equal the model's."""
     if tail_of(call) == "deepcopy":
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if not any(AVERAGES.search(written(python, target)) for target in targets):
@@ -52,7 +52,7 @@ def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: st
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """Return the name of the model that the call wraps, if the owner is wrapped or is the result; None otherwise."""
+    """Return the name of the wrapped model if the call wraps the owner or returns it; None otherwise."""
     if wraps_model(python, call, owner):
         return owner
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
@@ -78,15 +78,15 @@ def _assigned_before(python: PythonSource, statement: ast.stmt, owner: str) -> b
     )
 
 
-def flattening(python: PythonSource, place: ast.stmt, owner: str) -> list[ast.stmt]:
-    """Return the statements at or inside `place` in which FSDP flattens the model.
+def flattening(python: PythonSource, statement: ast.stmt, owner: str) -> list[ast.stmt]:
+    """Return the statements at or inside `statement` in which FSDP flattens the model.
 
-    FSDP then stores frozen and trainable parameters in one tensor and rejects two dtypes. Empty if a policy wraps
+    FSDP stores frozen and trainable parameters in one tensor, which has one dtype. The list is empty if a policy wraps
     trainable modules separately, or if weights are quantised.
     """
     if WRAPS_APART.search(python.text):
         return []
-    calls = [call for call in calls_in(place) if tail_of(call) in FLATTENS and wraps_model(python, call, owner)]
+    calls = [call for call in calls_in(statement) if tail_of(call) in FLATTENS and wraps_model(python, call, owner)]
     statements = dict.fromkeys(python.names.statement(call) for call in calls)
     return [each for each in statements if isinstance(each, SIMPLE)]
 
@@ -94,7 +94,7 @@ def flattening(python: PythonSource, place: ast.stmt, owner: str) -> list[ast.st
 def shards_by_arguments(python: PythonSource) -> bool:
     """Return True if the arguments of a trainer select FSDP 1: `TrainingArguments(fsdp="full_shard auto_wrap")`.
 
-    FSDP 2 shards each parameter by itself, and needs one dtype only among those that are trained.
+    FSDP 2 shards each parameter separately, so that only trained parameters need the same dtype.
     """
     if FSDP_VERSION_2.search(python.text) or WRAPS_APART.search(python.text):
         return False

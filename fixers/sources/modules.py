@@ -1,4 +1,4 @@
-"""The Python files of a project by module name, to resolve names that one file imports from another."""
+"""Resolve names that one Python file of the project imports from another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOTS = ("", "src/")
 
 
 class Modules:
-    """The project's modules, each parsed at most once, when it is first needed."""
+    """The project's modules; each is parsed at most once, on first use."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes]) -> None:
         self._paths = frozenset(path for path in paths if path.endswith(".py"))
@@ -21,7 +21,7 @@ class Modules:
         self._parsed: dict[str, PythonSource | None] = {}
 
     def source(self, path: str) -> PythonSource | None:
-        """Return the file, or None if it does not parse."""
+        """Return the parsed file; None if it does not parse."""
         if path not in self._parsed:
             try:
                 self._parsed[path] = read_python(path, self._read(path))
@@ -40,7 +40,7 @@ class Modules:
         return (defined, name) if defined is not None else None
 
     def reached(self, source: PythonSource) -> Iterator[PythonSource]:
-        """Yield the file and every file of the project that it imports, directly or not."""
+        """Yield the file and every project file that it imports, directly or indirectly."""
         waiting, seen = [source], {source.path}
         while waiting:
             current = waiting.pop()
@@ -58,11 +58,11 @@ class Modules:
             module = "." * statement.level + (statement.module or "")
             yield from self._files(module, source.path)
             for alias in statement.names:
-                joint = "" if module.endswith(".") or not module else "."
-                yield from self._files(f"{module}{joint}{alias.name}", source.path)
+                separator = "" if module.endswith(".") or not module else "."
+                yield from self._files(f"{module}{separator}{alias.name}", source.path)
 
     def _files(self, module: str, importer: str) -> Iterator[str]:
-        """Yield the files of a module, relative to the importing file and to the source roots."""
+        """Yield the files of a module, searched relative to the importing file and to the source roots."""
         bare = module.lstrip(".")
         folder = posixpath.dirname(importer)
         for _ in range(len(module) - len(bare) - 1):

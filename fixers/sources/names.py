@@ -1,4 +1,4 @@
-"""Qualified names of expressions: imports and aliases are resolved through scopes; names bound twice are unknown."""
+"""Resolve expressions to qualified names through scopes, imports and aliases; names bound twice are unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAVES = (ast.Name, ast.Constant, ast.alias)
 NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"}) | frozenset(
     {"arg", "conversion", "simple", "is_async", "type_ignores", "rest", "kwd_attrs"}
 )
-"""Fields to skip: they contain no nodes, or only contexts and operators, which the parser shares between nodes."""
+"""Fields without child nodes, or with contexts and operators, which the parser shares between nodes."""
 KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
 FIELDS = {
     kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)
@@ -32,7 +32,7 @@ BINDS = frozenset(
 
 @dataclass
 class Scope:
-    """One namespace. A binding maps a name to a qualified name if an import made it, else to None."""
+    """One namespace. A name is bound to a qualified name by an import, and to None by any other statement."""
 
     node: ast.AST
     parent: Scope | None
@@ -44,7 +44,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rebound:
-    """A name that is bound both by an import and in another way, so its meaning is unknown."""
+    """An imported name that is also assigned, so that its meaning is unknown."""
 
     qualified: str
 
@@ -98,7 +98,7 @@ class Names:
         return node
 
     def function(self, node: ast.AST) -> ast.AST:
-        """Return the function (or module) whose body contains the node."""
+        """Return the innermost function, lambda or module that contains the node."""
         for above in self.ancestors(node):
             if isinstance(above, ENCLOSING):
                 return above
@@ -149,7 +149,7 @@ def index_names(tree: ast.Module) -> Names:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """Return the direct children in field order, without contexts and operators, which are shared objects."""
+    """Return the child nodes in field order, without contexts and operators, which are shared objects."""
     children: list[ast.AST] = []
     for name in FIELDS[node.__class__]:
         value = getattr(node, name, None)
@@ -161,7 +161,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _within(node: ast.AST) -> frozenset[int]:
-    """Return the children that are evaluated in the node's own scope; defaults, decorators and bases are not."""
+    """Return the ids of the children that are evaluated in the node's scope: not defaults, decorators or bases."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return frozenset(id(child) for child in node.body)
@@ -197,5 +197,5 @@ def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
 
 
 def _is_missing_import(parent: ast.AST) -> bool:
-    """Return True for `torch = None`, as after `except ImportError`: the name still refers to the import."""
+    """Return True for an assignment of None, as after `except ImportError`: the name still refers to the import."""
     return isinstance(parent, ast.Assign) and isinstance(parent.value, ast.Constant) and parent.value.value is None

@@ -11,7 +11,7 @@ TABLE = "table"
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes `start` to `end` of the file; `line` and `column` of the first byte count from 1."""
+    """The byte range `start` to `end` in the file; `line` and `column` of the first byte start at 1."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value as text. `style` is "" for a plain scalar, else its first character: ' " | >. `tag` only if explicit."""
+    """A value as text. `style`: "" for a plain scalar, otherwise ', ", | or >. `tag`: empty unless explicit."""
 
     text: str
     span: Span
@@ -39,7 +39,7 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """All pairs in order, duplicates included."""
+    """All key-value pairs in file order, including duplicate keys."""
 
     entries: tuple[tuple[Node, Node], ...]
     span: Span
@@ -63,10 +63,10 @@ def walk(node: Node | None) -> Iterator[tuple[Path, Node | None, Node]]:
     yield from _walk(node, (), set())
 
 
-def _walk(node: Node | None, path: Path, entered: set[int]) -> Iterator[tuple[Path, Node | None, Node]]:
-    if node is None or isinstance(node, Scalar) or id(node) in entered:
+def _walk(node: Node | None, path: Path, visited: set[int]) -> Iterator[tuple[Path, Node | None, Node]]:
+    if node is None or isinstance(node, Scalar) or id(node) in visited:
         return
-    entered.add(id(node))
+    visited.add(id(node))
     rows: list[tuple[str | int, Node | None, Node]] = []
     if isinstance(node, Mapping):
         rows = [(key.text if isinstance(key, Scalar) else "?", key, value) for key, value in node.entries]
@@ -74,11 +74,11 @@ def _walk(node: Node | None, path: Path, entered: set[int]) -> Iterator[tuple[Pa
         rows = [(index, None, item) for index, item in enumerate(node.items)]
     for step, key, value in rows:
         yield (*path, step), key, value
-        yield from _walk(value, (*path, step), entered)
+        yield from _walk(value, (*path, step), visited)
 
 
 def find(node: Node | None, path: Path) -> Node | None:
-    """Return the node at `path`; None if the document does not have it."""
+    """Return the node at `path`; None if it does not exist."""
     for step in path:
         if isinstance(node, Mapping) and isinstance(step, str):
             node = node.get(step)

@@ -31,9 +31,9 @@ class Cell:
 
 
 class NotebookMap:
-    """Maps UTF-8 offsets of the module to the notebook.
+    """Maps UTF-8 offsets of the joined module to the notebook.
 
-    The line ends between cells have no position in the notebook.
+    The newlines inserted between cells have no position in the notebook.
     """
 
     def __init__(self, data: bytes, cells: tuple[Cell, ...]) -> None:
@@ -51,14 +51,14 @@ class NotebookMap:
             at += 1
 
     def file_range(self, start: int, end: int) -> tuple[int, int]:
-        """Return the byte range in the notebook. Raises Unparsable if it does not lie within one JSON string."""
+        """Return the byte range in the notebook. Raises Unparsable if it is not inside one JSON string."""
         string, _, _, offset = self._piece(start)
         if offset + end - start > string.utf8_length:
             raise Unparsable("the text to change spans several JSON strings")
         return string.file_offset(offset), string.file_offset(offset + end - start)
 
     def encode(self, text: str, at: int) -> bytes:
-        """Return `text` encoded for a position; whole lines at the start of a string become separate JSON strings."""
+        """Return `text` encoded for insertion at `at`; complete lines before a string become separate JSON strings."""
         _, cell, position, offset = self._piece(at)
         ascii_only = self._data.isascii()
         if offset or not text.endswith("\n") or not cell.listed:
@@ -105,12 +105,12 @@ def code_cells(data: bytes) -> tuple[Cell, ...]:
 
 
 def encode_json(text: str, *, ascii_only: bool) -> bytes:
-    """Return the text as it is written inside a JSON string, without the quotes."""
+    """Return the text escaped for a JSON string, without the quotes."""
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
 def masked(source: str) -> str:
-    """Return the cell with IPython syntax replaced by empty expressions of the same length; line ends are kept."""
+    """Return the cell with IPython syntax replaced with no-op expressions of the same length."""
     magic = CELL_MAGIC.match(source)
     if magic is not None and magic[1] not in PYTHON_CELL_MAGICS:
         return "".join(_blank(line) for line in LINES.findall(source))
@@ -120,7 +120,7 @@ def masked(source: str) -> str:
         if continued:
             lines.append(_blank(line))
         elif LINE_MAGIC.match(line):
-            lines.append(_nothing(line))
+            lines.append(_no_op(line))
             continued = True
         else:
             lines.append(line)
@@ -128,8 +128,8 @@ def masked(source: str) -> str:
     return "".join(lines)
 
 
-def _nothing(line: str) -> str:
-    """Return an expression without effect, with the same indentation and number of bytes as the line."""
+def _no_op(line: str) -> str:
+    """Return a no-op expression with the same indentation and number of bytes as the line."""
     body = line.rstrip("\r\n")
     indentation = body[: len(body) - len(body.lstrip())]
     rest = len(body.encode()) - len(indentation.encode())

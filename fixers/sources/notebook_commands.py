@@ -21,20 +21,20 @@ def is_notebook(path: str) -> bool:
 
 
 def commands_in_notebook(data: bytes) -> tuple[Script, tuple[int, ...]]:
-    """Return every command without JSON escapes, and the offsets of lines that do not parse.
+    """Return the commands, and the offsets of lines that do not parse or contain JSON escapes.
 
     Raises Unparsable if the bytes are not a notebook.
     """
     commands: list[Command] = []
-    left: list[int] = []
+    unparsed: list[int] = []
     for start, end in (line for cell in code_cells(data) for line in _shell_lines(cell)):
         try:
             if b"\\" in data[start:end]:
                 raise Unparsable("an escape of JSON")
             commands += scan_shell(data, start, end).commands
         except Unparsable:
-            left.append(start)
-    return Script(tuple(commands)), tuple(left)
+            unparsed.append(start)
+    return Script(tuple(commands)), tuple(unparsed)
 
 
 def _shell_lines(cell: Cell) -> Iterator[tuple[int, int]]:
@@ -46,8 +46,8 @@ def _shell_lines(cell: Cell) -> Iterator[tuple[int, int]]:
             if mark is None and (not whole or MAGIC.match(text)):
                 continue
             begin = line.start() + (mark.end() if mark and not whole else 0)
-            yield _place(string, begin), _place(string, line.start() + len(text))
+            yield _file_offset(string, begin), _file_offset(string, line.start() + len(text))
 
 
-def _place(string: JsonString, at: int) -> int:
+def _file_offset(string: JsonString, at: int) -> int:
     return string.file_offset(len(string.value[:at].encode("utf-8", "surrogatepass")))

@@ -23,18 +23,18 @@ def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
             for value in assigned_before(source, call, name):
                 found += _owners_in(source, value) if _is_collection(value) else ()
     if not found:
-        found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_within(source, each)]
+        found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_returned_by(source, each)]
     return tuple(dict.fromkeys(found))
 
 
-def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """Yield the models whose parameters a function of this file returns, by their names at the call."""
+def _owners_returned_by(source: PythonSource, call: ast.Call) -> Iterator[str]:
+    """Yield the models whose parameters a function in this file returns, by their names in the calling code."""
     functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
     if len(functions) != 1:
         return
     inside = [owner for part in functions[0].body for owner in _owners_in(source, part)]
-    own, given = _given_to(functions[0], call)
-    same_object = own and written(source, call.func).startswith("self.")
+    is_method, given = _bound_arguments(functions[0], call)
+    same_object = is_method and written(source, call.func).startswith("self.")
     for owner in dict.fromkeys(inside):
         if same_object and owner.startswith("self."):
             yield owner
@@ -42,8 +42,8 @@ def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
             yield written(source, given[owner])
 
 
-def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str, ast.expr]]:
-    """Return whether the function is called as a method, and the call's arguments by parameter name."""
+def _bound_arguments(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str, ast.expr]]:
+    """Return whether the call is a method call, and its arguments by parameter name."""
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
     given = dict(zip(names[1:] if bound else names, call.args, strict=False))
@@ -51,7 +51,7 @@ def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str
 
 
 def _is_collection(value: ast.expr) -> bool:
-    """Return True for an expression that selects or groups parameters without computing anything from them."""
+    """Return True for an expression that only selects or groups parameters."""
     if isinstance(value, ast.Call):
         return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
@@ -67,7 +67,7 @@ def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterato
 
 
 def models_of_factory(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
-    """Return the models passed to an optimizer factory of another file, such as `build_optimizer(model, lr)`."""
+    """Return the models passed to an optimizer factory from another file, such as `build_optimizer(model, lr)`."""
     of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
     of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")
     if of_this_file or of_this_object or not MAKES_OPTIMIZER.match(tail):

@@ -1,4 +1,4 @@
-"""Options that are given to a call as `**options`: a dict of the same file."""
+"""Read the dictionaries that a file passes to calls as `**options`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DTYPES = ("dtype", "torch_dtype")
 def entries_of(
     source: PythonSource, options: ast.expr, within: frozenset[str] = frozenset()
 ) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
-    """Yield every key (or keyword) and value that this file puts into the dict: displays, `dict(...)`, assignments.
+    """Yield every key (or keyword) and value that this file puts into the dictionary.
 
-    `within` are the dicts that are being read: `options = {"a": 1, **options}` contains itself.
+    `within`: names of dictionaries already being read, because `options = {"a": 1, **options}` refers to itself.
     """
     if isinstance(options, ast.Dict):
         for key, value in zip(options.keys, options.values, strict=True):
@@ -38,7 +38,7 @@ def entries_of(
 def _assigned(
     source: PythonSource, name: str, within: frozenset[str]
 ) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
-    """Yield what assignments to the name, to its keys and in `name.update(...)` put into it."""
+    """Yield the keys and values from assignments to the name, to its items, and from `name.update(...)`."""
     for assignment in source.names.of_type(ast.Assign):
         for target in assignment.targets:
             if isinstance(target, ast.Subscript) and source.segment(target.value) == name:
@@ -59,12 +59,12 @@ def _is_named(source: PythonSource, target: ast.expr, name: str) -> bool:
 
 
 def name_of_entry(key: ast.expr | ast.keyword) -> object:
-    """Return the entry's name; `...` if it is not written as text."""
+    """Return the key as a string; `...` if it is not a constant."""
     return key.arg if isinstance(key, ast.keyword) else constant_of(key)
 
 
 def auto_dtypes(source: PythonSource, options: ast.expr) -> Iterator[ast.Constant]:
-    """Yield every `"auto"` that the options give as the dtype of a model."""
+    """Yield every `"auto"` that the dictionary contains as a model's dtype."""
     for key, value in entries_of(source, options):
         is_auto = isinstance(value, ast.Constant) and value.value == "auto"
         if is_auto and name_of_entry(key) in DTYPES and not is_gated(source, value):

@@ -1,4 +1,4 @@
-"""The plain training loop: one optimizer, `loss.backward()`, clipping, `optimizer.step()`, and nothing in between."""
+"""Recognise a plain training loop: one optimizer, `loss.backward()`, gradient clipping, `optimizer.step()`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ READS_GRADIENTS = frozenset(
 
 @dataclass(frozen=True)
 class PlainLoop:
-    """The assignment of the optimizer, all backward calls, all steps, and the clipping statements before each step."""
+    """The optimizer's name and assignment, all backward and step calls, and the clipping statements before the
+    steps.
+    """
 
     optimizer: str
     made: ast.Assign
@@ -29,7 +31,7 @@ class PlainLoop:
 
 
 def plain_loop(source: PythonSource) -> PlainLoop | None:
-    """Return the file's only training loop; None if gradients are also used outside of it."""
+    """Return the file's only training loop; None if other code also uses gradients."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
     made = _made(source)
     if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
@@ -37,10 +39,10 @@ def plain_loop(source: PythonSource) -> PlainLoop | None:
     optimizer = written(source, made.targets[0])
     steps = tuple(_steps(source, optimizer))
     clips = _clips(source, steps)
-    acts = (*backwards, *steps)
-    if not steps or clips is None or not all(_is_bare(source, call) for call in acts):
+    calls = (*backwards, *steps)
+    if not steps or clips is None or not all(_is_bare(source, call) for call in calls):
         return None
-    if not all(_sees(source, call, made) for call in acts):
+    if not all(_refers_to(source, call, made) for call in calls):
         return None
     return PlainLoop(optimizer, made, backwards, steps, clips)
 
@@ -55,14 +57,14 @@ def scaled_by_hand(source: PythonSource) -> bool:
 
 def _is_scaled(source: PythonSource, value: ast.expr) -> bool:
     if isinstance(value, ast.Name):
-        assigned = [each.value for each in source.names.of_type(ast.Assign) if _is_given(each, value.id)]
+        assigned = [each.value for each in source.names.of_type(ast.Assign) if _assigns(each, value.id)]
         return any(_is_scaled(source, each) for each in assigned if isinstance(each, ast.BinOp))
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
         return False
     return any(_is_scale(source, each) for each in (value.left, value.right))
 
 
-def _is_given(assignment: ast.Assign, name: str) -> bool:
+def _assigns(assignment: ast.Assign, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in assignment.targets)
 
 
@@ -104,11 +106,11 @@ def _steps(source: PythonSource, optimizer: str) -> Iterator[ast.Call]:
 def _is_bare(source: PythonSource, call: ast.Call) -> bool:
     """Return True for a call that is a statement: a `step` without a closure, or `backward` of a loss."""
     statement = source.names.statement(call)
-    alone = isinstance(statement, ast.Expr) and statement.value is call
-    return alone and not call.args and isinstance(call.func, ast.Attribute)
+    is_statement = isinstance(statement, ast.Expr) and statement.value is call
+    return is_statement and not call.args and isinstance(call.func, ast.Attribute)
 
 
-def _sees(source: PythonSource, call: ast.Call, made: ast.Assign) -> bool:
+def _refers_to(source: PythonSource, call: ast.Call, made: ast.Assign) -> bool:
     """Return True if the optimizer's name refers to this assignment at the call."""
     target = made.targets[0]
     if isinstance(target, ast.Attribute):
@@ -135,7 +137,7 @@ def _reads_gradients(source: PythonSource) -> bool:
 
 
 def _clips(source: PythonSource, steps: tuple[ast.Call, ...]) -> tuple[ast.stmt, ...] | None:
-    """Return the first clipping statement beside each step; None if the file clips anywhere else."""
+    """Return the first clipping statement before each step in its block; None if the file clips elsewhere."""
     first: list[ast.stmt] = []
     covered: set[ast.Call] = set()
     for step in steps:

@@ -1,4 +1,4 @@
-"""Python syntax trees with byte positions; edits keep the file's encoding and line ends."""
+"""Python syntax trees with byte positions, and edits that keep the file's encoding and line ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PythonSource:
         return cast(T, self._remembered[key])
 
     def mentions(self, pattern: re.Pattern[bytes]) -> bool:
-        """Return True if the pattern matches in code (a name or a one-word string), not only in comments and prose."""
+        """Return True if the pattern matches a name or a one-word string, not only comments and prose."""
         return any(self._is_code(match.start()) for match in pattern.finditer(self.text))
 
     def _is_code(self, offset: int) -> bool:
@@ -95,7 +95,7 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """Return the edit that inserts a keyword argument before another one, on its own line if that one is."""
+        """Return the edit that inserts a keyword argument before another, on a separate line if that one has one."""
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
         gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "
@@ -114,15 +114,15 @@ class PythonSource:
         return self.insert(at, f", {written}", why)
 
     def remove_argument(self, call: ast.Call, keyword: ast.keyword, why: str) -> Edit | None:
-        """Return the edit that removes a keyword argument with its comma, and its lines if nothing else is on them.
+        """Return the edit that removes a keyword argument, its comma, and its lines if they contain nothing else.
 
-        None if anything but a comma and blanks separates it from its neighbours.
+        None if comments or brackets separate it from its neighbours.
         """
         span = self._own_lines(keyword) or self._between_neighbours(call, keyword)
         return self.replace(span[0], self.text[span[0] : span[1]].decode("utf-8"), "", why) if span else None
 
     def remove_own_lines(self, first: Located, last: Located, why: str) -> Edit | None:
-        """Return the edit that removes the lines from one node to another; None if they share a line with others."""
+        """Return the edit that removes the lines of `first` to `last`; None if other code is on these lines."""
         start, end = self._lines[first.lineno - 1], self.span(last)[1]
         rest = OWN_LINE_ENDS.match(self.text, end)
         if rest is None or self.text[start : self.span(first)[0]].strip():
@@ -153,7 +153,7 @@ class PythonSource:
         return before.decode() if not before.strip(b" \t\f") else None
 
     def insert_before(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """Return the edit that inserts lines before a statement, with its indentation; None if it shares its line."""
+        """Return the edit that inserts indented lines before a statement; None if other code is on its line."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         indentation = self.indentation(statement)
         if indentation is None:
@@ -163,7 +163,7 @@ class PythonSource:
         return self.insert(self._lines[first - 1], "".join(f"{indentation}{line}{newline}" for line in lines), why)
 
     def insert_after(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """Return the edit that inserts lines after a statement, with its indentation; None if it shares its lines."""
+        """Return the edit that inserts indented lines after a statement; None if other code is on its last line."""
         indentation = self.indentation(statement)
         end = self.span(statement)[1]
         line = bisect_right(self._lines, end)
@@ -179,31 +179,31 @@ class PythonSource:
         return self.insert(rest_end, body if ended else newline + body, why)
 
     def quote_for(self, node: ast.AST) -> str | None:
-        """Return the quote for a string to insert inside the node; None if enclosing f-strings use both kinds."""
+        """Return the quote character for a string inserted in the node; None if enclosing f-strings use both."""
         literals = (above for above in self.names.ancestors(node) if isinstance(above, ast.JoinedStr))
         taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
         return next((quote for quote in ('"', "'") if quote not in taken), None)
 
     def where(self, node: Located) -> str:
-        """The node's location as `path:line`; in a notebook, the line of the JSON file."""
+        """Return the node's location as `path:line`; for a notebook, the line in the JSON file."""
         start = self.span(node)[0]
         return f"{self.path}:{line_of(self.data, self._mapped.file_range(start, start)[0])}"
 
 
 def reads_python(path: str) -> bool:
-    """Return True for the file name of a module, a notebook or a shell script, whose heredocs may be Python."""
+    """Return True for the path of a module, a notebook, or a shell script, which may contain Python heredocs."""
     return path.endswith((".py", ".pyw", ".ipynb")) or is_shell(path)
 
 
 class KeptTrees:
-    """A cache of parsed modules that a later step of planning needs again, up to a limit of source bytes."""
+    """A cache of parsed modules that a later planning step reads again, up to a limit of source bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held: dict[tuple[str, bytes], PythonSource] = {}
 
     def read(self, path: str, data: bytes) -> PythonSource:
-        """Parse the file, and keep the result while there is room. Raises Unparsable with the line."""
+        """Parse the file, and cache the result if it fits. Raises Unparsable with the line."""
         source = read_python(path, data)
         if sum(len(held) for _, held in self._held) + len(data) <= self._limit:
             self._held[path, data] = source

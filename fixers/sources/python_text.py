@@ -1,4 +1,4 @@
-"""The Python in a file as one text, and its positions in the file: modules, notebooks, heredocs of scripts."""
+"""Extract the Python text of a module, a notebook or a shell script's heredocs, with positions in the file."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True)
 class MappedText:
-    """The UTF-8 text that the parser read, and the mapping of its positions to the file's bytes.
+    """UTF-8 text for the parser, and the mapping of its positions to the file's bytes.
 
     `file_range(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
-    `inserted_newlines` are offsets of the newlines inserted between cells; the file does not contain them.
-    `unread` are the errors of cells that are not Python.
+    `inserted_newlines`: offsets of the newlines between cells, which the file does not contain.
+    `unread`: the errors of cells that do not parse.
     """
 
     text: bytes
@@ -38,7 +38,7 @@ class MappedText:
 
 
 def map_python(path: str, data: bytes) -> MappedText:
-    """Return the file's Python. Raises Unparsable with the line."""
+    """Return the Python text in the file. Raises Unparsable with the line."""
     if is_shell(path):
         return _map_heredocs(data)
     return _map_notebook(data) if path.endswith(".ipynb") else _map_module(data)
@@ -81,11 +81,11 @@ def _require_utf8(data: bytes) -> None:
 def _place_encoded(data: bytes, encoding: str) -> MappedText:
     try:
         decoded = data.decode(encoding)
-        faithful = decoded.encode(encoding) == data
+        round_trips = decoded.encode(encoding) == data
         text = decoded.encode("utf-8")
     except (UnicodeError, LookupError, ValueError) as error:
         raise Unparsable(f"not valid {encoding}, the declared encoding: {error}") from None
-    if not faithful:
+    if not round_trips:
         raise Unparsable(f"{encoding} text that would change when decoded and encoded again")
 
     def file_range(start: int, end: int) -> tuple[int, int]:
@@ -103,7 +103,7 @@ def _map_heredocs(data: bytes) -> MappedText:
 
 
 def _map_notebook(data: bytes) -> MappedText:
-    """Join the notebook's cells; a cell that does not parse is left out and listed in `unread`."""
+    """Join the notebook's code cells; cells that do not parse are skipped and listed in `unread`."""
     cells = code_cells(data)
     texts: list[str] = []
     unread: list[Unparsable] = []

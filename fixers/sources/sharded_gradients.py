@@ -14,7 +14,7 @@ POLICIES = ("MixedPrecision", "MixedPrecisionPolicy")
 
 
 def options_of_gradients(source: PythonSource) -> tuple[Unscaled, ...]:
-    """Return the options that an FSDP policy takes its `param_dtype` from, each with the line of the policy."""
+    """Return the options that set `param_dtype` in an FSDP policy, with the line of the policy."""
     found: dict[str, Unscaled] = {}
     for call in source.names.of_type(ast.Call):
         if tail_of(call) in POLICIES:
@@ -25,7 +25,7 @@ def options_of_gradients(source: PythonSource) -> tuple[Unscaled, ...]:
 
 
 def _options(source: PythonSource, value: ast.expr) -> Iterator[str]:
-    """Yield the options by which the dtype is looked up: `DTYPES[args.model_dtype]`, directly or through a variable."""
+    """Yield the options that select the dtype, as in `DTYPES[args.model_dtype]`, directly or through a variable."""
     values = list(assigned_before(source, value, value.id)) if isinstance(value, ast.Name) else [value]
     for each in values:
         key = _key(each)
@@ -35,7 +35,7 @@ def _options(source: PythonSource, value: ast.expr) -> Iterator[str]:
 
 
 def _key(value: ast.expr) -> ast.expr | None:
-    """Return what selects the dtype: the index of a table, or the argument of a function that converts a word."""
+    """Return the expression that selects the dtype: the index of a table, or the argument of a conversion function."""
     match value:
         case ast.Subscript(slice=key) if not isinstance(key, ast.Constant):
             return key

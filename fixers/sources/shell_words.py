@@ -1,4 +1,4 @@
-"""POSIX shell as words with byte positions, distinguishing arguments from comments, strings and heredocs.
+"""Parse POSIX shell to words with byte positions, separating arguments from comments, strings and heredocs.
 
 Commands inside `$(...)`, backticks, subshells, functions and bash arrays are included. The result of an expansion is
 unknown, so a word that contains one has no `text`. Offsets are bytes; text is decoded as Latin-1, which keeps one
@@ -27,14 +27,14 @@ MAX_DEPTH = 40
 
 @dataclass
 class _Opened:
-    """A heredoc whose body follows: delimiter, whether tabs are stripped, program that reads it, output file."""
+    """A heredoc whose body has not been read yet: delimiter, tab stripping, program that reads it, output file."""
 
     mark: str
     tabs: bool
     literal: bool = False
     program: str = ""
     target: str = ""
-    settled: bool = False
+    has_program: bool = False
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Scanner:
                 break
             if operator := OPERATOR.match(self.text, at, self.stop):
                 at = operator.end()
-                self.settle(words)
+                self.set_heredoc_programs(words)
                 if operator[0].endswith("\n"):
                     at = self.heredoc_bodies(at)
                 break
@@ -95,17 +95,17 @@ class _Scanner:
             words.append(word)
         if assignments or words:
             self.commands.append(Command(tuple(assignments), tuple(words)))
-        self.settle(words)
+        self.set_heredoc_programs(words)
         return at
 
-    def settle(self, words: list[Word]) -> None:
-        """Record the program and the output file for the heredocs of the command that ends at this position."""
+    def set_heredoc_programs(self, words: list[Word]) -> None:
+        """Set the program and the output file of the command's heredocs."""
         program = words[0].text or "" if words else ""
         program = next((word.raw for word in words if PYTHON.fullmatch(word.raw)), program)
         named = words[1].text or "" if program == "tee" and len(words) > 1 else ""
         for opened in self.pending:
-            if not opened.settled:
-                opened.program, opened.target, opened.settled = program, self.target or named, True
+            if not opened.has_program:
+                opened.program, opened.target, opened.has_program = program, self.target or named, True
         self.target = ""
 
     def blanks(self, at: int) -> int:
@@ -247,7 +247,7 @@ class _Scanner:
         return (name.end(), "") if name else (at + 1, "$")
 
     def arithmetic(self, start: int) -> int:
-        """Return the position after `((...))`; 0 if the brackets do not close together, as in nested subshells."""
+        """Return the position after `((...))`; 0 if it is not arithmetic but nested subshells."""
         depth = 0
         for at in range(start, self.stop):
             depth += {"(": 1, ")": -1}.get(self.text[at], 0)

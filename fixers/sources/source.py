@@ -1,4 +1,4 @@
-"""One file as input of source fixers."""
+"""One file as the input of source fixers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class Source:
 
     @property
     def unread(self) -> tuple[Unparsable, ...]:
-        """Return the parts that do not parse, if the file was parsed as Python."""
+        """Return the errors of parts that do not parse; empty if the file was not parsed as Python."""
         python = self.__dict__.get("python")
         return python.unread if python is not None else ()

@@ -1,4 +1,4 @@
-"""Edits of byte ranges: each states the bytes that it replaces, and none overlap."""
+"""Apply edits of byte ranges; each edit contains the bytes that it replaces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def line_of(data: bytes, offset: int) -> int:
 
 
 def newline_of(data: bytes) -> bytes:
-    """Return the line end for inserted lines: the file's first one, or LF."""
+    """Return the line ending for inserted lines: the file's first line ending, or LF."""
     end = min((at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0), default=-1)
     if end < 0:
         return b"\n"

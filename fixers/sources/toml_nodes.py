@@ -1,4 +1,4 @@
-"""TOML as nodes with byte positions, checked against the values that the standard library reads."""
+"""Parse TOML to nodes with byte positions, checked against the values that `tomllib` reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE_END = re.compile(rb"\r\n|\n")
 
 
 def read_toml(data: bytes) -> Node:
-    """Return the document as a mapping whose places are byte ranges. Raises Unparsable."""
+    """Return the document as a mapping with byte positions. Raises Unparsable."""
     offset = len(BOM) if data.startswith(BOM) else 0
     try:
         value = tomllib.loads(data[offset:].decode("utf-8"))
@@ -42,7 +42,7 @@ def read_toml(data: bytes) -> Node:
 
 @dataclass
 class _Table:
-    """A table in progress; `span` is its header, or its own text if it is inline."""
+    """A table that is being read; `span` is its header or, for an inline table, its text."""
 
     span: Span
     flow: bool = False
@@ -62,7 +62,7 @@ def _frozen(value: Any) -> Node:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads a file that the standard library accepts, so syntax errors cannot occur."""
+    """Reads a file that `tomllib` accepts, so that syntax errors cannot occur."""
 
     data: bytes
     lines: tuple[int, ...]
@@ -134,7 +134,7 @@ class _Reader:
         return Scalar(bare[0].decode(), self.span(at, bare.end())), bare.end()
 
     def string(self, at: int) -> tuple[Scalar, int]:
-        """Read a string; one with escapes or line ends has the style `|`, as it cannot be edited in place."""
+        """Read a string. Strings with escapes or line breaks get the style `|`: they cannot be edited in place."""
         found = STRING.match(self.data, at)
         if found is None:
             raise Unparsable("TOML whose values could not be located", line_of(self.data, at))
@@ -175,7 +175,7 @@ class _Reader:
 
 
 def _agrees(node: Node, value: Any) -> bool:
-    """Return True if the node has the same tables, arrays, strings and truth values as the standard library."""
+    """Return True if the node equals the value that `tomllib` read; numbers and dates are not compared."""
     match node, value:
         case Mapping(), dict():
             pairs = {key.text: held for key, held in node.entries if isinstance(key, Scalar)}

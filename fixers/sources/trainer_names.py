@@ -1,4 +1,4 @@
-"""Arguments of Trainer that transformers and TRL renamed or removed, with the version of the change."""
+"""Trainer arguments that transformers and TRL renamed or removed, with the version of the change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Renamed:
-    """A new name and the first version that has it; `value` replaces True where a switch became a choice."""
+    """The new name and the first version that accepts it. `value` replaces True if a switch became a choice."""
 
     to: str
     package: str
@@ -18,7 +18,7 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Removed:
-    """A removed argument. `instead` is the advice to report; empty if the argument can be dropped without loss."""
+    """A removed argument. `instead` is the hint to report; empty if the argument had no effect."""
 
     package: str
     since: tuple[int, ...]
@@ -36,8 +36,8 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "push_to_hub_token": Renamed("hub_token", *V5),
     "push_to_hub_model_id": Renamed("hub_model_id", *V5),
     "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; halfstep's runs set it"),
-    "fsdp_min_num_params": Removed(*V5, instead="give it inside fsdp_config"),
-    "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="give it inside fsdp_config"),
+    "fsdp_min_num_params": Removed(*V5, instead="set it inside fsdp_config"),
+    "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="set it inside fsdp_config"),
     "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),
     "overwrite_output_dir": Removed(*V5),
     "save_safetensors": Removed(*V5),
@@ -59,7 +59,9 @@ OLD_TRL = frozenset(
     | {"model_init_kwargs", "neftune_noise_alpha", "beta", "loss_type"}
 )
 """Arguments of TRL's trainers that moved to their configs before `tokenizer` was removed."""
-TRL_CALLED_SO = ("trl", (0, 12))
-"""The first version whose trainers take `processing_class`."""
-GONE_IN_V5 = re.compile(r"(?:transformers\.)?(?:deepspeed|AdamW|AutoModelFor(?:Vision2Seq|LMHead)|TF[A-Z]\w+|Flax\w+)")
-"""Modules and classes that transformers 4 has and 5 lacks: a file that imports one was written for 4."""
+TRL_PROCESSING_CLASS = ("trl", (0, 12))
+"""The first TRL version whose trainers accept `processing_class`."""
+REMOVED_IN_V5 = re.compile(
+    r"(?:transformers\.)?(?:deepspeed|AdamW|AutoModelFor(?:Vision2Seq|LMHead)|TF[A-Z]\w+|Flax\w+)"
+)
+"""Modules and classes that transformers 5 removed: a file that imports one needs transformers 4."""

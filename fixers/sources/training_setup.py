@@ -1,4 +1,4 @@
-"""The training setup of a module: trainers and optimizers with their models, and calls that change dtypes."""
+"""Find a module's trainers and optimizers with their models, and calls that change dtypes."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
 
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """Return True if the call shards, replicates or prepares the model, so its dtypes must be final before."""
+    """Return True if the call shards, replicates or prepares the model; its dtypes must be final before the call."""
     return is_wrap(source, call) and any(written(source, argument) == owner for argument in call.args)
 
 
 def is_wrap(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for a call that shards, replicates or prepares a model, as `fabric.setup` does."""
+    """Return True for a call that shards, replicates or prepares a model, such as `fabric.setup`."""
     return tail_of(call) in WRAPS or is_fabric_setup(source, call)
 
 
@@ -65,7 +65,7 @@ def is_fabric_setup(source: PythonSource, call: ast.Call) -> bool:
 
 
 def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """Return True if the model may have half-precision trainable parameters after the call: a new adapter or a cast."""
+    """Return True if the call adds an adapter or a cast, so that trainable parameters may be half precision."""
     tail = tail_of(call)
     touched = [written(source, argument) for argument in call.args]
     if isinstance(call.func, ast.Attribute):
@@ -90,7 +90,7 @@ def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 
 def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
-    """Return True if the expression is the model, unwrapped or under another name in the same function."""
+    """Return True if the expression is the model, also unwrapped or under another name in the function."""
     match expression:
         case ast.Attribute(attr=attribute, value=inner) if attribute in INNER:
             return is_same_model(source, inner, owner)
@@ -117,10 +117,10 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
 
 
 def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterable[str]:
-    """Return the models for which this call creates an optimizer; empty if it optimizes float32 copies."""
+    """Return the models for which the call creates an optimizer; empty if it optimizes float32 copies."""
     if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
         return () if are_float32(source, call) else _owners(source, call)
-    if _takes_parameters(source, call, tail) and not are_float32(source, call):
+    if _is_optimizer_call(source, call, tail) and not are_float32(source, call):
         return named_owners(source, call) or models_of_factory(source, call, tail)
     return ()
 
@@ -129,9 +129,9 @@ def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
     meaning = source.names.meaning(call.func)
     if meaning is not None and meaning.startswith(OTHER_TRAINERS):
         return False
-    own = [node for node in source.names.of_type(ast.ClassDef) if node.name == tail]
-    if own:
-        return any(TRAINERS.match(written(source, base).rpartition(".")[2]) for base in own[0].bases)
+    definitions = [node for node in source.names.of_type(ast.ClassDef) if node.name == tail]
+    if definitions:
+        return any(TRAINERS.match(written(source, base).rpartition(".")[2]) for base in definitions[0].bases)
     return is_library_trainer(source, call) or any(keyword.arg == "model" for keyword in call.keywords)
 
 
@@ -141,7 +141,7 @@ def is_library_trainer(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
-    """Return the name of the model passed to the trainer; empty if the trainer attaches the adapter itself."""
+    """Return the name of the model passed to the trainer; empty if the trainer creates the adapter."""
     if any(keyword.arg == "peft_config" for keyword in call.keywords):
         return ""
     given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
@@ -151,7 +151,7 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for a variable that holds a model, and not a model's name."""
+    """Return True for a variable with a model, False for one with a model's name."""
     if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
@@ -164,14 +164,14 @@ def _is_of_torch(source: PythonSource, call: ast.Call) -> bool:
     return not (source.names.meaning(call.func) or "").startswith(NOT_TORCH)
 
 
-def _takes_parameters(source: PythonSource, call: ast.Call, tail: str) -> bool:
-    """Return True if the call looks like an optimizer: it has a learning rate, or a name used for optimizers."""
-    rated = any(keyword.arg in ("lr", "learning_rate") for keyword in call.keywords)
-    return (rated or "optim" in tail.lower()) and _is_of_torch(source, call)
+def _is_optimizer_call(source: PythonSource, call: ast.Call, tail: str) -> bool:
+    """Return True if the call has a learning rate or a name that is common for optimizers."""
+    has_learning_rate = any(keyword.arg in ("lr", "learning_rate") for keyword in call.keywords)
+    return (has_learning_rate or "optim" in tail.lower()) and _is_of_torch(source, call)
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """Return the models that own the parameters of the call; the empty name if there are none."""
+    """Return the models whose parameters are passed to the call; `("",)` if there are none."""
     return named_owners(source, call) or ("",)
 
 
@@ -200,7 +200,7 @@ def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def function_of(source: PythonSource, node: ast.AST) -> ast.AST:
-    """Return the function, or the module, that executes the node; lambdas are skipped."""
+    """Return the function or module that contains the node; lambdas are skipped."""
     found = source.names.function(node)
     while isinstance(found, ast.Lambda):
         found = source.names.function(found)

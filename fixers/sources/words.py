@@ -1,4 +1,4 @@
-"""Commands as words with byte positions; the same types serve every file format."""
+"""Types for commands: words with byte positions, shared by all file formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTINUED = re.compile(r"\\\r?\n")
 
 @dataclass(frozen=True)
 class Word:
-    """One word. `text` is its value, None if the shell expands part of it; `raw` is its source text."""
+    """One word. `text`: its value; None if the shell expands part of it. `raw`: its source text."""
 
     start: int
     end: int
@@ -70,7 +70,7 @@ class Heredoc:
 
 @dataclass(frozen=True)
 class Script:
-    """All commands in the order in which they end, and all heredocs."""
+    """All commands, in the order of their ends, and all heredocs."""
 
     commands: tuple[Command, ...]
     heredocs: tuple[Heredoc, ...] = ()

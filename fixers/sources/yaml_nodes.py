@@ -1,7 +1,8 @@
-"""YAML as nodes with positions; the only module that imports yaml.
+"""Parse YAML to nodes with byte positions. No other module imports yaml.
 
 Nodes have byte ranges, so that a scalar can be replaced without changing other bytes, and a line and column for error
-messages. Tags never construct objects; an alias shares its node. The meaning of values is defined in yaml_values.py.
+messages. Tags never construct objects. An alias is the same node as its anchor. `yaml_values.py` converts nodes to
+values.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True
     builder = _Builder(text, to_byte, limits, tags)
     try:
         for event in yaml.parse(text, Loader=LOADER):
-            builder.take(event)
+            builder.add_event(event)
     except yaml.MarkedYAMLError as error:
         raise _problem(error, text) from None
     except yaml.reader.ReaderError as error:
@@ -95,7 +96,7 @@ class _Builder:
         self._anchors: dict[str, Node | None] = {}
         self._heights: dict[int, int] = {}
 
-    def take(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             self._anchors = {}
         elif isinstance(event, yaml.ScalarEvent):
@@ -179,7 +180,7 @@ _PROPERTY = re.compile(r"(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+(?:#[^\n]*\n\s*)*
 
 
 def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
-    """Return the text without its byte order mark, and what converts its indices to byte offsets of `data`."""
+    """Return the text without its byte order mark, and the byte offset of each index (one number if it is constant)."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > limits.bytes:
         raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the limit")

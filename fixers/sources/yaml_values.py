@@ -1,4 +1,4 @@
-"""Values of YAML nodes (yes, 017, 1e-5, ~) for configs and fixers, and duplicate keys."""
+"""Convert YAML nodes to values (yes, 017, 1e-5, ~), and find duplicate keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fixers.sources.yaml_nodes import (
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A key that occurs twice in one mapping: YAML readers silently keep the last."""
+    """A key that occurs twice in one mapping; YAML parsers silently keep the last."""
 
     path: Path
     first: Span
@@ -65,7 +65,7 @@ def _plain(node: Node) -> Any:
     if isinstance(node, Sequence):
         return [_plain(item) for item in node.items]
     merged: dict[Any, Any] = {}
-    own: dict[Any, Any] = {}
+    explicit: dict[Any, Any] = {}
     for key, value in node.entries:
         if not isinstance(key, Scalar):
             raise YamlProblem("a key must be a single word", key.span.line, key.span.column)
@@ -76,8 +76,8 @@ def _plain(node: Node) -> Any:
                     raise YamlProblem("only a mapping can be merged", source.span.line, source.span.column)
                 merged.update(_plain(source))
         else:
-            own[scalar_value(key)] = _plain(value)
-    return {**merged, **own}
+            explicit[scalar_value(key)] = _plain(value)
+    return {**merged, **explicit}
 
 
 _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None} | {
@@ -89,7 +89,7 @@ _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": Non
 _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|0[0-7_]+|0|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))([eE][-+]?[0-9]+)?\Z")
 _MOST_DIGITS = 1000
-"""Far more than any float64 has; Python refuses to convert more than 4300."""
+"""More digits than any float64 has; Python raises an error above 4300 digits."""
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)\Z")
 
 
@@ -102,8 +102,8 @@ def scalar_value(node: Scalar) -> Any:
         return _WORDS[text]
     if _INT.match(text):
         if len(text) > _MOST_DIGITS:
-            words = f"a number has {len(text)} digits; at most {_MOST_DIGITS} are supported"
-            raise YamlProblem(words, node.span.line, node.span.column)
+            message = f"a number has {len(text)} digits; at most {_MOST_DIGITS} are supported"
+            raise YamlProblem(message, node.span.line, node.span.column)
         return _integer(text.replace("_", ""))
     if _FLOAT.match(text):
         return float(text.replace("_", ""))

@@ -16,7 +16,7 @@ from fixers.plans import on_disk
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes
-from fixers.sources.readers.find import holds_readers
+from fixers.sources.readers.find import may_contain_readers
 from remote.errors import BadUsage, Busy, FixRefused
 from tests.fixers.casebook import AMPERE, TITAN_RTX, read_cases
 
@@ -270,7 +270,7 @@ def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(pro
     refused = {finding.where.partition(":")[0] for finding in first.findings if "accepts only" in finding.message}
     assert changed <= set(tree.read_paths) | pins
     withdrawn = set(tree.read_paths) - changed - pins
-    assert all(path in refused or holds_readers((project / path).read_bytes()) for path in withdrawn)
+    assert all(path in refused or may_contain_readers((project / path).read_bytes()) for path in withdrawn)
     victim = first.changes[0].path
     (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
     again = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX))

@@ -9,7 +9,7 @@ from fixers.frame.code_facts import is_started
 from fixers.settings.refusals import refusal_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.consumers import BF16Value, Consumers
-from fixers.sources.readers.find import find_readers, holds_readers
+from fixers.sources.readers.find import find_readers, may_contain_readers
 from fixers.sources.readers.reader import option_name
 
 LIBRARIES = frozenset(
@@ -20,7 +20,7 @@ LIBRARIES = frozenset(
 
 def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
     """Return the project's consumers, with this file's readers as they are in `source`."""
-    readers = tuple(found.reader for found in find_readers(source)) if holds_readers(source.text) else ()
+    readers = tuple(found.reader for found in find_readers(source)) if may_contain_readers(source.text) else ()
     return project.with_file(source.path, readers, is_started(source.text))
 
 

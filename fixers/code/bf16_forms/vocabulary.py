@@ -16,7 +16,7 @@ from fixers.sources.gates import is_gated
 from fixers.sources.readers.branches import asserted_conditions, condition_of
 from fixers.sources.readers.consumers import BF16Value, Consumers
 from fixers.sources.readers.displays import DECLARES
-from fixers.sources.readers.find import find_readers, holds_readers
+from fixers.sources.readers.find import find_readers, may_contain_readers
 from fixers.sources.readers.reader import ANY, Reader
 from fixers.sources.readers.subjects import NAMES_PRECISION
 
@@ -30,7 +30,7 @@ def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[
 
     `off_is_half` are switches that select float16 when they are off; their options get no second name.
     """
-    if not holds_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
+    if not may_contain_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
         return
     options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)

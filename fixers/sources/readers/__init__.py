@@ -1,1 +1,1 @@
-"""Readers: the places in a project that read a precision setting, with the values that each accepts."""
+"""Find the places where a project's code reads a precision setting, and the values that each place accepts."""

@@ -1,4 +1,4 @@
-"""The bfloat16 values that a file gives to options, in the spelling that it uses."""
+"""Find the bfloat16 values that a file assigns to options, with their spelling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import BF16_WORD, option_name
 from fixers.sources.readers.subjects import NAMES_PRECISION
 
-CHOSEN = re.compile(r"(?:.*[._-])?(?:d_?type|\w*_type|precision|amp|weights)$", re.IGNORECASE)
+OPTION_NAME = re.compile(r"(?:.*[._-])?(?:d_?type|\w*_type|precision|amp|weights)$", re.IGNORECASE)
 IN_TEXT = re.compile(
     rb"(?<![\w.-])([\w.-]{1,120})[\"']?[ \t]{0,40}[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?"
     rb"((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
@@ -22,18 +22,18 @@ WORDS = (b"bf16", b"bfloat16", b"BF16")
 
 
 def bf16_values_in_python(source: PythonSource) -> tuple[BF16Value, ...]:
-    """Return the strings for bfloat16 that the module gives to an option."""
+    """Return the bfloat16 strings that the module assigns to options."""
     found: dict[BF16Value, None] = {}
     for node in source.names.of_type(ast.Constant):
         if isinstance(node.value, str) and BF16_WORD.fullmatch(node.value):
-            name = chosen_name(source, node, CHOSEN)
+            name = chosen_name(source, node, OPTION_NAME)
             if name is not None:
                 found[BF16Value(option_name(name), node.value, source.path)] = None
     return tuple(found)
 
 
 def bf16_values_in_text(path: str, data: bytes) -> tuple[BF16Value, ...]:
-    """Return the words for bfloat16 that follow the name of an option in a config or in commands."""
+    """Return the bfloat16 values that follow an option's name in a settings or command file."""
     if not any(word in data for word in WORDS) or ACCELERATE_KEY in data:
         return ()
     found: dict[BF16Value, None] = {}

@@ -1,4 +1,4 @@
-"""Readers that are branches: if/elif chains, match statements, conditional expressions, asserts, membership tests."""
+"""Find readers in branches: if/elif chains, match statements, conditional expressions, and asserts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ EXITS = ("exit", "_exit", "abort", "error", "fail")
 
 
 def find_if_chain(source: PythonSource, first: ast.If) -> Iterator[Found]:
-    """Yield an if/elif chain over one option, and an `if x not in (...): raise`."""
+    """Yield the reader of an if/elif chain over one option, or of `if x not in (...): raise`."""
     above = source.names.parent(first)
     test = test_of(source, first.test)
     if test is None or (isinstance(above, ast.If) and above.orelse == [first]):
         return
     if test.equal:
         yield from _if_chain(source, first, test)
-    elif _fails(first.body) and names_bfloat16(_plain(test.words)):
+    elif _raises_or_exits(first.body) and names_bfloat16(_plain(test.words)):
         yield reader_of(source, first, test, strict=True, spot=_spot_in(source, first.test))
 
 
 def _if_chain(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
     branches = list(_branches(source, first, source.segment(without_cast(test.subject))))
-    own = next((branch for branch, found in branches if names_bfloat16(_plain(found.words))), None)
-    if own is None:
+    bf16_branch = next((branch for branch, found in branches if names_bfloat16(_plain(found.words))), None)
+    if bf16_branch is None:
         return
     words = (*_before(source, first, test), *(word for _, found in branches for word in found.words))
     rest = branches[-1][0].orelse
@@ -41,9 +41,9 @@ def _if_chain(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found
         rest, words = _after(source, branches[-1][0], test, words)
     if _selects_half(rest):
         return
-    strict = _fails(rest) or (_selects_dtype(own.body) and not _is_open(source, own, rest))
-    spot = own if strict and copies_in_one_line(own.body) else None
-    yield reader_of(source, own, Test(test.subject, words, True), strict=strict, spot=spot)
+    strict = _raises_or_exits(rest) or (_selects_dtype(bf16_branch.body) and not _is_open(source, bf16_branch, rest))
+    spot = bf16_branch if strict and copies_in_one_line(bf16_branch.body) else None
+    yield reader_of(source, bf16_branch, Test(test.subject, words, True), strict=strict, spot=spot)
 
 
 def _plain(words: Sequence[str]) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def _branches(source: PythonSource, first: ast.If, subject: str) -> Iterator[tup
 
 
 def _before(source: PythonSource, first: ast.If, test: Test) -> list[str]:
-    """Return the words that `if` statements directly before this one test, if each of them returns or raises."""
+    """Return the values tested by the `if` statements directly before this one, if each of them returns or raises."""
     block, subject = _block_of(source, first), source.segment(without_cast(test.subject))
     words: list[str] = []
     for each in reversed(block[: block.index(first)] if first in block else []):
@@ -77,7 +77,7 @@ def _before(source: PythonSource, first: ast.If, test: Test) -> list[str]:
 def _after(
     source: PythonSource, last: ast.If, test: Test, words: tuple[str, ...]
 ) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Return the code that follows a chain without `else`, and the words that this code tests itself."""
+    """Return the statements after a chain without `else`, and the values that these statements test."""
     block = _block_of(source, last)
     subject = source.segment(without_cast(test.subject))
     rest = block[block.index(_root(source, last, block)) + 1 :] if block else []
@@ -109,8 +109,8 @@ def _root(source: PythonSource, node: ast.stmt, block: list[ast.stmt]) -> ast.st
     return node
 
 
-def _fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the block raises or leaves the program."""
+def _raises_or_exits(body: Sequence[ast.stmt]) -> bool:
+    """Return True if the block raises or exits the program."""
     for each in body:
         if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and constant_of(each.test) is False):
             return True
@@ -124,23 +124,23 @@ def _selects_half(body: Sequence[ast.stmt]) -> bool:
 
 
 def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
-    """Return True if bfloat16 is the value of a variable or the result; a converted tensor selects nothing."""
+    """Return True if the block assigns or returns the dtype bfloat16."""
     values = [each.value for each in body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))]
     parts = [part for value in values for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
     return any(part is not None and _is_dtype(part, ("bfloat16",)) for part in parts)
 
 
-def _is_open(source: PythonSource, own: ast.If, rest: Sequence[ast.stmt]) -> bool:
-    """Return True if other values are handled elsewhere: by a call in the `else`, or an earlier float16 assignment."""
+def _is_open(source: PythonSource, bf16_branch: ast.If, rest: Sequence[ast.stmt]) -> bool:
+    """Return True if other values are handled by a call in the `else` or by an earlier float16 assignment."""
     if rest:
         return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
-    names = {source.segment(t) for each in own.body if isinstance(each, ast.Assign) for t in each.targets}
-    block = _block_of(source, own)
-    before = block[: block.index(_root(source, own, block))] if block else []
+    names = {source.segment(t) for each in bf16_branch.body if isinstance(each, ast.Assign) for t in each.targets}
+    block = _block_of(source, bf16_branch)
+    before = block[: block.index(_root(source, bf16_branch, block))] if block else []
     for each in reversed(before):
         if isinstance(each, ast.Assign) and names & {source.segment(target) for target in each.targets}:
             return any(_is_dtype(node, HALVES) for node in ast.walk(each.value))
-    return bool(own.body) and isinstance(own.body[-1], ast.Return)
+    return bool(bf16_branch.body) and isinstance(bf16_branch.body[-1], ast.Return)
 
 
 def _is_dtype(node: ast.AST, names: Sequence[str]) -> bool:
@@ -148,12 +148,12 @@ def _is_dtype(node: ast.AST, names: Sequence[str]) -> bool:
 
 
 def copies_in_one_line(body: Sequence[ast.stmt]) -> bool:
-    """Return True for one simple statement that selects bfloat16."""
+    """Return True if the block is one simple statement that fits on one line, so that it can be copied."""
     return len(body) == 1 and isinstance(body[0], (ast.Assign, ast.AnnAssign, ast.Return)) and _selects_dtype(body)
 
 
 def _spot_in(source: PythonSource, test: ast.expr) -> ast.expr | None:
-    """Return the word for bfloat16 in a display of words, beside which another can be written."""
+    """Return the bfloat16 string in a list, tuple or set of strings, after which another can be inserted."""
     for node in ast.walk(test):
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Name, ast.Attribute)):
             display = display_of(source, node)
@@ -164,7 +164,7 @@ def _spot_in(source: PythonSource, test: ast.expr) -> ast.expr | None:
 
 
 def find_conditional(source: PythonSource, node: ast.IfExp) -> Iterator[Found]:
-    """Yield `torch.bfloat16 if x == "bf16" else torch.float32`, with the whole chain behind it."""
+    """Yield the reader of `torch.bfloat16 if x == "bf16" else torch.float32`, including chained conditionals."""
     test = test_of(source, node.test)
     if test is None or not test.equal or not names_bfloat16(_plain(test.words)):
         return
@@ -183,21 +183,21 @@ def find_conditional(source: PythonSource, node: ast.IfExp) -> Iterator[Found]:
 
 
 def find_match(source: PythonSource, node: ast.Match) -> Iterator[Found]:
-    """Yield a match statement over words."""
+    """Yield the reader of a match statement over strings."""
     words: list[str] = []
-    own: ast.match_case | None = None
+    bf16_branch: ast.match_case | None = None
     for case in node.cases:
         values = [word_of(source, each.value) for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
         known = [value for value in values if value is not None]
-        if own is None and names_bfloat16(tuple(known)):
-            own = case
+        if bf16_branch is None and names_bfloat16(tuple(known)):
+            bf16_branch = case
         words += known
     rest = node.cases[-1].body if _is_wildcard(node.cases[-1].pattern) else []
-    if own is None or _selects_half(rest):
+    if bf16_branch is None or _selects_half(rest):
         return
-    strict = _fails(rest) or _selects_dtype(own.body)
-    spot = own if strict and copies_in_one_line(own.body) else None
-    yield reader_of(source, own.body[0], Test(node.subject, tuple(words), True), strict=strict, spot=spot)
+    strict = _raises_or_exits(rest) or _selects_dtype(bf16_branch.body)
+    spot = bf16_branch if strict and copies_in_one_line(bf16_branch.body) else None
+    yield reader_of(source, bf16_branch.body[0], Test(node.subject, tuple(words), True), strict=strict, spot=spot)
 
 
 def _is_wildcard(pattern: ast.pattern) -> bool:
@@ -205,7 +205,7 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 
 def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
-    """Yield `assert x in ("bf16", "fp32")`; below an `if` of another option, it rejects nothing for other programs."""
+    """Yield the reader of `assert x in ("bf16", "fp32")`; it is not strict below an `if` that tests another option."""
     test = test_of(source, node.test)
     if test is not None and test.equal and names_bfloat16(_plain(test.words)):
         spot = _spot_in(source, node.test)
@@ -214,7 +214,7 @@ def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
 
 
 def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
-    """Return the test of the `if` whose body holds the statement; None outside of such a body and in a chain."""
+    """Return the test of the plain `if` whose body contains the statement; None if there is none."""
     above = source.names.parent(node)
     if not isinstance(above, ast.If) or node not in above.body or test_of(source, above.test) is not None:
         return None
@@ -222,7 +222,7 @@ def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
 
 
 def asserted_conditions(source: PythonSource) -> dict[str, str]:
-    """Return the conditions under which the file asserts that an option is bfloat16, each with a place that does."""
+    """Return `{condition: path:line}` for the conditions under which the file asserts that an option is bfloat16."""
     return source.remember("asserted-conditions", lambda: dict(_asserted_conditions(source)))
 
 

@@ -15,7 +15,7 @@ from fixers.sources.readers.subjects import without_cast
 
 @dataclass(frozen=True)
 class Test:
-    """A comparison of `subject` with constants, here as strings: `words`. `equal` is False for `!=` and `not in`."""
+    """A comparison of `subject` with the constants `words`. `equal` is False for `!=` and `not in`."""
 
     subject: ast.expr
     words: tuple[str, ...]
@@ -23,7 +23,7 @@ class Test:
 
 
 def test_of(source: PythonSource, node: ast.expr) -> Test | None:
-    """Return the parts of `x == "bf16"`, `x in ("bf16", "fp32")`, or an `and` or `or` of such tests of one x."""
+    """Parse `x == "bf16"`, `x in ("bf16", "fp32")`, and several such comparisons of one x joined by `and` or `or`."""
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = test_of(source, inner)

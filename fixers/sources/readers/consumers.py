@@ -1,4 +1,4 @@
-"""All readers of a project, and the float16 spelling that every reader of an option accepts."""
+"""The project's readers of precision options, and the choice of a float16 spelling that all of them accept."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from fixers.sources.readers.reader import (
 PLAIN_BASES = frozenset(
     {"object", "BaseModel", "BaseSettings", "TypedDict", "NamedTuple", "Protocol", "ABC", "Generic"}
 )
-"""Bases that declare no switches; any other base outside the project may declare every switch."""
+"""Base classes that declare no switches. Any other class outside the project may declare every switch."""
 SWITCHES = ("fp16", "use_fp16", "float16", "use_float16", "half", "use_half", "fp16_mixed", "mixed_fp16")
 FROM_TRAINER = ("fp16", "fp16_full_eval")
 
 
 @dataclass(frozen=True)
 class BF16Value:
-    """A bfloat16 value to be replaced: its option and place, and the script that reads it if that is known.
+    """A bfloat16 value to replace: its option, the file that contains it, and the script that reads it, if known.
 
     `to_float32`: the value becomes float32, not float16. `plain`: an unquoted YAML scalar, so 16 is a number.
     """
@@ -45,10 +45,7 @@ class BF16Value:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The word to write; if no spelling is accepted everywhere, also the reader that rejects it.
-
-    `declared`: the project declares the word itself.
-    """
+    """The new value. `refused` is code that rejects every spelling; `declared`: the project declares this name."""
 
     word: str
     refused: Reader | Fields | Overwritten | HalfWithout | Unscaled | None = None
@@ -57,11 +54,11 @@ class Spelling:
 
 @dataclass(frozen=True)
 class Consumers:
-    """`readers` and `fields` of all files; `scripts` are those of the files that can be started.
+    """The readers and settings classes of all files.
 
-    `selected` are the values for bfloat16 that files of the project select; None if that is not known. `locked` are
-    readers that get no float16 word, because the edit of their file is impossible. `unscaled` are options that set the
-    dtype of gradients in a project that never scales its loss.
+    `scripts`: the files that can be started. `selected`: the bfloat16 values that the project selects; None if unknown.
+    `locked`: readers to which no float16 value can be added, because their file cannot be edited. `unscaled`: options
+    that set the dtype of gradients in a project without loss scaling.
     """
 
     readers: tuple[Reader, ...] = ()
@@ -85,7 +82,7 @@ class Consumers:
         return [each for each in every if each.path not in self.scripts or each.path in near]
 
     def resolve(self, value: BF16Value, default: str) -> Spelling:
-        """Return the spelling that every reader of the option accepts; `default` where none restricts it."""
+        """Return the spelling that every reader of the option accepts; `default` if no reader restricts it."""
         if (unscaled := self._unscaled(value)) is not None:
             return Spelling(default, unscaled)
         relevant = self.of(value)
@@ -99,11 +96,14 @@ class Consumers:
         return Spelling(default, _refusing(strict, value, default))
 
     def _unscaled(self, value: BF16Value) -> Unscaled | None:
-        """Return the option if the value selects the dtype of gradients that no loss scale protects."""
+        """Return the option if its value is the dtype of gradients in a project without loss scaling, else None."""
         return next((each for each in self.unscaled if each.option == value.option and not value.to_float32), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
-        """Return the name of the float16 switch in the classes that declare this one; `default` where none does."""
+        """Return the float16 switch that the classes with this bfloat16 switch declare;
+
+        `default` if no class declares it.
+        """
         declaring = [each for each in self.fields if name in each.names]
         refused: Fields | None = None
         for word in (default, *(each for each in SWITCHES if each != default)):
@@ -114,7 +114,7 @@ class Consumers:
         return Spelling(default, refused)
 
     def declares(self, fields: Fields, name: str, above: tuple[str, ...] = ()) -> bool:
-        """Return True if the class or one of its bases declares the switch, or may declare it outside the project."""
+        """Return True if the class or a base class declares the switch; True for bases outside the project."""
         if name in fields.names or (fields.declares_both and name in FROM_TRAINER):
             return True
         for base in fields.bases:
@@ -125,59 +125,59 @@ class Consumers:
                 return True
         return False
 
-    def refusing(self, name: str, twin: str) -> Fields | None:
-        """Return a class that declares the switch and not its float16 twin, if no class declares both."""
+    def refusing(self, name: str, counterpart: str) -> Fields | None:
+        """Return a class that declares the switch without its float16 counterpart, if no class declares both."""
         declaring = [each for each in self.fields if name in each.names]
-        missing = [each for each in declaring if not self.declares(each, twin)]
+        missing = [each for each in declaring if not self.declares(each, counterpart)]
         return missing[0] if missing and len(missing) == len(declaring) else None
 
     def class_named(self, name: str) -> Fields | None:
-        """Return the project's class of this name; None if there is none or there are several."""
+        """Return the project's class of this name; None unless there is exactly one."""
         named = [each for each in self.fields if each.name == name]
         return named[0] if len(named) == 1 else None
 
     def without(self, paths: Iterable[str]) -> Consumers:
-        """Return the project without what these files read and select."""
-        left_out = frozenset(paths)
-        readers = tuple(each for each in self.readers if each.path not in left_out)
-        selected = self.selected and tuple(each for each in self.selected if each.path not in left_out)
+        """Return a copy without the readers and values of these files."""
+        excluded = frozenset(paths)
+        readers = tuple(each for each in self.readers if each.path not in excluded)
+        selected = self.selected and tuple(each for each in self.selected if each.path not in excluded)
         return replace(self, readers=readers, selected=selected)
 
     def locking(self, readers: Iterable[Reader]) -> Consumers:
-        """Return the project in which these readers get no float16 word, so that values that need one stay."""
-        held = replace(self, locked=(*self.locked, *readers))
-        return replace(held, readers=tuple(map(held._as_locked, self.readers)))
+        """Return a copy in which these readers are locked, so that values that they would reject are not replaced."""
+        all_parts = replace(self, locked=(*self.locked, *readers))
+        return replace(all_parts, readers=tuple(map(all_parts._as_locked, self.readers)))
 
     def _as_locked(self, reader: Reader) -> Reader:
         locked = any(reader.is_same(each) for each in self.locked)
         return replace(reader, extensible=False) if locked else reader
 
     def with_file(self, path: str, readers: Iterable[Reader], script: bool) -> Consumers:
-        """Return the project with this file's readers as they are now."""
+        """Return a copy with the current readers of this file."""
         others = tuple(each for each in self.readers if each.path != path)
         scripts = {*self.scripts, path} if script else set(self.scripts)
         return replace(self, readers=(*others, *map(self._as_locked, readers)), scripts=tuple(sorted(scripts)))
 
 
 def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
-    """Return the consumers of several files together."""
-    held = list(parts)
+    """Return the union of the consumers of several files."""
+    all_parts = list(parts)
     return Consumers(
-        tuple(reader for each in held for reader in each.readers),
-        tuple(fields for each in held for fields in each.fields),
-        tuple(sorted({path for each in held for path in each.scripts})),
-        tuple(value for each in held for value in each.selected or ()),
+        tuple(reader for each in all_parts for reader in each.readers),
+        tuple(fields for each in all_parts for fields in each.fields),
+        tuple(sorted({path for each in all_parts for path in each.scripts})),
+        tuple(value for each in all_parts for value in each.selected or ()),
     )
 
 
 def _refusing(readers: Iterable[Reader], value: BF16Value, word: str) -> Reader | None:
-    """Return the reader that rejects the word and whose path is most like that of the value."""
+    """Return the reader that rejects the value; of several, the one whose path is most similar to the value's path."""
     refusing = [each for each in readers if not each.accepts(word) and not _will_accept(each, value)]
     return max(refusing, key=lambda each: _words_shared(each.path, value.path), default=None)
 
 
 def _words_shared(one: str, other: str) -> int:
-    """Return how many words two paths share: a config is most often read by the script whose name it has."""
+    """Return how many words the two paths share, because a config is often named after the script that reads it."""
     return len({*re.split(r"[/.]", one)} & {*re.split(r"[/.]", other)})
 
 
@@ -190,13 +190,13 @@ def _will_accept(reader: Reader, value: BF16Value) -> bool:
 
 
 def _named(scripts: set[str], program: str, path: str) -> set[str]:
-    """Return the script that a command of the file at `path` starts, or else every script of that name."""
+    """Return the script that a command in the file at `path` starts, or else every script with the same file name."""
     places = {posixpath.normpath(posixpath.join(folder, program)) for folder in (posixpath.dirname(path), "")}
     return scripts & places or {each for each in scripts if posixpath.basename(each) == posixpath.basename(program)}
 
 
 def _nearest(scripts: set[str], home: str) -> set[str]:
-    """Return the scripts that share the longest path with the file."""
+    """Return the scripts whose path has the longest common prefix with the file's path."""
     if not scripts:
         return set()
     shared = {each: len(posixpath.commonpath([f"/{each}", f"/{home}"])) for each in scripts}

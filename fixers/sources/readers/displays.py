@@ -1,4 +1,4 @@
-"""Readers that are lists of words: choices of options, Literal annotations, tables, enumerations and registries."""
+"""Find readers in lists of values: choices of options, Literal annotations, tables, enumerations and registries."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ DTYPE_ATTRIBUTES = ("bfloat16", "float16", "half", "float32", "float", "float64"
 TORCH_WORDS = ("bfloat16", "float16", "half", "float32", "float", "float64", "double")
 SIZES = (2, 16)
 SAFETENSORS = frozenset({"F32", "F16", "F64"})
-"""Names of dtypes in the header of a safetensors file: a table of them describes files."""
+"""Dtype names in safetensors headers: a table with these keys describes files, not an option."""
 Display = ast.List | ast.Tuple | ast.Set
 Row = tuple[str, ast.expr, ast.expr]
-"""The word of a key, the node at which the row is written, and the value."""
+"""The key as a string, the node of the key, and the node of the value."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A reader, and the node beside which its float16 word is inserted; None if that would take more than one line."""
+    """A reader, and the node after which its float16 value is inserted; None if that needs more than one line."""
 
     reader: Reader
     spot: ast.expr | ast.If | ast.match_case | None = None
 
 
 def words_of(display: Display) -> tuple[str, ...]:
-    """Return the strings of the display."""
+    """Return the strings in a list, tuple or set."""
     return tuple(str(constant_of(each)) for each in display.elts if isinstance(constant_of(each), str))
 
 
@@ -43,7 +43,7 @@ def names_bfloat16(words: tuple[str, ...]) -> bool:
 
 
 def find_choices(source: PythonSource, call: ast.Call) -> Iterator[Found]:
-    """Yield the choices of an option of argparse, click or typer."""
+    """Yield a reader for each flag whose argparse, click or typer option declares choices."""
     if tail_of(call) not in DECLARES:
         return
     flags = [flag for each in call.args if isinstance(flag := constant_of(each), str)]
@@ -63,7 +63,7 @@ def _choices(source: PythonSource, keyword: ast.keyword) -> Display | None:
 
 
 def display_of(source: PythonSource, value: ast.expr | None) -> Display | None:
-    """Return the list, tuple or set; a name stands for the display that the module assigns to it."""
+    """Return the list, tuple or set; for a name, the one that the module assigns to it."""
     if isinstance(value, ast.Call) and tail_of(value) in ("list", "tuple", "set", "frozenset", "sorted") and value.args:
         value = value.args[0]
     if isinstance(value, (ast.Name, ast.Attribute)):
@@ -94,7 +94,7 @@ def _of_display(source: PythonSource, display: Display, option: str, *, folds: b
 
 
 def find_annotation(source: PythonSource, node: ast.AnnAssign | ast.arg) -> Iterator[Found]:
-    """Yield `precision: Literal["bf16", "fp32"]`, and the choices in the metadata of a dataclass field."""
+    """Yield the reader of `precision: Literal["bf16", "fp32"]`, or of `choices` in a dataclass field's metadata."""
     name = node.arg if isinstance(node, ast.arg) else getattr(node.target, "id", getattr(node.target, "attr", ""))
     option = option_name(name)
     if node.annotation is not None:
@@ -124,9 +124,9 @@ def _is_called(node: ast.expr, names: tuple[str, ...]) -> bool:
 
 
 def find_table(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[Found]:
-    """Yield a reader for each lookup in a dictionary with words as keys; without lookups, one for any option.
+    """Yield a reader for each lookup in a dictionary with precision names as keys; without lookups, one for any option.
 
-    A call `dict(bf16=torch.bfloat16, ...)` is such a dictionary if its values are dtypes.
+    A call `dict(bf16=torch.bfloat16, ...)` counts as such a dictionary if its values are dtypes.
     """
     rows = rows_of(source, table)
     words = tuple(word for word, _, _ in rows)
@@ -144,14 +144,14 @@ def find_table(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[Fou
 
 
 def _condition(source: PythonSource, table: ast.expr) -> str:
-    """Return the test of the `if` whose body holds the statement of the table; empty outside of such a body."""
+    """Return the source text of the test of the `if` whose body contains the table; empty if there is none."""
     statement = source.names.statement(table)
     above = source.names.parent(statement)
     return source.segment(above.test) if isinstance(above, ast.If) and statement in above.body else ""
 
 
 def rows_of(source: PythonSource, table: ast.Dict | ast.Call) -> list[Row]:
-    """Return the rows of a dictionary that have words as keys; of a call of `dict`, if it is a table of dtypes."""
+    """Return the rows with string keys of a dictionary, or of a `dict(...)` call whose values are dtypes."""
     if isinstance(table, ast.Dict):
         pairs = zip(table.keys, table.values, strict=True)
         return [(word, key, value) for key, value in pairs if key and isinstance(word := constant_of(key), str)]
@@ -180,7 +180,7 @@ def _has_counterpart_value(value: ast.expr) -> bool:
 
 
 def _lookups(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[tuple[str, bool]]:
-    """Yield the options by which this file looks the table up."""
+    """Yield the options that this file uses as keys of the table, and whether they are lowercased first."""
     yield from _lookup(source, table)
     above = source.names.parent(table)
     targets = [above.target] if isinstance(above, ast.AnnAssign) else getattr(above, "targets", [])
@@ -208,7 +208,7 @@ def _lookup(source: PythonSource, node: ast.expr) -> Iterator[tuple[str, bool]]:
 
 
 def find_torch_lookup(source: PythonSource, call: ast.Call) -> Iterator[Found]:
-    """Yield `getattr(torch, name)`, which accepts torch's own names."""
+    """Yield the reader of `getattr(torch, name)`, which accepts torch's dtype names."""
     match call:
         case ast.Call(func=ast.Name(id="getattr"), args=[module, key, *_]) if not isinstance(key, ast.Constant):
             option = subject_of(source, key)
@@ -217,7 +217,7 @@ def find_torch_lookup(source: PythonSource, call: ast.Call) -> Iterator[Found]:
 
 
 def find_enumeration(source: PythonSource, node: ast.ClassDef) -> Iterator[Found]:
-    """Yield an Enum of precisions, by value and by name."""
+    """Yield the reader of an Enum of precisions, which accepts its values and names."""
     if not any(_is_called(base, ENUMS) for base in node.bases):
         return
     words: list[str] = []
@@ -230,7 +230,7 @@ def find_enumeration(source: PythonSource, node: ast.ClassDef) -> Iterator[Found
 
 
 def find_registration(source: PythonSource, node: ast.FunctionDef | ast.ClassDef) -> Iterator[Found]:
-    """Yield `@register("bf16")`, with all words that the file registers in the same way."""
+    """Yield the reader of `@register("bf16")`, with all names that the file registers with the same decorator."""
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not BF16_WORD.fullmatch(str(_first(decorator))):
             continue

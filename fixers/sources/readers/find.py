@@ -1,4 +1,4 @@
-"""Every reader of precision settings in one Python file, and the classes that declare switches."""
+"""Find every reader of precision settings in a Python file, and the classes that declare precision switches."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SWITCH = re.compile(r"\w*(?:bf16|bfloat16|fp16|float16|half)\w*")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 
 
-def holds_readers(data: bytes) -> bool:
-    """Return True if the file may contain a reader: a cheap test that skips most files."""
+def may_contain_readers(data: bytes) -> bool:
+    """Return True if the file may contain a reader, by a text search that excludes most files."""
     lines = lines_with(data, WORDS)
     return bool(lines) and any(pattern.search(lines) is not None for pattern in (QUOTED, DECLARED, TESTED, ROW))
 
 
 def is_test(path: str) -> bool:
-    """Return True for a file of tests, whose asserts and tables are no readers of settings."""
+    """Return True for the path of a test file, whose asserts and tables do not read settings."""
     parts = PurePosixPath(path).parts
     name = parts[-1]
     return (
@@ -50,10 +50,10 @@ def is_test(path: str) -> bool:
 
 def find_readers(source: PythonSource) -> tuple[Found, ...]:
     """Return the readers of the file, in no particular order."""
-    return source.remember("readers", lambda: tuple(found for found in _every(source) if found.reader.option))
+    return source.remember("readers", lambda: tuple(found for found in _all_readers(source) if found.reader.option))
 
 
-def _every(source: PythonSource) -> Iterator[Found]:
+def _all_readers(source: PythonSource) -> Iterator[Found]:
     names = source.names
     for call in names.of_type(ast.Call):
         yield from find_table(source, call)
@@ -84,7 +84,7 @@ def _every(source: PythonSource) -> Iterator[Found]:
 
 
 def find_fields(source: PythonSource) -> tuple[Fields, ...]:
-    """Return the classes that declare switches for bfloat16 or float16 as annotated fields."""
+    """Return the classes with annotated fields for bfloat16 or float16 switches."""
     return tuple(each for node in source.names.of_type(ast.ClassDef) if (each := _fields_of(source, node)) is not None)
 
 

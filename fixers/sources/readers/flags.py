@@ -1,4 +1,4 @@
-"""Code that sets a bf16 flag by comparing an option: `bf16=args.precision == "bf16"`."""
+"""Find readers that set a bf16 flag by a comparison: `bf16=args.precision == "bf16"`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ BF16_NAME = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 
 
 def find_comparison(source: PythonSource, node: ast.Compare) -> Iterator[Found]:
-    """Yield `bf16=args.precision == "bf16"`, with all values that the function compares the option with."""
+    """Yield the reader of `bf16=args.precision == "bf16"`, with all values that the function compares the option
+    with.
+    """
     above = source.names.parent(node)
     test = test_of(source, node)
     if test is None or not test.equal or not names_bfloat16(test.words) or not _sets_bfloat16(source, above, node):

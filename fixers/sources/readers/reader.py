@@ -1,4 +1,4 @@
-"""A reader, which is one place that reads an option, with the values it accepts; and the fields of settings classes."""
+"""Types for the places that read a precision option, and for settings classes that declare precision switches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 ANY = "*"
-"""The option of a reader that may read any option, such as a parameter called `name` or an exported table."""
+"""The option name of a reader that may read any option, such as a parameter `name` or an exported table."""
 HALF_SPELLINGS = (
     *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
     *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
@@ -14,18 +14,18 @@ HALF_SPELLINGS = (
 FULL_SPELLINGS = ("fp32", "float32", "float", "32", "32-true", "fp32_true", "no", "torch.float32", "FP32", "FLOAT32")
 BF16_WORD = re.compile(r"(?:torch\.)?b(?:f|float)16(?:[-_](?:mixed|true))?", re.IGNORECASE)
 DTYPE = "dtype:"
-"""The prefix of a word that is a torch dtype and not a string: `dtype:bfloat16`."""
+"""The prefix of an accepted value that is a torch dtype: `dtype:bfloat16`."""
 NUMBER = "number:"
-"""The prefix of a word that is a number, as in `precision: 16`."""
+"""The prefix of an accepted value that is a number, as in `precision: 16`."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One place that reads an option. `words` are the values that it accepts, those for bfloat16 among them.
+    """One place that reads an option. `words` are the accepted values, including one for bfloat16.
 
-    `strict`: any other value fails or selects float32. `extensible`: bf16-to-fp16 adds the float16 word there.
-    `folds`: it ignores case. `owner`: the function or class around it.
-    `display`: it is a list of words, which selects nothing by itself. `condition`: the test of the `if` around it.
+    `strict`: any other value raises an error or selects float32. `extensible`: bf16-to-fp16 can add a float16 value.
+    `folds`: case is ignored. `owner`: the enclosing function or class. `display`: a list of accepted values, which
+    selects no dtype by itself. `condition`: the test of the enclosing `if`.
     """
 
     path: str
@@ -44,7 +44,7 @@ class Reader:
         return f"{self.path}:{self.line}"
 
     def is_same(self, other: Reader) -> bool:
-        """Return True for the same unchanged reader, whose line may have moved."""
+        """Return True if both are the same reader, apart from the line number."""
         return (self.path, self.option, self.words, self.owner) == (other.path, other.option, other.words, other.owner)
 
     def accepts(self, word: str) -> bool:
@@ -52,13 +52,13 @@ class Reader:
 
     @property
     def accepted(self) -> str:
-        """The accepted values, for a message."""
+        """The accepted values as text for a message."""
         return ", ".join(shown(each) for each in self.words)
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The switches for bfloat16 and float16 that a class declares, and its base classes by their last names.
+    """The bfloat16 and float16 switches that a class declares, and the last names of its base classes.
 
     `declares_both`: a base class is imported from a library that declares both switches.
     """
@@ -77,7 +77,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Overwritten:
-    """A switch of a settings object that a line of the project overwrites: setting it has no effect."""
+    """A switch of a settings object that project code overwrites, so that setting it has no effect."""
 
     owner: str
     name: str
@@ -86,7 +86,7 @@ class Overwritten:
 
 @dataclass(frozen=True)
 class HalfWithout:
-    """A switch for bfloat16, and the line of the project that selects float16 if the switch is off."""
+    """A bfloat16 switch, and the line (`path:line`) that selects float16 if the switch is off."""
 
     name: str
     where: str
@@ -94,22 +94,22 @@ class HalfWithout:
 
 @dataclass(frozen=True)
 class Unscaled:
-    """An option in whose dtype FSDP computes gradients, in a project that never scales its loss."""
+    """An option that sets the dtype of FSDP's gradients in a project without loss scaling."""
 
     option: str
     where: str
 
 
 def shown(word: str) -> str:
-    """Return the word as code writes it."""
+    """Return an accepted value in Python syntax."""
     return word.removeprefix(DTYPE).removeprefix(NUMBER)
 
 
 def same_option(one: str, other: str) -> bool:
-    """Return True if one name is the other or ends with it, as `mixed_precision` and `precision`."""
+    """Return True if the names are equal or one ends with the other, such as `mixed_precision` and `precision`."""
     return one == other or one.endswith(f"_{other}") or other.endswith(f"_{one}")
 
 
 def option_name(name: str) -> str:
-    """Return the last part of a dotted or dashed name: `--mixed-precision` and `train.mixed_precision` are the same."""
+    """Return the last component with underscores: `mixed_precision` for `--mixed-precision` and `a.mixed_precision`."""
     return name.lstrip("-+").replace("-", "_").rpartition(".")[2].lower()

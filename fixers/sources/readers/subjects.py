@@ -18,7 +18,7 @@ READS_KEY = ("get", "pop", "setdefault")
 
 
 def subject_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the option's name; ANY for a variable whose name does not suggest a precision; None without a name."""
+    """Return the name of the option; ANY for a variable not named after a precision; None for other expressions."""
     node = without_cast(node)
     match node:
         case ast.Subscript(slice=ast.Constant(value=str(key))):
@@ -53,7 +53,7 @@ def without_cast(node: ast.expr) -> ast.expr:
 
 
 def folds_case(node: ast.expr) -> bool:
-    """Return True for `x.lower()`."""
+    """Return True if the expression changes case, as in `x.lower()`."""
     calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
     return any(isinstance(each.func, ast.Attribute) and each.func.attr in FOLDS for each in calls)
 
@@ -76,7 +76,7 @@ def _of_name(source: PythonSource, node: ast.Name) -> str | None:
 
 
 def _validated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
-    """Return the field of a pydantic validator."""
+    """Return the field that a pydantic validator checks; None for other functions."""
     for each in function.decorator_list:
         if isinstance(each, ast.Call) and _tail(each.func) in VALIDATES and each.args:
             return _of_key(each.args[0])
@@ -88,7 +88,7 @@ def _tail(function: ast.expr) -> str:
 
 
 def owner_of(source: PythonSource, node: ast.AST) -> str:
-    """Return the name of the class around the node, or else of the function; empty at module level."""
+    """Return the name of the enclosing class, or else of the enclosing function; empty at module level."""
     owner = ""
     for above in source.names.ancestors(node):
         if isinstance(above, ast.ClassDef):

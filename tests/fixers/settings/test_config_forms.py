@@ -7,7 +7,7 @@ import pytest
 from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file
 from fixers.settings import mixed_precision_config
-from fixers.settings.mixed_precision_config import OUR_KEYS, OUR_PRECISIONS
+from fixers.settings.mixed_precision_config import RUN_CONFIG_KEYS, RUN_CONFIG_PRECISIONS
 from pipeline.config.model import RunConfig
 from tests.fixers.casebook import TITAN_RTX
 
@@ -123,8 +123,8 @@ def test_a_projects_config_that_shares_keys_with_run_configs_selects_float16(tex
 
 
 def test_the_keys_of_run_configs_are_those_of_their_model():
-    assert RunConfig.model_fields.keys() == OUR_KEYS
-    assert set(get_args(RunConfig.model_fields["precision"].annotation)) == OUR_PRECISIONS
+    assert RunConfig.model_fields.keys() == RUN_CONFIG_KEYS
+    assert set(get_args(RunConfig.model_fields["precision"].annotation)) == RUN_CONFIG_PRECISIONS
 
 
 BLOCK = '"loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}'

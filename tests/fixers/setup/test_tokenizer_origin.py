@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fixers.frame.site import Site
-from fixers.setup.tokenizer import Origin, belongs_to, laptop_files, named_beside, origin_of
+from fixers.setup.tokenizer import Origin, laptop_files, origin_of, repo_in_config_json, repository_of
 from remote.protocol.tokenizer_files import Fault, TokenizerFile, digest_of
 from tests.fixers.setup_rig import PROJECT, MemoryTree
 
@@ -63,7 +63,7 @@ def named(repo):
     ],
 )
 def test_the_model_of_a_tokenizer_is_the_hub_id_in_the_config_beside_it(files, repo):
-    assert named_beside(MemoryTree(files), "m") == repo
+    assert repo_in_config_json(MemoryTree(files), "m") == repo
 
 
 BESIDE = {"model/config.json": named("lab/beside")}
@@ -84,15 +84,15 @@ BESIDE = {"model/config.json": named("lab/beside")}
 )
 def test_the_model_of_a_file_follows_from_its_cache_path_the_files_beside_it_or_the_config(files, origin, known, whose):
     site = Site(MemoryTree(files))
-    assert belongs_to(site, origin, TokenizerFile(FILE, FILE, 1, "aa", **known)) == whose
-    assert belongs_to(site, origin, TokenizerFile(REMOTE, REMOTE, 1, "aa", **known), TREE) == whose
+    assert repository_of(site, origin, TokenizerFile(FILE, FILE, 1, "aa", **known)) == whose
+    assert repository_of(site, origin, TokenizerFile(REMOTE, REMOTE, 1, "aa", **known), TREE) == whose
 
 
 def test_a_tokenizer_at_the_top_of_the_project_belongs_to_the_model_beside_it():
     site = Site(MemoryTree({"config.json": named("lab/top")}))
-    assert belongs_to(site, Origin(), TokenizerFile("tokenizer.json", "x", 1, "aa")) == ("lab/top", "")
+    assert repository_of(site, Origin(), TokenizerFile("tokenizer.json", "x", 1, "aa")) == ("lab/top", "")
     file = TokenizerFile(f"{TREE}/tokenizer.json", "x", 1, "aa")
-    assert belongs_to(site, Origin(), file, TREE) == ("lab/top", "")
+    assert repository_of(site, Origin(), file, TREE) == ("lab/top", "")
 
 
 def test_the_laptops_files_are_those_beside_a_tokenizer():
