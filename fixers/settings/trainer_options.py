@@ -145,5 +145,5 @@ def _message(name: str, change: Renamed | Removed, present: set[str]) -> str:
     if change.value:
         return f"{name} was removed: use {change.to} {change.value}"
     if change.to in {each.replace("-", "_") for each in present}:
-        return f"{name} was renamed to {change.to}, which is also present; remove one"
+        return f"{name} was renamed to {change.to}, which is also given; remove one"
     return ""

@@ -73,7 +73,7 @@ def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[F
     if look.cached or not look.fault:
         return ()
     token_configured = not look.token and any(token in secrets for token in TOKENS)
-    access_denied = look.fault in ("gated", "unauthorized", "not-findings")
+    access_denied = look.fault in ("gated", "unauthorized", "not-found")
     message = f"{repo} is not in the host's cache, and the hub reports {look.fault}: {look.message}"
     if look.fault == "offline":
         message = f"{repo} is not in the host's cache ({look.cache}), and HF_HUB_OFFLINE forbids the download"

@@ -29,10 +29,7 @@ DEPTH = 12
 
 
 def is_half(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if this file casts or loads the value in half precision, or computes it from such a value.
-
-    Results of an autocast block that are used outside the block also count.
-    """
+    """Return True if this file casts, loads or computes the value in half precision, also in an autocast block."""
     known = source.remember("not-half", dict[ast.AST, int])
     search = Search(dict(known))
     found = _is_half(source, node, search)

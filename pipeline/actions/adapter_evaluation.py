@@ -102,8 +102,8 @@ def _refuse_links_out(adapter: Path, project: Path) -> None:
             outside = f"{adapter}"
         else:
             continue
-        words = f"{adapter / name} is linked to {target}, outside of {outside}; nothing was sent"
-        raise DataUntrusted(words, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
+        message = f"{adapter / name} is linked to {target}, outside of {outside}; nothing was sent"
+        raise DataUntrusted(message, where="--adapter", hint=f"--adapter {shlex.quote(str(target.parent))}")
 
 
 def built_in(view: View) -> View:

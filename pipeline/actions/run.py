@@ -126,8 +126,8 @@ def until_training(context: Context) -> RunOptions:
 
 def no_such_run(host: str, run: str) -> RemoteFault:
     """Return the error that the host does not have the run to resume."""
-    words = f"{host} has no run {run} any more"
-    return RemoteFault(words, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
+    message = f"{host} has no run {run} any more"
+    return RemoteFault(message, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
 
 
 def runs_the_command(context: Context, to_do: tuple[str, ...]) -> bool:

@@ -38,8 +38,8 @@ def evaluate_run(
     """
     for override in overrides:
         if not override.startswith(SECTION):
-            words = f"--set {override}: only {SECTION}KEY can be set; model, data and precision are those of the run"
-            raise BadUsage(words, where="--set", hint="pipeline evaluate --adapter PATH --host HOST --config NAME")
+            message = f"--set {override}: only {SECTION}KEY can be set; model, data and precision are those of the run"
+            raise BadUsage(message, where="--set", hint="pipeline evaluate --adapter PATH --host HOST --config NAME")
     note, records = named_run(run, Path.cwd(), trained=not run)
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
@@ -89,8 +89,8 @@ def work_of(opened: OpenRun, loaded: LoadedConfig) -> AdapterWork:
 def require_adapter(note: RunNote, run: RunSurvey) -> None:
     """Raise Busy while the run trains, and RemoteFault if it has no adapter."""
     if run.state is JobState.RUNNING:
-        words = f"{note.name} is still training; its adapter is exported at the end"
-        raise Busy(words, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")
+        message = f"{note.name} is still training; its adapter is exported at the end"
+        raise Busy(message, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")
     if not run.adapter_sha256:
         raise RemoteFault(
             f"{note.name} has no adapter: its training {run.state.value}",

@@ -72,8 +72,8 @@ def _refuse_scheduler(selection: Selection) -> None:
     host = selection.host
     for key in ("scheduler", "container"):
         if getattr(host.config, key) is not None:
-            words = f"{host.name} has `{key}:`, which is not supported with several hosts in --host"
-            raise BadUsage(words, where="--host", hint=f"pipeline run --host {host.name}")
+            message = f"{host.name} has `{key}:`, which is not supported with several hosts in --host"
+            raise BadUsage(message, where="--host", hint=f"pipeline run --host {host.name}")
 
 
 def _prepare(contexts: Sequence[Context], options: RunOptions) -> list[RunResult]:

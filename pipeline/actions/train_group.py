@@ -123,9 +123,9 @@ def _start_on(context: Context, node: Node, number: int, resume: str, *, fresh_c
     joining = replace(view, group=replace(view.group, node=node))
     started = start_job(context.host, start_request(joining, run, number, resume, fresh_code=fresh_code))
     if not started.fresh:
-        words = f"{view.host.name} has the job of another host: they share the folder {view.workdir}"
+        message = f"{view.host.name} has the job of another host: they share the folder {view.workdir}"
         hint = f"set another `workdir:` in the file of {view.host.name}"
-        raise RemoteFault(words, kind="hosts-differ", where="host.workdir", hint=hint, exit_code=ExitCode.ENVIRONMENT)
+        raise RemoteFault(message, kind="hosts-differ", where="host.workdir", hint=hint, exit_code=ExitCode.ENVIRONMENT)
     note_job(folder, started.state, None, started.result)
 
 

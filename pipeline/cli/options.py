@@ -53,8 +53,8 @@ def _known_stage(context: click.Context, parameter: click.Parameter, name: str) 
     del context
     if name and name not in (stages := tuple(load("pipeline.cli.names").stages())):
         near = difflib.get_close_matches(name, stages, n=1)
-        words = f"unknown stage {name!r}; the stages are {', '.join(stages)}"
-        raise BadUsage(words, where=parameter.opts[0], instead=(name, near[0]) if near else None)
+        message = f"unknown stage {name!r}; the stages are {', '.join(stages)}"
+        raise BadUsage(message, where=parameter.opts[0], instead=(name, near[0]) if near else None)
     return name
 
 
@@ -82,8 +82,8 @@ def card(help: str) -> click.Option:
 
 def overrides(more: str = "", example: str = "train.learning_rate=1e-5 or host.port=2222") -> click.Option:
     """`--set KEY=VALUE`, repeatable."""
-    words = f"override a key, such as {example}; repeatable{more}"
-    return several("--set", "overrides", metavar="KEY=VALUE", help=words, source="keys")
+    message = f"override a key, such as {example}; repeatable{more}"
+    return several("--set", "overrides", metavar="KEY=VALUE", help=message, source="keys")
 
 
 def as_json() -> click.Option:
@@ -93,14 +93,14 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    words = "do not ask, except for passwords; whatever needs your confirmation, such as a new host key, is refused"
-    return flag("-y", "--yes", help=words)
+    message = "do not ask, except for passwords; whatever needs your confirmation, such as a new host key, is refused"
+    return flag("-y", "--yes", help=message)
 
 
 def no_input() -> click.Option:
     """`--no-input`, which makes the terminal unavailable to every prompt."""
-    words = "never prompt; fail instead (the default without a terminal)"
-    return click.Option(["--no-input"], is_flag=True, expose_value=False, callback=_close_terminal, help=words)
+    message = "never prompt; fail instead (the default without a terminal)"
+    return click.Option(["--no-input"], is_flag=True, expose_value=False, callback=_close_terminal, help=message)
 
 
 def _close_terminal(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:

@@ -34,12 +34,12 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
     ]
     save_steps, max_steps = config.train.save_steps, config.train.max_steps
     if save_steps is not None and max_steps is not None and save_steps > max_steps:
-        words = f"{save_steps} is more than max_steps ({max_steps}): no checkpoint would be written"
-        found.append(document.problem(("train", "save_steps"), words))
+        message = f"{save_steps} is more than max_steps ({max_steps}): no checkpoint would be written"
+        found.append(document.problem(("train", "save_steps"), message))
     step, micro_batch = config.train.batch_size * config.train.gradient_accumulation, config.train.micro_batch
     if micro_batch != "auto" and step % micro_batch:
-        words = f"{micro_batch} does not divide the {step} samples of an optimizer step"
-        found.append(document.problem(("train", "micro_batch"), words))
+        message = f"{micro_batch} does not divide the {step} samples of an optimizer step"
+        found.append(document.problem(("train", "micro_batch"), message))
     found += _validation_problems(config, document)
     found += _sharding_problems(config, document)
     collator = (config.fixers.model_extra or {}).get("data-collator")
@@ -63,8 +63,8 @@ def _sharding_problems(config: RunConfig, document: Document) -> list[Finding]:
         return []
     found = []
     if config.train.evaluate:
-        words = "needs train.evaluate: false, because one process alone cannot evaluate a sharded model"
-        found.append(document.problem(("train", "shard_base"), words, "pipeline evaluate RUN   (after the training)"))
+        message = "needs train.evaluate: false, because one process alone cannot evaluate a sharded model"
+        found.append(document.problem(("train", "shard_base"), message, "pipeline evaluate RUN   (after the training)"))
     if config.train.eval_steps is not None:
         found.append(document.problem(("train", "shard_base"), "cannot be combined with train.eval_steps"))
     if config.model is not None and config.model.quantization is not None:
@@ -142,8 +142,8 @@ def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
     for number, task in enumerate(config.data.tasks):
         if task not in known:
             near = difflib.get_close_matches(task, known, n=1)
-            words = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(known)} and data.templates"
-            found.append(document.problem(("data", "tasks", number), f"unknown task {task!r}; {words}"))
+            message = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(known)} and data.templates"
+            found.append(document.problem(("data", "tasks", number), f"unknown task {task!r}; {message}"))
     if not config.data.tasks:
         found.append(document.problem(("data", "tasks"), f"is empty; the tasks are {', '.join(known)}"))
     return found
@@ -159,16 +159,16 @@ def _adapter_problems(config: RunConfig, document: Document) -> list[Finding]:
         return found
     ignored = ("parts", "modules_to_save", "use_rslora", "use_dora")
     for key in sorted(config.lora.model_fields_set.intersection(ignored)):
-        words = f"has no effect: model.adapter continues {config.model.adapter}, which has settings of its own"
-        found.append(document.problem(("lora", key), words))
+        message = f"has no effect: model.adapter continues {config.model.adapter}, which has settings of its own"
+        found.append(document.problem(("lora", key), message))
     return found
 
 
 def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
     data = config.data
     if data.min_seconds > data.max_seconds:
-        words = f"{data.min_seconds:g} is more than max_seconds ({data.max_seconds:g})"
-        return [document.problem(("data", "min_seconds"), words)]
+        message = f"{data.min_seconds:g} is more than max_seconds ({data.max_seconds:g})"
+        return [document.problem(("data", "min_seconds"), message)]
     if data.dataset is not None and data.path is not None:
         return [document.problem(("data",), "dataset and path are both set; remove one")]
     if data.path is not None and not (root / Path(data.path).expanduser()).exists():

@@ -82,10 +82,10 @@ def _image(name: str) -> str:
 
 def _volume(text: str) -> str:
     if not re.fullmatch(VOLUME, text):
-        words = (
+        message = (
             "must be PATH, SOURCE:TARGET or SOURCE:TARGET:ro; a path is absolute or begins with ~/, and has no comma"
         )
-        raise PydanticCustomError("volume", words)
+        raise PydanticCustomError("volume", message)
     return text
 
 

@@ -84,8 +84,8 @@ def _slurm_problems(config: HostConfig, document: Document) -> Iterator[Finding]
     if config.slurm is not None and config.scheduler is None:
         yield document.problem(("slurm",), "has no effect without `scheduler: slurm`", "scheduler: slurm")
     if config.container is not None and config.scheduler is not None:
-        words = "cannot be combined with `scheduler`: jobs are submitted from outside of a container"
-        yield document.problem(("container",), words, "command: [apptainer, exec, --nv, IMAGE, python, train.py]")
+        message = "cannot be combined with `scheduler`: jobs are submitted from outside of a container"
+        yield document.problem(("container",), message, "command: [apptainer, exec, --nv, IMAGE, python, train.py]")
 
 
 def _card_problems(config: HostConfig, document: Document) -> Iterator[Finding]:

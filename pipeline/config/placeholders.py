@@ -36,8 +36,8 @@ def check_placeholders(config: RunConfig, document: Document) -> Iterator[Findin
         keys = SECTIONS[section].model_fields
         if key not in keys:
             near = difflib.get_close_matches(key, keys, n=1)
-            words = f"did you mean {{{section}.{near[0]}}}?" if near else f"the keys are {', '.join(keys)}"
-            yield document.problem(("command",), f"there is no setting {name}; {words}")
+            message = f"did you mean {{{section}.{near[0]}}}?" if near else f"the keys are {', '.join(keys)}"
+            yield document.problem(("command",), f"there is no setting {name}; {message}")
         elif not _text(config, name):
             yield document.problem(("command",), f"{{{name}}} needs a single value, and {name} is a list or not set")
 

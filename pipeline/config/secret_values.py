@@ -33,19 +33,19 @@ def check_environment(env: Mapping[str, str], document: Document) -> Iterator[Fi
     """Yield a problem for each variable of `env:` that looks like a secret, without its value."""
     for name, value in env.items():
         if reason := secret_reason(name, value):
-            words = f"{reason}, and env: is stored in plain files on both machines; export the variable and name it"
-            yield document.problem(("env", name), f"{words} under secrets:", f"secrets: [{name}]")
+            message = f"{reason}, and env: is stored in plain files on both machines; export the variable and name it"
+            yield document.problem(("env", name), f"{message} under secrets:", f"secrets: [{name}]")
 
 
 def check_names(names: Iterable[str], document: Document) -> Iterator[Finding]:
     """Yield a problem if `secrets:` holds a secret instead of the name of a variable."""
     if any(SECRET_VALUE.search(name) for name in names):
-        words = "contains a secret itself; write the name of the environment variable instead"
-        yield document.problem(("secrets",), words, "secrets: [NAME]")
+        message = "contains a secret itself; write the name of the environment variable instead"
+        yield document.problem(("secrets",), message, "secrets: [NAME]")
 
 
 def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
     """Yield a problem if a word of the command looks like a secret."""
     if any(SECRET_VALUE.search(word) for word in argv):
-        words = "one of its words looks like a secret, and every user of the host can read a command line"
-        yield document.problem(("command",), f"{words}; read it from the environment", "secrets: [NAME]")
+        message = "one of its words looks like a secret, and every user of the host can read a command line"
+        yield document.problem(("command",), f"{message}; read it from the environment", "secrets: [NAME]")

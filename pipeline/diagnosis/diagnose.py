@@ -161,11 +161,11 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
-        words = f"unrecognised error: {one.line.text.strip()[:400]}"
-        return Finding.error(UNKNOWN, words, where)
+        message = f"unrecognised error: {one.line.text.strip()[:400]}"
+        return Finding.error(UNKNOWN, message, where)
     if one.survived:
-        words = f"non-fatal, training completed: {one.cause}"
-        return Finding(one.entry.id, Severity.INFO, words, where, one.entry.fix)
+        message = f"non-fatal, training completed: {one.cause}"
+        return Finding(one.entry.id, Severity.INFO, message, where, one.entry.fix)
     return Finding(one.entry.id, one.entry.severity, one.cause, where, one.entry.fix)
 
 

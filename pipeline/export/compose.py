@@ -128,6 +128,6 @@ def _judge_size(uploads: Mapping[str, Path], data: DataScan | None) -> tuple[Fin
     name = max(sizes, key=lambda one: sizes[one])
     if sizes[name] <= UPLOAD_LIMIT_BYTES:
         return ()
-    words = f"{name} has {size(sizes[name])}, but a dstack server accepts {size(UPLOAD_LIMIT_BYTES)} by default"
+    message = f"{name} has {size(sizes[name])}, but a dstack server accepts {size(UPLOAD_LIMIT_BYTES)} by default"
     hint = f"set DSTACK_SERVER_CODE_UPLOAD_LIMIT={sizes[name] * 2} for the dstack server"
-    return (Finding("upload-size", Severity.WARNING, words, str(uploads[name]), hint),)
+    return (Finding("upload-size", Severity.WARNING, message, str(uploads[name]), hint),)

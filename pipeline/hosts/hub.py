@@ -16,8 +16,8 @@ def hub_library() -> Any:
     try:
         return importlib.import_module(LIBRARY)
     except ImportError:
-        words = f"uploading needs {LIBRARY}, which is not installed"
-        raise BadUsage(words, where="--repo", hint=f"pip install {LIBRARY}") from None
+        message = f"uploading needs {LIBRARY}, which is not installed"
+        raise BadUsage(message, where="--repo", hint=f"pip install {LIBRARY}") from None
 
 
 def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:

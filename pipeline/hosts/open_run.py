@@ -54,8 +54,8 @@ class OpenRun:
             survey = self.survey_host()
         run = survey.run(self.note.run)
         if run is None:
-            words = f"{self.host.name} has no run {self.note.name}"
-            raise RemoteFault(words, kind="no-run", where=self.host.name, exit_code=ExitCode.JOB_LOST)
+            message = f"{self.host.name} has no run {self.note.name}"
+            raise RemoteFault(message, kind="no-run", where=self.host.name, exit_code=ExitCode.JOB_LOST)
         note_seen(self.folder, run)
         others = (one.run for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
         return run, tuple(self.records.run_name(other, self.note.host) for other in others)
@@ -120,7 +120,7 @@ def unreachable_warning(note: RunNote, error: HalfstepError, instead: str) -> Fi
     The warning has the exit code of the error.
     """
     if error.exit_code is ExitCode.JOB_LOST:
-        words = f"{note.host} has no run {note.name} any more; {instead}"
-        return Finding("remote-fault", Severity.WARNING, words, note.host, error.hint, error.exit_code)
-    words = f"{note.host} is unreachable ({error.message}); {instead}"
-    return Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code)
+        message = f"{note.host} has no run {note.name} any more; {instead}"
+        return Finding("remote-fault", Severity.WARNING, message, note.host, error.hint, error.exit_code)
+    message = f"{note.host} is unreachable ({error.message}); {instead}"
+    return Finding("unreachable", Severity.WARNING, message, note.host, error.hint, error.exit_code)

@@ -65,7 +65,7 @@ def judge_pulled(folder: Path, run: RunSurvey) -> Report:
     """Return what is missing locally: event files by size and identity, the adapter by digest."""
     report = check_mirror(run.events, folder)
     if run.adapter_sha256 and not check_weights(folder, run.adapter_sha256).ok:
-        words = "the adapter was not pulled"
-        missing = Finding.error("adapter-missing", words, str(folder), "pipeline pull --weights", ExitCode.PULL)
+        message = "the adapter was not pulled"
+        missing = Finding.error("adapter-missing", message, str(folder), "pipeline pull --weights", ExitCode.PULL)
         report = report.plus(Report((missing,)))
     return report

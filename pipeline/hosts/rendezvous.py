@@ -36,9 +36,9 @@ def _unreachable(name: str, place: Listening, others: Sequence[tuple[str, Host, 
     for other, host, _ in others:
         problem = reach(host, place, token)
         if problem:
-            words = f"{other} cannot connect to {name} at {place.address}, port {place.port}: {problem}"
+            message = f"{other} cannot connect to {name} at {place.address}, port {place.port}: {problem}"
             hint = (
                 f"set `address:` in the file of {name} to an address that {other} reaches; "
                 "their firewalls must allow every TCP port between them"
             )
-            yield Finding.error("rendezvous", words, name, hint, ExitCode.ENVIRONMENT)
+            yield Finding.error("rendezvous", message, name, hint, ExitCode.ENVIRONMENT)

@@ -39,11 +39,11 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     reasons = list(_reasons(host, environment))
     if not reasons:
         return
-    words = one_line(f"{host.path} {' and '.join(reasons)}")
-    if prompter is None or not prompter.confirm(f"{words}.\nDo you trust this file?"):
+    message = one_line(f"{host.path} {' and '.join(reasons)}")
+    if prompter is None or not prompter.confirm(f"{message}.\nDo you trust this file?"):
         check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
         raise HostFileUntrusted(
-            f"{words}, and you have not confirmed that; nothing was sent",
+            f"{message}, and you have not confirmed that; nothing was sent",
             where=str(host.path),
             hint=f"read the file, then answer once at a terminal: {check}",
         )

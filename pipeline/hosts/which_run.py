@@ -56,8 +56,8 @@ def _survey(
             if opened.survey().state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:
-        words = f"was training when last seen; {note.host} is unreachable ({error.message})"
-        return (_also_training(verb, selected, note.name, words),)
+        message = f"was training when last seen; {note.host} is unreachable ({error.message})"
+        return (_also_training(verb, selected, note.name, message),)
     return (_also_training(verb, selected, note.name, f"is training on {note.host}"),)
 
 
@@ -67,5 +67,5 @@ def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _also_training(verb: str, selected: RunNote, other: str, how: str) -> Finding:
-    words = f"{selected.name}, which was started last, is not running; {other} {how}"
-    return Finding.warning("another-run", words, selected.host, f"pipeline {verb} {other}")
+    message = f"{selected.name}, which was started last, is not running; {other} {how}"
+    return Finding.warning("another-run", message, selected.host, f"pipeline {verb} {other}")

@@ -19,6 +19,6 @@ def judge_node_card(facts: CardFacts, planned: Gpu | None) -> Iterator[Finding]:
         return
     actual = ".".join(map(str, facts.capability))
     wrong = f"the plan is for {planned.name}" if planned is not None else "the plan is for a host without a card"
-    words = f"the compute node has a {facts.device} (compute capability {actual}), but {wrong}"
+    message = f"the compute node has a {facts.device} (compute capability {actual}), but {wrong}"
     hint = f"write `card: {actual}` into the host's file"
-    yield Finding("node-card", Severity.ERROR, words, "card", hint, ExitCode.GPU)
+    yield Finding("node-card", Severity.ERROR, message, "card", hint, ExitCode.GPU)

@@ -84,9 +84,9 @@ def card_name(gpu: Gpu) -> str:
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
     """Yield the problems of the interpreter: it does not run, is too old, or lacks packages."""
     if python.error:
-        words = f"{python.path} does not run: {python.error}{_will_be_created(need)}"
+        message = f"{python.path} does not run: {python.error}{_will_be_created(need)}"
         hint = CREATES_ENVIRONMENT if need.creates_environment else "set `python:` to the interpreter with torch"
-        yield Finding.error("python", words, need.host_file, hint, exit_code=ExitCode.ENVIRONMENT)
+        yield Finding.error("python", message, need.host_file, hint, exit_code=ExitCode.ENVIRONMENT)
         return
     oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
     if python.version < oldest:
@@ -99,9 +99,9 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        words = f"{python.path} has no torch{_will_be_created(need)}"
+        message = f"{python.path} has no torch{_will_be_created(need)}"
         hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
-        yield Finding.error("torch", words, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
+        yield Finding.error("torch", message, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
         wanted = ".".join(map(str, OLDEST_TORCH))
         yield Finding.error(
@@ -114,9 +114,9 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
     if need.built_in_trainer:
         missing = [name for name in TRAINER_PACKAGES if name not in python.packages]
         if missing:
-            words = f"{python.path} has no {', '.join(missing)}; the built-in trainer needs them"
+            message = f"{python.path} has no {', '.join(missing)}; the built-in trainer needs them"
             yield Finding.error(
-                "packages", words, python.path, _install_hint(python, missing), exit_code=ExitCode.ENVIRONMENT
+                "packages", message, python.path, _install_hint(python, missing), exit_code=ExitCode.ENVIRONMENT
             )
 
 
@@ -146,35 +146,35 @@ def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need
         return
     for gpu in gpus:
         if gpu.assumed:
-            words = f"no card could be queried ({driver.error or 'no driver'}); {card_name(gpu)} is assumed"
-            yield Finding.warning("card-assumed", words, "host.card")
+            message = f"no card could be queried ({driver.error or 'no driver'}); {card_name(gpu)} is assumed"
+            yield Finding.warning("card-assumed", message, "host.card")
             continue
         if torch is not None and torch.cuda is None:
-            words = f"torch {torch.version} is a CPU build and cannot use {gpu.name}"
+            message = f"torch {torch.version} is a CPU build and cannot use {gpu.name}"
             yield Finding.error(
-                "torch-build", words, python.path, "pipeline fix --only environment", exit_code=ExitCode.ENVIRONMENT
+                "torch-build", message, python.path, "pipeline fix --only environment", exit_code=ExitCode.ENVIRONMENT
             )
         elif torch is not None and torch.arch_list is not None and not runs_on(torch.arch_list, gpu.capability):
-            words = f"torch {torch.version} has no kernels for {_card(gpu)}, only for {' '.join(torch.arch_list)}"
-            yield Finding.error("torch-arch", words, python.path, "pipeline fix --only environment", ExitCode.GPU)
+            message = f"torch {torch.version} has no kernels for {_card(gpu)}, only for {' '.join(torch.arch_list)}"
+            yield Finding.error("torch-arch", message, python.path, "pipeline fix --only environment", ExitCode.GPU)
         yield from _occupied(gpu)
     if torch is not None and torch.cuda and driver.cuda and _version(torch.cuda)[:1] > _version(driver.cuda)[:1]:
-        words = f"torch {torch.version} needs CUDA {torch.cuda}; driver {driver.version} supports up to {driver.cuda}"
-        yield Finding.error("driver", words, "nvidia-smi", "pipeline fix --only environment", ExitCode.GPU)
+        message = f"torch {torch.version} needs CUDA {torch.cuda}; driver {driver.version} supports up to {driver.cuda}"
+        yield Finding.error("driver", message, "nvidia-smi", "pipeline fix --only environment", ExitCode.GPU)
 
 
 def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Finding]:
     why = driver.error or "no NVIDIA driver found"
     if need.card_required and driver.broken:
-        words = f"the NVIDIA driver reports no usable card: {why}"
-        yield Finding.error("gpu", words, "host.gpus", ON_CPU, ExitCode.GPU)
+        message = f"the NVIDIA driver reports no usable card: {why}"
+        yield Finding.error("gpu", message, "host.gpus", ON_CPU, ExitCode.GPU)
     elif need.card_required:
         yield Finding.error(
             "gpu", f"`gpus:` names cards, but the host has none: {why}", "host.gpus", NO_DRIVER_HINT, ExitCode.GPU
         )
     elif cuda_build:
-        words = f"no card was found ({why}) although torch is a CUDA build: training will run on the CPU"
-        yield Finding.warning("gpu", words, "host", ON_HOST if driver.broken else NO_DRIVER_HINT)
+        message = f"no card was found ({why}) although torch is a CUDA build: training will run on the CPU"
+        yield Finding.warning("gpu", message, "host", ON_HOST if driver.broken else NO_DRIVER_HINT)
 
 
 def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
@@ -194,8 +194,8 @@ def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
 def _occupied(gpu: Gpu) -> Iterator[Finding]:
     if gpu.memory_bytes and gpu.used_bytes > OCCUPIED_SHARE * gpu.memory_bytes:
         who = ", ".join(f"pid {p.pid} {p.name} ({size(p.used_bytes)})" for p in gpu.processes) or "no known process"
-        words = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are in use by {who}"
-        yield Finding.warning("gpu-occupied", words, gpu.uuid, "pipeline fix --only stale-processes")
+        message = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are in use by {who}"
+        yield Finding.warning("gpu-occupied", message, gpu.uuid, "pipeline fix --only stale-processes")
 
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
@@ -203,42 +203,42 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
-        words = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
-        yield Finding.error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
+        message = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
+        yield Finding.error("disk", message, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
     elif disk.free_bytes < need.usual_bytes:
-        words = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
-        yield Finding.warning("disk", words, disk.path, f"df -h {disk.mount}")
+        message = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
+        yield Finding.warning("disk", message, disk.path, f"df -h {disk.mount}")
     if disk.volume:
-        words = (
+        message = (
             f"{disk.path} is in the container's own file system, which is deleted with it; {disk.volume} is a volume"
         )
         hint = f"pipeline run --set host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}"
-        yield Finding.warning("disk", words, disk.path, hint)
+        yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
-        words = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield Finding.error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
+        message = f"{disk.free_inodes} free inodes on {disk.mount}"
+        yield Finding.error("disk", message, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
 
 
 def unwritable(disk: Disk) -> Finding:
     """Return the finding of a disk that is not writable."""
-    words = f"{disk.path} cannot be written: {disk.error}"
+    message = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    return Finding.error("disk", words, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
+    return Finding.error("disk", message, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
 
 
 def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
     """Yield a warning if the image's name now refers to another image than that of the running container."""
     if container is not None and container.newer:
-        words = (
+        message = (
             f"the image's name now refers to {container.newer}; the container still runs {container.image}, which "
             "stays until you remove the container, with the jobs in it"
         )
         remove = "apptainer instance stop" if container.engine == "apptainer" else f"{container.engine} rm -f"
-        yield Finding.warning("container-image", words, container.name, f"{remove} {container.name}   (on the host)")
+        yield Finding.warning("container-image", message, container.name, f"{remove} {container.name}   (on the host)")
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:
     """Yield a warning if the clocks of laptop and host differ by more than a minute."""
     if now_unix is not None and abs(machine.clock_unix - now_unix) > CLOCK_SKEW_S:
-        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off; curves will show the host's times"
-        yield Finding.warning("clock", words, machine.hostname)
+        message = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off; curves will show the host's times"
+        yield Finding.warning("clock", message, machine.hostname)

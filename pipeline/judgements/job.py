@@ -26,8 +26,8 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         return Report((_failure(name, run.result, newest_kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
-        words = f"{name}: {newest.name} is broken: {newest.problem}"
-        return Report((_finding("checkpoint", words, ExitCode.CHECKPOINT),))
+        message = f"{name}: {newest.name} is broken: {newest.problem}"
+        return Report((_finding("checkpoint", message, ExitCode.CHECKPOINT),))
     return Report()
 
 
@@ -57,11 +57,11 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
         code = ExitCode.TRAINING if kept is None else ExitCode.PREEMPTED
         return _finding(check, f"{name} was {check}; {left}", code)
     if result.oom_killed:
-        words = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
-        return _finding("oom-killed", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+        message = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
+        return _finding("oom-killed", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
     how = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
-    words = f"{name} failed: {result.reason or how}"
-    return _finding("training", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+    message = f"{name} failed: {result.reason or how}"
+    return _finding("training", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:

@@ -27,9 +27,9 @@ def judge_trackers(
     for name in dict.fromkeys(config.train.report_to):
         packages = PACKAGES.get(name, ())
         if packages and not any(package in python.packages for package in packages):
-            words = f"{python.path} has no {packages[0]}; the training will not be tracked by {name}"
+            message = f"{python.path} has no {packages[0]}; the training will not be tracked by {name}"
             hint = shlex.join([python.path or "python3", "-m", "pip", "install", packages[0]])
-            yield Finding.warning("tracker", words, "train.report_to", hint)
+            yield Finding.warning("tracker", message, "train.report_to", hint)
         elif name == "wandb" and "WANDB_API_KEY" not in secrets and env.get("WANDB_MODE") not in WITHOUT_KEY:
-            words = "W&B gets no key from this machine; the training will not be tracked unless the host is logged in"
-            yield Finding.warning("tracker", words, "train.report_to", "secrets: [WANDB_API_KEY]")
+            message = "W&B gets no key from this machine; the training will not be tracked unless the host is logged in"
+            yield Finding.warning("tracker", message, "train.report_to", "secrets: [WANDB_API_KEY]")

@@ -53,8 +53,8 @@ def _line(fields: tuple[str, ...]) -> bytes:
 
 
 def _unusable(path: Path, error: OSError) -> BadUsage:
-    words = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
-    return BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")
+    message = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
+    return BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")
 
 
 def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:

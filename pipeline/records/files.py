@@ -66,8 +66,8 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.seek(0)
-            words = f"another pipeline process is running: {_holder(file.read())}"
-            raise Busy(words, where=str(path), hint="pipeline status") from None
+            message = f"another pipeline process is running: {_holder(file.read())}"
+            raise Busy(message, where=str(path), hint="pipeline status") from None
         lock = Lock(path, doing, file)
         if sign:
             lock.sign()
@@ -93,15 +93,15 @@ def _open_lock(path: Path) -> io.FileIO:
 
 
 def _not_regular(path: Path) -> BadUsage:
-    words = f"{path} is not a regular file, but a lock file of that name is needed"
-    return BadUsage(words, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
+    message = f"{path} is not a regular file, but a lock file of that name is needed"
+    return BadUsage(message, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
 
 
 def refuse_link(path: Path) -> None:
     """Raise BadUsage if a path of the records is a symbolic link."""
     if path.is_symlink():
-        words = f"{path} is a symbolic link; the records of a project must be in the project itself"
-        raise BadUsage(words, where=str(path), hint=f"rm {shlex.quote(str(path))}")
+        message = f"{path} is a symbolic link; the records of a project must be in the project itself"
+        raise BadUsage(message, where=str(path), hint=f"rm {shlex.quote(str(path))}")
 
 
 @contextlib.contextmanager
@@ -112,12 +112,12 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in NO_FOLDER:
             blocks = _blocking(Path(error.filename or path))
-            words = f"{blocks} is not a folder, but a folder of that name is needed"
-            raise BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(blocks))}") from error
+            message = f"{blocks} is not a folder, but a folder of that name is needed"
+            raise BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(blocks))}") from error
         if error.errno not in FULL:
             raise
-        words = f"cannot write {path}: {FULL[error.errno]}"
-        raise DiskFull(words, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
+        message = f"cannot write {path}: {FULL[error.errno]}"
+        raise DiskFull(message, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
 
 
 def _blocking(path: Path) -> Path:

@@ -173,8 +173,8 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         return notes[0]
     found = notes_named(notes, run)
     if len(found) > 1:
-        words = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
-        raise BadUsage(words, where="RUN", hint="pipeline list", instead=(run, found[0].name))
+        message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
+        raise BadUsage(message, where="RUN", hint="pipeline list", instead=(run, found[0].name))
     if not found:
         near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.4) or [notes[0].name]
         raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=(run, near[0]))

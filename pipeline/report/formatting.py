@@ -27,8 +27,8 @@ def number(value: float) -> str:
     if size < 1e-3 or size >= 1e6:
         mantissa, _, exponent = f"{value:.2e}".partition("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−")
-    words = f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
-    return (words.rstrip("0").rstrip(".") if "." in words else words).replace("-", "−")
+    message = f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return (message.rstrip("0").rstrip(".") if "." in message else message).replace("-", "−")
 
 
 def duration(seconds: float) -> str:

@@ -28,8 +28,8 @@ def await_free_card(context: Context, sleep: Callable[[float], None] = time.slee
     while run := _others(survey, run_id(view)):
         training = view.records.run_name(run, view.host.name)
         if options.detach:
-            words = f"{training} uses the {device}, and the proof needs it"
-            raise Busy(words, where=view.host.name, hint=f"pipeline wait {training}")
+            message = f"{training} uses the {device}, and the proof needs it"
+            raise Busy(message, where=view.host.name, hint=f"pipeline wait {training}")
         context.listener.progress(f"waiting for {training} to end: the proof needs the {device}")
         sleep(POLL_S)
         survey = survey_host(context.host, view.host, view.layout.key)

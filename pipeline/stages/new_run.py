@@ -42,11 +42,11 @@ def refuse_to_resume(view: View) -> None:
         return
     name = name_of(view)
     if run.state is JobState.SUCCEEDED:
-        words = f"{name} has succeeded with other inputs; there is nothing to resume"
-        raise BadUsage(words, where="--resume", hint="pipeline run")
+        message = f"{name} has succeeded with other inputs; there is nothing to resume"
+        raise BadUsage(message, where="--resume", hint="pipeline run")
     if run.state is JobState.RUNNING:
-        words = f"{name} is running with other inputs; stop it to resume it with the present ones"
-        raise Busy(words, where=view.host.name, hint=f"pipeline stop {name}")
+        message = f"{name} is running with other inputs; stop it to resume it with the present ones"
+        raise Busy(message, where=view.host.name, hint=f"pipeline stop {name}")
 
 
 def _has_other_inputs(view: View) -> bool:

@@ -65,8 +65,8 @@ def _judge_tree(view: View) -> Report:
     source = view.scan.manifest
     both_empty = not source.rows and not tree.exists
     if not both_empty and (not tree.exists or tree.source_digest != source.source_digest()):
-        words = "the host has an older state of the project" if tree.exists else "the project is not on the host yet"
-        return Report((_finding(words),))
+        message = "the host has an older state of the project" if tree.exists else "the project is not on the host yet"
+        return Report((_finding(message),))
     if tree.pending:
         return Report((_finding("an earlier change of the host's tree was interrupted and must be completed"),))
     edited = [deviation for deviation in tree.deviations if deviation.kind in ("edited", "not-regular")]

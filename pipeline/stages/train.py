@@ -159,8 +159,8 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
     try:
         output = pull_log(host, project, run, number, folder).path
     except HalfstepError as error:
-        words = f"the output of job {number} could not be downloaded: {error.message}"
-        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {folder.name}"),))
+        message = f"the output of job {number} could not be downloaded: {error.message}"
+        return Report((Finding("output", Severity.WARNING, message, error.where, f"pipeline diagnose {folder.name}"),))
     # A job that printed nothing has no local output file.
     text, first = end_of(output.read_bytes() if output.exists() else b"", DIAGNOSED_LINES)
     root = folder.parents[2]
@@ -180,9 +180,11 @@ def detached_result(name: str, phase: Phase) -> StageResult:
 def interrupted_result(name: str) -> StageResult:
     """Return the result of a stage whose user pressed Ctrl-C: the job keeps running, and the verb exits with 130."""
     error = Interrupted("interrupted", hint=f"pipeline attach {name}")
-    words = f"{name} keeps running on the host"
+    message = f"{name} keeps running on the host"
     others = commands_for(name)[1:]
-    return StageResult(Report(findings_of(error)), words, exit_code=error.exit_code, unfinished=True, follow_up=others)
+    return StageResult(
+        Report(findings_of(error)), message, exit_code=error.exit_code, unfinished=True, follow_up=others
+    )
 
 
 def commands_for(name: str) -> tuple[str, ...]:

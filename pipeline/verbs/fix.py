@@ -68,8 +68,8 @@ def fix(
 
 def _refuse_contradictions(undo_and_more: bool, two_places: bool) -> None:
     if undo_and_more:
-        words = "--undo restores every file; it cannot be combined with --diff, --check or --only"
-        raise BadUsage(words, where="--undo")
+        message = "--undo restores every file; it cannot be combined with --diff, --check or --only"
+        raise BadUsage(message, where="--undo")
     if two_places:
         raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
 

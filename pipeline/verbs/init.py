@@ -217,8 +217,8 @@ def _check_names(name: str, host: str) -> None:
     for word, option in ((name, "--config"), (host, "--host")):
         valid = safe_name(word) if word else ""
         if word != valid:
-            words = f"{word!r} is not a valid name; allowed: letters, digits, . _ -"
-            raise BadUsage(words, where=option, hint=f"{option} {valid}")
+            message = f"{word!r} is not a valid name; allowed: letters, digits, . _ -"
+            raise BadUsage(message, where=option, hint=f"{option} {valid}")
 
 
 def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:

@@ -42,8 +42,8 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     weights, _ = (records.in_run(note.name, "adapter", name) for name in UPLOADED)
     adapter = weights.parent
     if not weights.is_file():
-        words = f"the adapter of {note.name} is not on this machine"
-        raise BadUsage(words, where=str(adapter), hint=f"pipeline pull {note.name} --weights")
+        message = f"the adapter of {note.name} is not on this machine"
+        raise BadUsage(message, where=str(adapter), hint=f"pipeline pull {note.name} --weights")
     facts = _facts(note, records.root, folder, repo)
     card = render_card(facts).encode()
     write_atomic(folder / LOCAL_CARD, card)
@@ -67,8 +67,8 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
     try:
         settings: dict[str, Any] = json.loads((folder / "adapter" / CONFIG).read_bytes())
     except (OSError, ValueError) as error:
-        words = f"the settings of the adapter cannot be read: {error}"
-        raise BadUsage(words, where=str(folder / "adapter"), hint=f"pipeline pull {note.name} --weights") from None
+        message = f"the settings of the adapter cannot be read: {error}"
+        raise BadUsage(message, where=str(folder / "adapter"), hint=f"pipeline pull {note.name} --weights") from None
     loaded = _config(note, root)
     own = loaded is not None and loaded.config.command is not None
     model = loaded.config.model if loaded is not None and not own else None
@@ -108,12 +108,12 @@ def _warnings(note: RunNote, facts: CardFacts, repo: str) -> tuple[Finding, ...]
     found = []
     if repo and (facts.base.startswith(NOT_ON_HUB) or not facts.base):
         base = f"{facts.base}, the base model, is on no hub" if facts.base else "the base model is unknown"
-        words = f"{base}: nobody else can load this adapter"
+        message = f"{base}: nobody else can load this adapter"
         found.append(
-            Finding.warning("base-not-on-hub", words, note.name, "name a model of the hub in `model: {id: ...}`")
+            Finding.warning("base-not-on-hub", message, note.name, "name a model of the hub in `model: {id: ...}`")
         )
     if note.state is not JobState.SUCCEEDED:
         step = f"step {note.step or 0} of {note.steps or '?'}"
-        words = f"the run has not succeeded ({note.state.value}): its adapter was saved at {step}"
-        found.append(Finding.warning("not-finished", words, note.name, note.resume_command))
+        message = f"the run has not succeeded ({note.state.value}): its adapter was saved at {step}"
+        found.append(Finding.warning("not-finished", message, note.name, note.resume_command))
     return tuple(found)

@@ -85,8 +85,8 @@ def _write_comparison(notes: Sequence[RunNote], records: Records) -> tuple[Path,
     names = list(dict.fromkeys(note.name for note in notes))
     if not 2 <= len(names) <= MAX_RUNS:
         given = "the same run twice" if len(names) < 2 else f"{len(names)} runs"
-        words = f"found {given}; from 2 to {MAX_RUNS} different runs can be compared"
-        raise BadUsage(words, where="RUN", hint="pipeline list")
+        message = f"found {given}; from 2 to {MAX_RUNS} different runs can be compared"
+        raise BadUsage(message, where="RUN", hint="pipeline list")
     page = records.comparison(names)
     render_saved_comparison([records.folder_named(name) for name in names], page)
     return page, Outcome("report", artifacts={"comparison": str(page)}, more={"compared": names})

@@ -97,6 +97,6 @@ def resumed_run(selection: Selection, name: str) -> str:
     note = find_note(Records(selection.loaded.root), name)
     host, config = selection.host.name, selection.loaded.name
     if (note.host, note.config) != (host, config):
-        words = f"{note.name} is a run of {note.config} on {note.host}, not of {config} on {host}"
-        raise BadUsage(words, where="--resume", hint=f"pipeline run --resume {note.name}")
+        message = f"{note.name} is a run of {note.config} on {note.host}, not of {config} on {host}"
+        raise BadUsage(message, where="--resume", hint=f"pipeline run --resume {note.name}")
     return note.run

@@ -59,5 +59,5 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
 
 
 def _unkillable(pid: int, host: str) -> Finding:
-    words = f"process {pid} survives SIGKILL: it is blocked in the driver or the file system"
-    return Finding("unkillable", Severity.ERROR, words, host, exit_code=ExitCode.BUSY)
+    message = f"process {pid} survives SIGKILL: it is blocked in the driver or the file system"
+    return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)

@@ -82,11 +82,11 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
 
 def waiting_words(name: str, run: RunSurvey) -> str:
     """Return what `tail` waits for if a run has no scalars yet."""
-    words = f"waiting for the first scalar of {name}"
+    message = f"waiting for the first scalar of {name}"
     if run.state is not JobState.RUNNING:
-        return words
+        return message
     at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
-    return f"{words} ({at}); TensorBoard writes its first values after ten of them, a flush, or two minutes"
+    return f"{message} ({at}); TensorBoard writes its first values after ten of them, a flush, or two minutes"
 
 
 def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:

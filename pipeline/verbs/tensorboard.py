@@ -100,8 +100,8 @@ def _await_answer(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
 
 
 def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
-    words = f"TensorBoard ended by itself, exit {viewer.returncode}; its output is above"
-    return ToolFailed(words, where="tensorboard", hint=f"pipeline tensorboard {run} --port 0")
+    message = f"TensorBoard ended by itself, exit {viewer.returncode}; its output is above"
+    return ToolFailed(message, where="tensorboard", hint=f"pipeline tensorboard {run} --port 0")
 
 
 @contextlib.contextmanager

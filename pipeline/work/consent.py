@@ -37,11 +37,11 @@ def require_project_consent(
     if typed or root.is_relative_to(own):
         return
     kept = consents("trusted_data", os.environ if environment is None else environment)
-    words = one_line(
+    message = one_line(
         f"project {loaded.config.project} of {loaded.path} takes files from {_in_words(root)}, outside of {own}"
     )
-    if not _has_consent(kept, (str(own), str(root)), prompter, f"{words}.\nMay they be sent to the host?"):
-        raise DataUntrusted(f"{words}, {UNCONFIRMED}", where="project", hint=_to_type(command, f"project={root}"))
+    if not _has_consent(kept, (str(own), str(root)), prompter, f"{message}.\nMay they be sent to the host?"):
+        raise DataUntrusted(f"{message}, {UNCONFIRMED}", where="project", hint=_to_type(command, f"project={root}"))
 
 
 def own_project(loaded: LoadedConfig) -> Path:
@@ -77,13 +77,13 @@ def require_data_consent(
         return
     kept = consents("trusted_data", os.environ if environment is None else environment)
     for place in outside_of(folder, loaded.root):
-        words = one_line(
+        message = one_line(
             f"data.path {named} of {loaded.path} takes data from {_in_words(place)}, outside of the project"
         )
         fields = (str(loaded.root), str(place))
-        if not _has_consent(kept, fields, prompter, f"{words}.\nMay it be sent to the host?"):
+        if not _has_consent(kept, fields, prompter, f"{message}.\nMay it be sent to the host?"):
             setting = f"data.path={Path(named).expanduser()}"
-            raise DataUntrusted(f"{words}, {UNCONFIRMED}", where="data.path", hint=_to_type(command, setting))
+            raise DataUntrusted(f"{message}, {UNCONFIRMED}", where="data.path", hint=_to_type(command, setting))
 
 
 def require_secret_consent(
@@ -103,11 +103,11 @@ def require_secret_consent(
     if typed or not names or is_shipped_config(loaded.path):
         return
     kept = consents("trusted_secrets", os.environ if environment is None else environment)
-    words = one_line(f"{loaded.path} requests {', '.join(names)} from the local environment")
+    message = one_line(f"{loaded.path} requests {', '.join(names)} from the local environment")
     fields = (" ".join(names), str(loaded.path.resolve()))
-    if not _has_consent(kept, fields, prompter, f"{words}.\nMay the values be sent to the host?"):
+    if not _has_consent(kept, fields, prompter, f"{message}.\nMay the values be sent to the host?"):
         setting = f"secrets=[{','.join(names)}]"
-        raise SecretsUntrusted(f"{words}, {UNCONFIRMED}", where="secrets", hint=_to_type(command, setting))
+        raise SecretsUntrusted(f"{message}, {UNCONFIRMED}", where="secrets", hint=_to_type(command, setting))
 
 
 def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None, question: str) -> bool:

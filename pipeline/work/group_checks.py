@@ -36,8 +36,8 @@ def _shared_folders(views: Sequence[View]) -> Iterator[Finding]:
         machine = view.survey.machine
         place = (machine.machine_id or machine.hostname, view.workdir)
         if place in seen:
-            words = f"{seen[place]} and {view.host.name} are the same machine with the same workdir, {view.workdir}"
-            yield _finding(words, "host.workdir", "leave one of them out, or give it a `workdir:` of its own")
+            message = f"{seen[place]} and {view.host.name} are the same machine with the same workdir, {view.workdir}"
+            yield _finding(message, "host.workdir", "leave one of them out, or give it a `workdir:` of its own")
         seen.setdefault(place, view.host.name)
 
 
@@ -54,8 +54,8 @@ def _differences(views: Sequence[View]) -> Iterator[Finding]:
         if len(set(facts)) > 1:
             short = all(len(one) < 40 for one in facts)
             shown = [f"{view.host.name} has {one}" for view, one in zip(views, facts, strict=True)]
-            words = f"{what}: {', '.join(shown)}" if short else f"{what} differ, as fixed for the card of each host"
-            yield _finding(words, what, hint)
+            message = f"{what}: {', '.join(shown)}" if short else f"{what} differ, as fixed for the card of each host"
+            yield _finding(message, what, hint)
 
 
 def _torch(view: View) -> str:
@@ -69,9 +69,9 @@ def _package(name: str) -> Callable[[View], str]:
 def _launchers(views: Sequence[View]) -> Iterator[Finding]:
     command = views[0].config.command
     if command is not None and script_of(command) is None:
-        words = f"{command[0]} would start its processes on each host separately"
+        message = f"{command[0]} would start its processes on each host separately"
         yield _finding(
-            words, "command", "name the script: `command: python script.py`; torchrun starts it on each host"
+            message, "command", "name the script: `command: python script.py`; torchrun starts it on each host"
         )
 
 
@@ -121,9 +121,9 @@ def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Fin
         f"{view.host.name} has {', '.join(str(step) for step in sorted(_verified(run))) or 'none'}"
         for view, run in zip(views, runs, strict=True)
     )
-    words = f"no checkpoint can be resumed from, because the hosts have none of the same step: {'; '.join(held)}"
+    message = f"no checkpoint can be resumed from, because the hosts have none of the same step: {'; '.join(held)}"
     hint = "pipeline run --force train   (starts again at step 0 as a new run; the checkpoints are kept)"
-    return Finding.error("checkpoint", words, "checkpoints", hint, ExitCode.CHECKPOINT)
+    return Finding.error("checkpoint", message, "checkpoints", hint, ExitCode.CHECKPOINT)
 
 
 def _verified(run: RunSurvey | None) -> set[int]:

@@ -54,8 +54,8 @@ def _warn_of_asserts(draft: Draft) -> None:
     for node in draft.source.names.of_type(ast.Assert):
         condition = condition_of(draft.source, node)
         if condition is not None and (written := draft.source.segment(condition)) in asserted_conditions(draft.source):
-            words = f"with {written}, this accepts only bfloat16, which this card does not have"
-            draft.warn(node, words, hint="a program for this card cannot use this branch")
+            message = f"with {written}, this accepts only bfloat16, which this card does not have"
+            draft.warn(node, message, hint="a program for this card cannot use this branch")
 
 
 def _has_quoted_word(text: bytes) -> bool:

@@ -93,7 +93,7 @@ def replacement(expected):
         "data": base64.b64encode(NEW).decode(),
     }
     return HostChange(
-        "data-collator", f"replace {FILE} on the host by the project's", "fix.collator.replace", args, undo="fix.undo"
+        "data-collator", f"replace {FILE} on the host with the project's", "fix.collator.replace", args, undo="fix.undo"
     )
 
 

@@ -62,7 +62,7 @@ def change(summary, **args):
 
 
 FROM_HUB = change(
-    f"replace {REMOTE} (11 bytes) by the file from lab/speech at c0ffeec0ffee (26 bytes)",
+    f"replace {REMOTE} (11 bytes) with the file from lab/speech at c0ffeec0ffee (26 bytes)",
     repo=REPO,
     revision=COMMIT,
     digest=encode(GOOD),
@@ -88,7 +88,7 @@ def test_a_cached_copy_of_the_same_revision_is_used_without_a_hub_query():
     plan, asked = plan_of(BAD, CACHED)
     digest = encode(Digest(26, GOOD.sha256))
     assert plan.changes == (
-        change(f"replace {REMOTE} (11 bytes) by the file from /hub/b (26 bytes)", copy="/hub/b", digest=digest),
+        change(f"replace {REMOTE} (11 bytes) with the file from /hub/b (26 bytes)", copy="/hub/b", digest=digest),
     )
     assert len(asked) == 1
 
