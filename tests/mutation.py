@@ -49,7 +49,7 @@ JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
 GOAL = 0.80
 LIMIT_CPU_S = 40
 CASES = "test_cases.py"
-LAWS = ("test_laws.py", "frame/test_disk_tree.py", "test_pages.py", CASES)
+LAWS = ("test_laws.py", "test_cached_plans.py", "frame/test_disk_tree.py", "test_pages.py", CASES)
 PROPERTIES = ("settings/test_config_properties.py", "test_properties.py")
 FRAME = ("fixers.frame.", "fixers.plans.", "fixers.pages")
 """The modules that every fixer uses."""

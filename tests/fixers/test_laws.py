@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,40 +17,8 @@ from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes
 from fixers.sources.readers.find import may_contain_readers
 from remote.errors import BadUsage, Busy, FixRefused
-from tests.fixers.casebook import AMPERE, TITAN_RTX, read_cases
-
-
-@pytest.fixture
-def new_project(tmp_path: Path) -> Path:
-    """Every case of every source fixer as one project."""
-    return _write_cases(tmp_path / "project")
-
-
-@pytest.fixture(scope="session")
-def planned_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project and its cached plan."""
-    root = _write_cases(tmp_path_factory.mktemp("planned") / "project")
-    assert _plan(root).changes
-    return root
-
-
-@pytest.fixture
-def project(planned_project: Path, tmp_path: Path) -> Path:
-    """A copy of the project and of its cached plan."""
-    return Path(shutil.copytree(planned_project, tmp_path / "project"))
-
-
-def _write_cases(root: Path) -> Path:
-    for case in read_cases():
-        if case.target.card is TITAN_RTX and not case.target.packages:
-            file = root / case.name / case.path
-            file.parent.mkdir(parents=True)
-            file.write_bytes(case.before)
-    return root
-
-
-def _plan(root: Path, **options) -> Plan:
-    return plan_fixes(Site(DiskTree(root), gpu=options.pop("card", TITAN_RTX), **options))
+from tests.fixers.all_cases import plan_all
+from tests.fixers.casebook import AMPERE, TITAN_RTX
 
 
 def _digests(root: Path) -> dict[str, str]:
@@ -61,31 +28,31 @@ def _digests(root: Path) -> dict[str, str]:
 
 def test_planning_writes_nothing_and_repeats_itself(new_project: Path) -> None:
     before = _digests(new_project)
-    first, second = _plan(new_project), _plan(new_project)
+    first, second = plan_all(new_project), plan_all(new_project)
     assert first.changes
     assert first == second
     assert _digests(new_project) == before
 
 
 def test_there_is_one_change_per_file_with_every_fixer_that_acted(project: Path) -> None:
-    changes = [change for change in _plan(project).changes if isinstance(change, FileChange)]
+    changes = [change for change in plan_all(project).changes if isinstance(change, FileChange)]
     assert len({change.path for change in changes}) == len(changes)
     assert any(len(change.fixers) > 1 for change in changes)
     assert all(change.before != change.after and change.why for change in changes)
 
 
 def test_FI_34_after_applying_nothing_is_left_to_do(project: Path) -> None:
-    written = apply_to_disk(project, _plan(project))
+    written = apply_to_disk(project, plan_all(project))
     assert written
-    assert _plan(project).changes == ()
-    assert apply_to_disk(project, _plan(project)) == ()
+    assert plan_all(project).changes == ()
+    assert apply_to_disk(project, plan_all(project)) == ()
 
 
 def test_undoing_restores_every_byte_and_mode(project: Path) -> None:
-    first = next(iter(_plan(project).changes))
+    first = next(iter(plan_all(project).changes))
     (project / first.path).chmod(0o755)
     before = _digests(project)
-    written = apply_to_disk(project, _plan(project))
+    written = apply_to_disk(project, plan_all(project))
     assert (project / first.path).stat().st_mode & 0o777 == 0o755
     assert _digests(project) != before
     undone = undo_on_disk(project)
@@ -106,7 +73,7 @@ def test_FI_33_after_a_kill_between_any_two_writes_the_next_fix_gives_the_same_b
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     before = _digests(project)
-    plan = _plan(project)
+    plan = plan_all(project)
     wanted = {**before, **{c.path: hashlib.sha256(c.after).hexdigest() for c in plan.changes}}
     renames = 0
     replace = os.replace
@@ -122,7 +89,7 @@ def test_FI_33_after_a_kill_between_any_two_writes_the_next_fix_gives_the_same_b
     with pytest.raises(_Killed):
         apply_to_disk(project, plan)
     monkeypatch.setattr(os, "replace", replace)
-    apply_to_disk(project, _plan(project))
+    apply_to_disk(project, plan_all(project))
     assert _digests(project) == wanted
     undo_on_disk(project)
     assert _digests(project) == before
@@ -132,14 +99,14 @@ def test_undo_reverts_two_fixes_in_a_row(project: Path) -> None:
     before = _digests(project)
     apply_to_disk(project, plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
     between = _digests(project)
-    apply_to_disk(project, _plan(project))
+    apply_to_disk(project, plan_all(project))
     assert len({str(before), str(between), str(_digests(project))}) == 3
     undo_on_disk(project)
     assert _digests(project) == before
 
 
 def test_a_file_that_changed_after_planning_is_refused_before_anything_is_written(project: Path) -> None:
-    plan = _plan(project)
+    plan = plan_all(project)
     victim = project / plan.changes[-1].path
     victim.write_bytes(victim.read_bytes() + b"\n")
     before = _digests(project)
@@ -150,7 +117,7 @@ def test_a_file_that_changed_after_planning_is_refused_before_anything_is_writte
 
 
 def test_undo_leaves_and_names_a_file_that_was_edited_since(project: Path) -> None:
-    written = apply_to_disk(project, _plan(project))
+    written = apply_to_disk(project, plan_all(project))
     edited, removed = project / written[0], project / written[1]
     edited.write_bytes(edited.read_bytes() + b"# mine\n")
     removed.unlink()
@@ -179,14 +146,14 @@ def test_nothing_outside_the_folder_is_written(tmp_path: Path, path: str) -> Non
 
 
 def test_two_fixes_at_once_are_refused(project: Path) -> None:
-    plan = _plan(project)
+    plan = plan_all(project)
     with on_disk._locked(project), pytest.raises(Busy):
         apply_to_disk(project, plan)
 
 
 def test_nothing_is_rewritten_for_a_card_that_has_bfloat16_or_is_unknown(project: Path) -> None:
     for card in (AMPERE, None):
-        acted = {name for change in _plan(project, card=card).changes for name in change.fixers}
+        acted = {name for change in plan_all(project, card=card).changes for name in change.fixers}
         assert not acted & {"bf16-to-fp16", "trainable-fp32", "bf16-probe", "attention-to-sdpa", "loss-fp32"}
 
 

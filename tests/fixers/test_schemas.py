@@ -14,13 +14,13 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
 from tests.fixers.casebook import TITAN_RTX
-from tests.fixers.schemas import branches, parsers
+from tests.fixers.schemas import branches, parsers, registries
 from tests.fixers.schemas.project import Project
 
 TORCH = 'bfloat16, float16, half, float32 = "bfloat16", "float16", "float16", "float32"\n'
 EVERY = [
     pytest.param(project, spelling, id=f"{project.name}-{spelling}")
-    for project in (*parsers.PROJECTS, *branches.PROJECTS)
+    for project in (*parsers.PROJECTS, *branches.PROJECTS, *registries.PROJECTS)
     for spelling in project.spellings
 ]
 

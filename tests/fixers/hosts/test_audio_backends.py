@@ -11,8 +11,8 @@ from remote.errors import RemoteFault
 from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
-from tests.fixers.hosts.test_environment import wheel
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.package_index import wheel
 
 
 @pytest.fixture

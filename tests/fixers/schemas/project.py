@@ -9,6 +9,13 @@ SPELLINGS = {
     "long": {"BF": "bfloat16", "HALF": "float16", "FULL": "float32"},
 }
 
+CONFIG = """import yaml
+
+with open("conf/train.yaml") as file:
+    config = yaml.safe_load(file)["train"]
+"""
+YAML = "train:\n  precision: BF  # of the model\n"
+
 
 @dataclass(frozen=True)
 class Project:
@@ -31,3 +38,9 @@ class Project:
         for mark, word in SPELLINGS[spelling].items():
             texts = {path: text.replace(mark, word) for path, text in texts.items()}
         return texts
+
+
+def configured(name: str, program: str, yaml: str = YAML, **more: str) -> Project:
+    """Return a program that reads `precision` from a YAML file."""
+    files = {"train.py": program, "config.py": CONFIG, "conf/train.yaml": yaml}
+    return Project(name, files, refused=more.get("refused", ""))

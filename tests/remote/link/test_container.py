@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,134 +11,31 @@ import pytest
 
 from remote.errors import ContainerUnavailable
 from remote.link.address import Address
-from remote.link.container import Container, no_container
+from remote.link.container import Container
 from remote.link.reach import open_host
 from remote.operations.jobs import take_survey
 from remote.protocol.machine import Machine, OwnContainer
 from remote.protocol.survey import SurveyRequest
 from tests.lab.cards import write_nvidia_smi
 from tests.lab.sshd import Sshd
+from tests.remote.link.container_engine import (
+    become_another_user,
+    calls,
+    engine,
+    enter,
+    home,
+    name_of,
+    state,
+    the_call,
+    titan,
+    verbs,
+    write_engine,
+)
 
-# Minimal container engines: their state is a folder, and their commands run on this machine.
-RECORD = """#!/bin/sh
-state=$(dirname "$0")/state
-mkdir -p "$state"
-printf '%s\\n' "$(echo "$*" | tr '\\n' ' ')" >> "$state/calls"
-verb=$1
-shift
-"""
-ENGINE = (
-    RECORD
-    + """
-case $verb in
-  --version) basename "$0" ;;
-  inspect)
-    [ -f "$state/$3" ] || exit 1
-    case $2 in *Labels*) cat "$state/$3" ;; *) cut -d" " -f1 "$state/$3" ;; esac
-    ;;
-  image) cat "$state/image" 2>/dev/null ;;
-  pull)
-    [ "$2" = broken ] && { echo "no such image" >&2; exit 1; }
-    echo "sha256:1d $2@sha256:d1" > "$state/image"
-    ;;
-  run)
-    [ -f "$state/refused" ] && { cat "$state/refused" >&2; exit 125; }
-    while [ "$1" != --name ]; do shift; done
-    echo "true sha256:1d ${4#*=}" > "$state/$2"
-    ;;
-  start) sed -i s/false/true/ "$state/$1" ;;
-  rm) rm -f "$state/$2" ;;
-  info) cat "$state/info" 2>/dev/null ;;
-  version) [ ! -f "$state/down" ] || { cat "$state/down" >&2; exit 1; } ;;
-  exec) shift 2; export "$1"; shift 2; exec "$@" ;;
-esac
-"""
-)
-APPTAINER = (
-    RECORD
-    + """
-case $verb in
-  instance)
-    case $1 in
-      list) [ ! -f "$state/$2" ] || echo "$2  4711  -  image.sif" ;;
-      start) while [ $# -gt 1 ]; do shift; done; touch "$state/$1" ;;
-    esac
-    ;;
-  pull) echo an image > "$2" ;;
-  exec) export "${5#*,}"; shift 6; exec "$@" ;;
-esac
-"""
-)
-PROGRAMS = "sh cat sed cut id mkdir sleep tr grep sha256sum basename dirname touch mv rm stat readlink getent"
+__all__ = ["engine", "home"]
+
 UP_TO_NAME = "-d --name {name} --label halfstep.image={image} --label halfstep.workdir={work} "
 ALWAYS = "--network host --uts host --security-opt label=disable --stop-signal TERM --stop-timeout 120 "
-
-
-def tools(folder: Path) -> Path:
-    """Return a folder for PATH without this machine's own engines and cards."""
-    found = folder / "tools"
-    if not found.exists():
-        found.mkdir()
-        for name in PROGRAMS.split():
-            (found / name).symlink_to(Path(shutil.which(name) or "/missing").resolve())
-        (found / "python3").symlink_to(Path(sys.executable).resolve())
-    return found
-
-
-def write_engine(folder: Path, kind: str) -> Path:
-    path = folder / "bin" / kind
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(APPTAINER if kind == "apptainer" else ENGINE)
-    path.chmod(0o755)
-    (path.parent / "state").mkdir(exist_ok=True)
-    return path
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Path:
-    return write_engine(tmp_path, "docker")
-
-
-def state(engine: Path, name: str) -> Path:
-    return engine.parent / "state" / name
-
-
-def calls(engine: Path) -> list[str]:
-    return state(engine, "calls").read_text().splitlines()
-
-
-def the_call(engine: Path, verb: str) -> str:
-    (call,) = [call for call in calls(engine) if call.startswith(f"{verb} ")]
-    return call
-
-
-def verbs(engine: Path) -> list[str]:
-    return [call.split()[0] for call in calls(engine)]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder on the host, which is this machine with the engines in `bin`."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{tools(tmp_path)}")
-    return home
-
-
-def titan(container: Container, workdir: str = "~/halfstep") -> Address:
-    return Address("titan", "local", container=container, workdir=workdir)
-
-
-def name_of(container: Container) -> str:
-    return f"{container.name('~/halfstep')}-{os.getuid()}"
-
-
-def enter(address: Address) -> None:
-    """Start an agent in the container."""
-    host = open_host(address)
-    assert host.greeting
-    host.close()
 
 
 def machine_in(address: Address) -> Machine:
@@ -193,15 +88,6 @@ def test_the_settings_of_the_host_file_become_options_of_the_engine(home: Path, 
     assert f" -v {data}:{data} -v /usr:/usr/host:ro " in run
     assert " --user 10:20 " in run
     assert Container("torch").name("~/halfstep") != container.name("~/halfstep")
-
-
-def become_another_user(folder: Path) -> None:
-    """Let `id -u` print 4242."""
-    program = tools(folder) / "id"
-    program.unlink()
-    real = shutil.which("id", path="/usr/bin:/bin")
-    program.write_text(f'#!/bin/sh\n[ "$*" = -u ] && echo 4242 || exec {real} "$@"\n')
-    program.chmod(0o755)
 
 
 @pytest.mark.root
@@ -313,82 +199,3 @@ def test_a_container_that_was_stopped_is_started_again(home: Path, engine: Path)
     enter(titan(container))
     assert verbs(engine).count("start") == 1
     assert "run" not in verbs(engine)
-
-
-@pytest.mark.parametrize(
-    ("file", "output", "message", "hint"),
-    [
-        (
-            "down",
-            "Cannot connect to the Docker daemon at unix:///run/docker.sock.\nIs the docker daemon running?\n",
-            "Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?",
-            "sudo systemctl start docker",
-        ),
-        (
-            "down",
-            "permission denied while trying to connect to the Docker daemon socket at unix:///run/docker.sock\n",
-            "permission denied while trying to connect to the Docker daemon socket at unix:///run/docker.sock",
-            'sudo usermod -aG docker "$USER", then log in again',
-        ),
-        (
-            "refused",
-            'docker: Error response: could not select device driver "" with capabilities: [[gpu]].\n',
-            'docker: Error response: could not select device driver "" with capabilities: [[gpu]].',
-            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-        ),
-        ("refused", "exec /bin/sh: not found\n", "exec /bin/sh: not found", "docker run --rm torch true"),
-    ],
-)
-def test_an_engine_that_refuses_is_reported_with_the_command_that_helps(
-    home: Path, engine: Path, file: str, output: str, message: str, hint: str
-) -> None:
-    state(engine, file).write_text(output)
-    host = open_host(titan(Container("torch")))
-    with pytest.raises(ContainerUnavailable) as caught:
-        host.probe(["true"])
-    host.close()
-    assert caught.value.message == f"titan: no container: {message}"
-    assert caught.value.hint == f"{hint}   (on titan)"
-    assert verbs(engine).count("version") == 1
-    assert "exec" not in verbs(engine)
-
-
-@pytest.mark.parametrize(
-    ("container", "message", "hint"),
-    [
-        (Container("broken"), "no such image", "docker pull broken   (on titan)"),
-        (Container("torch", volumes=("/nowhere",)), "/nowhere does not exist", "correct `container.volumes`"),
-        (Container("torch", engine="podman"), "no podman on PATH", "sudo apt-get install podman   (on titan)"),
-    ],
-)
-def test_an_image_a_volume_or_an_engine_that_is_missing_is_reported(
-    home: Path, engine: Path, container: Container, message: str, hint: str
-) -> None:
-    host = open_host(titan(container))
-    with pytest.raises(ContainerUnavailable, match=message) as caught:
-        host.probe(["true"])
-    host.close()
-    assert caught.value.hint.startswith(hint)
-
-
-def test_a_host_without_an_engine_is_reported(home: Path) -> None:
-    host = open_host(titan(Container("torch")))
-    try:
-        with pytest.raises(ContainerUnavailable, match="no docker, podman or apptainer on PATH"):
-            host.probe(["true"])
-    finally:
-        host.close()
-
-
-@pytest.mark.parametrize(
-    ("image", "word"),
-    [
-        ("lab/torch:2.8", "lab/torch:2.8"),
-        ("~/images/torch.sif", "~/images/torch.sif"),
-        ("~/a b;id.sif", "~/'a b;id.sif'"),
-        ("/a$(id).sif", "'/a$(id).sif'"),
-    ],
-)
-def test_SE_the_image_name_is_quoted_as_one_word_in_hints(image: str, word: str) -> None:
-    problem = no_container("no container (start apptainer): it failed", image, "titan")
-    assert problem is not None and problem.hint == f"apptainer exec {word} true   (on titan)"

@@ -18,7 +18,7 @@ from remote.link.local import local_host
 from remote.link.reach import open_host
 from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
 from remote.protocol.exits import ExitCode
-from tests.remote.link.test_container import calls, home, titan, write_engine
+from tests.remote.link.container_engine import calls, home, titan, write_engine
 from tests.remote.link.test_shared_hosts import ran_as, shared
 
 __all__ = ["home", "shared"]

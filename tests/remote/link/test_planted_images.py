@@ -10,7 +10,7 @@ import pytest
 from remote.errors import ContainerUnavailable
 from remote.link.container import Container
 from remote.link.reach import open_host
-from tests.remote.link.test_container import (
+from tests.remote.link.container_engine import (
     become_another_user,
     calls,
     enter,

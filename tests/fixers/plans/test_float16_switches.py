@@ -1,0 +1,101 @@
+"""Switches of the project that choose between bfloat16 and another dtype."""
+
+import pytest
+
+from tests.fixers.plans.project_plan import changed, planned, warned
+
+ENGINE = """import torch
+
+
+def step(args, samples):
+    if args.bf16:
+        samples = samples.to(dtype=torch.bfloat16)
+    else:
+        samples = samples.half()
+    return samples
+"""
+OPTION = """import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--bf16", action="store_true")
+"""
+BLOCKS = """def config(args):
+    return {
+        "fp16": {"enabled": not args.bf16, "loss_scale": 0},
+        "bf16": {"enabled": args.bf16},
+    }
+"""
+CHOICE = "import torch\n\n\ndef dtype_of(args):\n    return torch.bfloat16 if args.bf16 else torch.float16\n"
+
+
+@pytest.mark.parametrize("text", [ENGINE, BLOCKS, CHOICE])
+def test_a_switch_that_selects_float16_when_it_is_off_is_unchanged_and_gets_no_second_name(tmp_path, text):
+    files = {"engine.py": text, "main.py": OPTION, "run.sh": "python main.py --bf16\n"}
+    plan = planned(tmp_path, files)
+    assert changed(plan) == {}
+    assert "run.sh:1 --bf16 stays: without it, engine.py:" in warned(plan)
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "import transformers\n\n(args,) = transformers.HfArgumentParser(Arguments).parse_args_into_dataclasses()\n",
+        "if args.fp16:\n    scaler = make_scaler()\n",
+    ],
+)
+def test_a_switch_beside_an_fp16_switch_is_replaced(tmp_path, reads):
+    files = {"engine.py": CHOICE + reads, "run.sh": "python main.py --bf16 True\n"}
+    assert changed(planned(tmp_path, files)) == {"run.sh": "python main.py --fp16 True\n"}
+
+
+OWN_ARGUMENTS = """import argparse
+import torch
+from transformers import Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--bf16", action="store_true", default=True, help="precision")
+args = parser.parse_args()
+model = Model.from_pretrained(name, torch_dtype=torch.bfloat16 if args.bf16 else torch.half)
+Trainer(model=model, args=TrainingArguments(output_dir="o", bf16=args.bf16, fp16=not args.bf16)).train()
+"""
+
+
+@pytest.mark.parametrize("trainer", [True, False])
+def test_a_switch_that_is_on_by_default_selects_float16_in_weights_and_trainer(tmp_path, trainer):
+    text = OWN_ARGUMENTS if trainer else OWN_ARGUMENTS.rpartition("Trainer(model")[0].replace(", TrainingArguments", "")
+    after = changed(planned(tmp_path, {"train.py": text}))["train.py"]
+    assert "torch.float16 if args.bf16 else torch.half" in after
+    assert trainer == ("bf16=False" in after)
+
+
+def test_a_config_key_that_selects_float16_when_it_is_off_is_turned_off(tmp_path):
+    files = {"engine.py": CHOICE.replace("args.bf16", "cfg.bf16").replace("(args)", "(cfg)"), "a.yaml": "bf16: true\n"}
+    assert changed(planned(tmp_path, files)) == {"a.yaml": "bf16: false\n"}
+
+
+def test_a_switch_that_selects_float32_when_it_is_off_is_replaced(tmp_path):
+    text = CHOICE.replace("float16\n", "float32\n")
+    files = {"engine.py": text, "main.py": OPTION, "run.sh": "python main.py --bf16\n"}
+    assert set(changed(planned(tmp_path, files))) == {"engine.py", "main.py", "run.sh"}
+
+
+def test_code_that_follows_a_switch_for_bfloat16_stays(tmp_path):
+    follows = (
+        "def convert(args):\n    args.fp16 = False\n    if args.memory_efficient_bf16:\n        args.bf16 = True\n"
+    )
+    applies = """import torch
+
+
+def apply_half(t):
+    return t.to(dtype=torch.half)
+
+
+def apply_bfloat16(t):
+    return t.to(dtype=torch.bfloat16)
+"""
+    assert changed(planned(tmp_path / "a", {"options.py": follows, "trainer.py": applies})) == {}
+    alone = {
+        "options.py": follows.replace("if args.memory_efficient_bf16", "if args.fast"),
+        "trainer.py": applies.replace("apply_half", "apply"),
+    }
+    assert set(changed(planned(tmp_path / "b", alone))) == {"options.py", "trainer.py"}
