@@ -61,8 +61,8 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     if memory and fresh != known:
         write_memory(memory, fresh, MEMORY)
     if findings and not files:
-        words = f"no file of {root} may be sent: {findings[0].message}"
-        raise SyncRefused(words, where="data.path", hint="set `data.path:` to a folder that holds only data")
+        message = f"no file of {root} may be sent: {findings[0].message}"
+        raise SyncRefused(message, where="data.path", hint="set `data.path:` to a folder that holds only data")
     text = json.dumps(files, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogateescape")
     return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)))
 
@@ -73,7 +73,7 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     These are `root` itself, linked folders, and the folders of linked files. Links in them are not examined.
     """
     real = root.resolve()
-    found = {} if real.is_relative_to(project) else {real: None}
+    read_folders = {} if real.is_relative_to(project) else {real: None}
     for folder, folders, names in os.walk(real):
         folders[:] = [name for name in folders if name not in OUT]
         for name in (*folders, *names):
@@ -82,8 +82,8 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
                 target = path.resolve()
                 outside = target if target.is_dir() else target.parent
                 if not outside.is_relative_to(real) and not outside.is_relative_to(project):
-                    found[outside] = None
-    return tuple(found)
+                    read_folders[outside] = None
+    return tuple(read_folders)
 
 
 def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:

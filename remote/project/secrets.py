@@ -135,7 +135,7 @@ def _holds_private_key(path: str, start: bytes) -> bool:
 
 
 def _has_random(pattern: re.Pattern[bytes], text: bytes) -> bool:
-    return any(_is_random(found[1]) for found in pattern.finditer(text))
+    return any(_is_random(match[1]) for match in pattern.finditer(text))
 
 
 def _is_random(value: bytes) -> bool:
@@ -153,8 +153,8 @@ def _password(text: bytes) -> str:
         at = lower.find(word)
         while at >= 0:
             end = at + len(word)
-            found = VALUE.match(text, end)
-            if found and _is_secret(word, found[2], alone=_stands_alone(text, at, found.end())):
+            match = VALUE.match(text, end)
+            if match and _is_secret(word, match[2], alone=_stands_alone(text, at, match.end())):
                 return f"line {text.count(10, 0, at) + 1} holds the value of a {word.decode().replace('_', ' ')}"
             at = lower.find(word, end)
     return ""

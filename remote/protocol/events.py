@@ -98,15 +98,15 @@ def _summary(data: bytes) -> Iterator[Tuple[str, float]]:
 
 
 def _summary_value(data: bytes) -> Optional[Tuple[str, float]]:
-    tag, found = "", None
+    tag, result = "", None
     for number, wire, value in _fields(data):
         if number == 1 and wire == BYTES:
             tag = _bytes(value).decode("utf-8", "replace")
         elif number == 2 and wire == FIXED32:
-            (found,) = struct.unpack("<f", _bytes(value))
+            (result,) = struct.unpack("<f", _bytes(value))
         elif number == 8 and wire == BYTES:
-            found = _tensor(_bytes(value))
-    return None if found is None else (tag, found)
+            result = _tensor(_bytes(value))
+    return None if result is None else (tag, result)
 
 
 def _tensor(data: bytes) -> Optional[float]:

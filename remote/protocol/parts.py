@@ -107,9 +107,9 @@ def _started(pid: int) -> Optional[int]:
 
 def _machine() -> str:
     """Return an identifier of machine, boot and pid namespace. Two containers share only the first two."""
-    words = ""
+    identity = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        words += file.read()
+        identity += file.read()
     with contextlib.suppress(OSError):
-        words += os.readlink("/proc/self/ns/pid")
-    return f"{zlib.crc32((words or os.uname().nodename).encode()):08x}"
+        identity += os.readlink("/proc/self/ns/pid")
+    return f"{zlib.crc32((identity or os.uname().nodename).encode()):08x}"

@@ -83,11 +83,11 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
 def _judge_json_error(text: str, error: ValueError) -> Fault:
     """Return the fault `truncated` if the error is at the end of the file, otherwise `not-json`."""
     at = getattr(error, "pos", 0)
-    place = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
+    position = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
     unterminated = str(error).startswith("Unterminated string")
     if unterminated or not text[at:].strip() or text[at:].strip() in _CUT_WORDS:
-        return Fault("truncated", f"it ends in the middle of a value ({len(text.encode())} bytes, {place})")
-    return Fault("not-json", f"it is not JSON from {place} on")
+        return Fault("truncated", f"it ends in the middle of a value ({len(text.encode())} bytes, {position})")
+    return Fault("not-json", f"it is not JSON from {position} on")
 
 
 _CUT_WORDS = ("-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word))))

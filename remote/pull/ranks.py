@@ -33,8 +33,8 @@ def split_by_rank(destination: Path, job: int, host: str) -> tuple[str, ...]:
                 name = f"{layout.ranks}/{host}-rank{rank}.log"
                 if name in sizes or name in pieces or len(sizes) + len(pieces) < MOST_RANKS:
                     pieces.setdefault(name, []).append(piece)
-            for name, found in pieces.items():
-                sizes[name] = _append(folder, name, sizes.get(name, 0), b"".join(found))
+            for name, texts in pieces.items():
+                sizes[name] = _append(folder, name, sizes.get(name, 0), b"".join(texts))
     return tuple(sorted(sizes))
 
 

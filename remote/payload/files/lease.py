@@ -61,14 +61,14 @@ class Lease:
             os.unlink(self._path)
 
 
-def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
+def take_lease(path: str, description: str, deadline: float) -> Optional[Lease]:
     """Acquire the lease, or return None if another holder is still alive at the monotonic time `deadline`.
 
     Clocks of different machines are never compared. A holder on another machine counts as dead if its counter does not
     change for 8 s.
     """
     while True:
-        lease = _create(path, words)
+        lease = _create(path, description)
         if lease is not None:
             return lease
         seen = read_holder(path)
@@ -80,10 +80,10 @@ def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
             time.sleep(POLL_S)
 
 
-def _create(path: str, words: str) -> Optional[Lease]:
+def _create(path: str, description: str) -> Optional[Lease]:
     nonce = secrets.token_hex(16)
     me = read_process(os.getpid())
-    row = {"nonce": nonce, "boot": boot_id(), "namespace": _namespace(), "pid": os.getpid(), "words": words}
+    row = {"nonce": nonce, "boot": boot_id(), "namespace": _namespace(), "pid": os.getpid(), "words": description}
     row["ticks"] = me.ticks if me is not None else 0
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)

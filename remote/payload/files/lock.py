@@ -54,8 +54,8 @@ class Lock:
         self.release()
 
 
-def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
-    """Acquire the lock and write `words` to its file. Raises Held if it is not free within `wait_s` seconds."""
+def take_lock(path: str, description: str, *, wait_s: float = 0.0) -> Lock:
+    """Acquire the lock and write `description` to its file. Raises Held if it is not free within `wait_s` seconds."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + wait_s
@@ -64,7 +64,7 @@ def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
         while True:
             got = _try(descriptor, fcntl.LOCK_EX)
             if got is None:
-                lease = _leases().take_lease(lease_path(path), words, deadline)
+                lease = _leases().take_lease(lease_path(path), description, deadline)
                 if lease is None:
                     raise Held(_leases().read_holder(lease_path(path)).words)
                 break
@@ -74,7 +74,7 @@ def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
                 raise Held(os.pread(descriptor, 4096, 0).decode("utf-8", "replace"))
             time.sleep(0.01)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, words.encode("utf-8"), 0)
+        os.pwrite(descriptor, description.encode("utf-8"), 0)
     except BaseException:
         os.close(descriptor)
         raise

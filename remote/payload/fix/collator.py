@@ -73,5 +73,5 @@ def _site_packages(prefix: str) -> List[str]:
     library = os.path.join(prefix, "lib")
     if not prefix or not os.path.isdir(library):
         return []
-    found = (os.path.join(library, entry, "site-packages") for entry in sorted(os.listdir(library)))
-    return [folder for folder in found if os.path.isdir(folder)]
+    folders = (os.path.join(library, entry, "site-packages") for entry in sorted(os.listdir(library)))
+    return [folder for folder in folders if os.path.isdir(folder)]

@@ -105,9 +105,9 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     _remove_interrupted_installs(path)
     pip = venv.newest_pip(sources=_sources(args, tree), offline=args["no_index"])
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
-    for what, words in _steps(args, tree, extra):
-        venv.report_downloads(pip, words, temporary)
-        venv.install(pip, words, what)
+    for what, arguments in _steps(args, tree, extra):
+        venv.report_downloads(pip, arguments, temporary)
+        venv.install(pip, arguments, what)
     if args["capability"]:
         _require_architecture(venv, args["capability"])
     shutil.rmtree(temporary, ignore_errors=True)
@@ -139,8 +139,10 @@ def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator
 
 def _sources(args: Mapping[str, Any], tree: str) -> List[str]:
     """Return pip's arguments for package sources in addition to the host's pip configuration."""
-    found = str(args["find_links"])
-    links = ["--find-links", found if "://" in found else os.path.join(tree, found)] if found else []
+    find_links = str(args["find_links"])
+    links = (
+        ["--find-links", find_links if "://" in find_links else os.path.join(tree, find_links)] if find_links else []
+    )
     return [*links, *(["--no-index"] if args["no_index"] else [])]
 
 

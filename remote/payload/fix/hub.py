@@ -63,10 +63,10 @@ def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dic
 
 def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
     """Download each file of `digests` into `folder` and verify it. Raises HubFault."""
-    wanted = {name: Digest(**digest) for name, digest in request["digests"].items()}
-    for name, digest in wanted.items():
+    digests = {name: Digest(**digest) for name, digest in request["digests"].items()}
+    for name, digest in digests.items():
         _query_hub(partial(_fetch_one, request, name, digest))
-    return {"fetched": sorted(wanted)}
+    return {"fetched": sorted(digests)}
 
 
 def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
@@ -183,5 +183,5 @@ def _chain(error: BaseException) -> List[BaseException]:
 def _describe(error: BaseException) -> str:
     """Return the first lines of the root cause and of the error."""
     lines = [next((line.strip() for line in str(link).splitlines() if line.strip()), "") for link in _chain(error)]
-    words = [text for text in (lines[-1], lines[0]) if text]
-    return ": ".join(dict.fromkeys(words))[:300] or type(error).__name__
+    parts = [text for text in (lines[-1], lines[0]) if text]
+    return ": ".join(dict.fromkeys(parts))[:300] or type(error).__name__

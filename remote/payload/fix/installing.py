@@ -70,15 +70,15 @@ def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], par
     assert process.stdout is not None
     output, laptop = process.stdout.fileno(), call.connection.source.fileno()
     latest: Dict[str, Any] = {}
-    held = b""
+    incomplete = b""
     while True:
         readable, _, _ = select.select([output, laptop], [], [], POLL_S)
         if laptop in readable:
             raise EOFError("the laptop closed the connection")
         if output in readable:
             data = os.read(output, 65536)
-            *whole, held = (held + data).split(b"\n")
-            texts = [line.decode("utf-8", "replace").rstrip() for line in (whole if data else [held])]
+            *whole, incomplete = (incomplete + data).split(b"\n")
+            texts = [line.decode("utf-8", "replace").rstrip() for line in (whole if data else [incomplete])]
             lines.extend(texts)
             if not data:
                 return
@@ -104,8 +104,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _failed(failure: str, text: str, where: str) -> Refusal:
     message = "\n".join([f"{failure}: {reason_of(text)}", *last_lines(text)])
-    for words, number in FULL.items():
-        if words in text:
+    for phrase, number in FULL.items():
+        if phrase in text:
             kind, _ = DISK_ERRORS[number]
             return Refusal(kind, message, where=where, hint="df -h", exit_code=ExitCode.DISK)
     return refused("install", message, where)
@@ -121,12 +121,12 @@ def reason_of(text: str) -> str:
 def last_lines(text: str) -> List[str]:
     """Return the last 8 lines of output, without pip's notices, progress and empty lines."""
     lines = [line.rstrip()[:200] for line in text.splitlines() if line.strip()]
-    kept = [
+    remaining = [
         line
         for line in lines
         if not line.lstrip().startswith(("[notice]", "WARNING: Location", "Progress ", "Looking in "))
     ]
-    return kept[-SHOWN_LINES:] if len(kept) > 1 else []
+    return remaining[-SHOWN_LINES:] if len(remaining) > 1 else []
 
 
 def refused(kind: str, message: str, where: str, hint: str = "") -> Refusal:

@@ -62,7 +62,7 @@ def note_made(project: Project, fixer: str, path: str) -> None:
 def remove_made(project: Project, fixer: str) -> List[str]:
     """Remove the folders that the fixer created and that still have its mark; return their paths."""
     folder = os.path.join(project.at(project.layout.undo), fixer)
-    gone: List[str] = []
+    removed: List[str] = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         if not name.endswith(MADE):
             continue
@@ -70,6 +70,6 @@ def remove_made(project: Project, fixer: str) -> List[str]:
             path = str(json.load(file)["path"])
         if read_mark(path):
             discard(path)
-            gone.append(path)
+            removed.append(path)
         os.unlink(os.path.join(folder, name))
-    return gone
+    return removed

@@ -48,6 +48,6 @@ class PipOutput:
         if name.endswith(".metadata"):
             return None
         match = ARCHIVE.fullmatch(name)
-        words = f"{match.group(1)} {match.group(2)}" if match else name
-        self._download = f"downloading {words}" + (f" ({size})" if size else "")
+        package = f"{match.group(1)} {match.group(2)}" if match else name
+        self._download = f"downloading {package}" + (f" ({size})" if size else "")
         return {"doing": self._download}

@@ -31,15 +31,15 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
         raise Refusal(
             "busy", f"a job of {name} is still running", hint=f"pipeline stop {name}", exit_code=ExitCode.BUSY
         )
-    wanted = set(call.args["pids"])
-    ours = [process for process in marked(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in wanted]
+    requested = set(call.args["pids"])
+    ours = [process for process in marked(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in requested]
     left = _end(ours, float(call.args.get("grace_s", GRACE_S)))
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Refusal(
             "os", f"processes {pids} survived SIGKILL: they may be stuck in the GPU driver", exit_code=ExitCode.GPU
         )
-    return {"ended": sorted(p.pid for p in ours), "spared": sorted(wanted - {p.pid for p in ours})}
+    return {"ended": sorted(p.pid for p in ours), "spared": sorted(requested - {p.pid for p in ours})}
 
 
 def _end(processes: List[Process], grace_s: float) -> List[Process]:

@@ -41,12 +41,12 @@ def look_at_tokenizers(call: Call) -> Dict[str, Any]:
     """Check every tokenizer file in the project's tree, in the listed folders, and of the listed cached models."""
     project = open_project(call)
     environment = call.args.get("environment", {})
-    places = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
+    candidates = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
     for model in call.args.get("models", []):
-        places += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
+        candidates += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
     manifest = read_manifest(project)
     rows = manifest.rows if manifest else {}
-    files = [_inspect(project, rows, *place) for place in places]
+    files = [_inspect(project, rows, *candidate) for candidate in candidates]
     return {"files": encode(_loaded(call, files)), "cache": hub_cache(environment), "offline": offline(environment)}
 
 
@@ -161,14 +161,14 @@ def _inspect(
             data = file.read()
     except FileNotFoundError:
         return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which does not exist"), repo=repo)
-    found = digest_of(data)
+    actual = digest_of(data)
     return TokenizerFile(
         path=path,
         real=real,
         size=len(data),
-        sha256=found.sha256,
-        fault=judge_file(name, data) or _unrecorded(project, rows, path, found.sha256),
-        mismatch=known.mismatch(found) if known else "",
+        sha256=actual.sha256,
+        fault=judge_file(name, data) or _unrecorded(project, rows, path, actual.sha256),
+        mismatch=known.mismatch(actual) if known else "",
         known_from=source if known else "",
         paired_merges=name == MAIN and merges_are_pairs(data),
         repo=repo,

@@ -52,11 +52,11 @@ class Venv:
         try:
             self.run([base, "-m", "venv", self.path], f"{base} could not create a venv")
         except Refusal as refusal:
-            if not any(words in refusal.message for words in NO_VENV):
+            if not any(phrase in refusal.message for phrase in NO_VENV):
                 raise
             if uv := _find_uv(self.environment):
-                words = [uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", base, self.path]
-                self.run(words, f"{base} has no ensurepip, and uv could not create a venv with it")
+                phrase = [uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", base, self.path]
+                self.run(phrase, f"{base} has no ensurepip, and uv could not create a venv with it")
             elif not self._made_with_pip_of(base):
                 raise _without_venv(base, refusal) from None
 
@@ -97,7 +97,7 @@ class Venv:
         self.call.push({"note": f"{index} does not respond; torch is installed from the host's usual package index"})
         return []
 
-    def report_downloads(self, pip: PipVersion, words: Sequence[str], temporary: str) -> None:
+    def report_downloads(self, pip: PipVersion, arguments: Sequence[str], temporary: str) -> None:
         """Push the size of the downloads before they begin. Raises Refusal if the disk is too small."""
         if pip < PLANS_WITHOUT_DOWNLOADING:
             return
@@ -105,7 +105,7 @@ class Venv:
         report = os.path.join(temporary, "report.json")
         plan = ["install", "--dry-run", "--quiet", "--use-feature=fast-deps", "--report", report]
         try:
-            self.run([self.python, *PIP, *plan, *words], "pip could not plan the installation")
+            self.run([self.python, *PIP, *plan, *arguments], "pip could not plan the installation")
         except Refusal:
             # The installation reports the same problem with a better message.
             return
@@ -115,10 +115,10 @@ class Venv:
         self.call.push({"downloads": asdict(downloads), "free_bytes": free})
         require_room(downloads, free, self.path)
 
-    def install(self, pip: PipVersion, words: Sequence[str], what: str) -> None:
+    def install(self, pip: PipVersion, arguments: Sequence[str], what: str) -> None:
         """Run `pip install`; push its progress as events."""
         progress = ["--progress-bar", "raw"] if pip >= RAW_PROGRESS else []
-        argv = [self.python, *PIP, "install", *progress, *words]
+        argv = [self.python, *PIP, "install", *progress, *arguments]
         self.run(argv, f"{what} could not be installed", PipOutput().event)
 
 

@@ -69,7 +69,7 @@ def mean_scalars(samples: List[Tuple[GpuUse, ...]]) -> Dict[str, float]:
         for name, value in row.items():
             if value is not None:
                 values.setdefault(f"gpu{gpu.index}/gpu_{name}", []).append(value)
-    return {tag: sum(found) / len(found) for tag, found in values.items()}
+    return {tag: sum(samples_of_tag) / len(samples_of_tag) for tag, samples_of_tag in values.items()}
 
 
 class GaugeRecorder:

@@ -108,17 +108,17 @@ class JobMonitor:
         return status.st_mtime_ns if status.st_mtime >= self._began - 2.0 else None
 
     def _warnings(self) -> List[str]:
-        words = list(self._complaints.values())
+        warnings = list(self._complaints.values())
         with contextlib.suppress(OSError):
             disk = os.statvfs(self._run.root)
             free = disk.f_bavail * disk.f_frsize
             if free < self._limits.low_disk:
-                words.append(f"only {free / 2**20:.0f} MiB are free under {self._run.root}")
+                warnings.append(f"only {free / 2**20:.0f} MiB are free under {self._run.root}")
             if disk.f_files and disk.f_favail < 1000:
-                words.append(f"only {disk.f_favail} inodes are free under {self._run.root}")
+                warnings.append(f"only {disk.f_favail} inodes are free under {self._run.root}")
         if cut := self._cut.get(self._job.output):
-            words.append(f"{cut} bytes of output were removed; its head and tail are kept")
-        return words
+            warnings.append(f"{cut} bytes of output were removed; its head and tail are kept")
+        return warnings
 
     def _write_flags(self, flags: Flags) -> None:
         if (flags.stalled, flags.warnings) != (self._flags.stalled, self._flags.warnings):
@@ -131,10 +131,10 @@ class JobMonitor:
         newest = ""
         for folder in unpublished(self._run.root):
             with contextlib.suppress(OSError):
-                found = signature(folder, list_names(folder))
+                current = signature(folder, list_names(folder))
                 before, since = self._seen.get(folder, ("", now))
-                if found != before:
-                    self._seen[folder] = (found, now)
+                if current != before:
+                    self._seen[folder] = (current, now)
                     since = now
                 if now - since >= quiet_s and self._publish(folder):
                     newest = newest or folder
@@ -182,7 +182,7 @@ class StepClock:
 
 def rank_logs(job: JobLayout) -> List[str]:
     """Return the files to which torchrun writes the output of each rank, besides the job's output."""
-    return [os.path.join(place, name) for place, _, names in os.walk(job.ranks) for name in names]
+    return [os.path.join(folder, name) for folder, _, names in os.walk(job.ranks) for name in names]
 
 
 def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
@@ -201,8 +201,8 @@ def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         _punch(descriptor, start, length)
-        words = f"\n[halfstep removed {length} bytes of output here]\n".encode("ascii")
-        os.pwrite(descriptor, words, start)
+        notice = f"\n[halfstep removed {length} bytes of output here]\n".encode("ascii")
+        os.pwrite(descriptor, notice, start)
     finally:
         os.close(descriptor)
     return length

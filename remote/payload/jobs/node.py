@@ -23,34 +23,36 @@ def main(endpoint: str, *command: str) -> int:
     A line on stdin, the end of stdin, or the end of the parent process ends the command with SIGTERM.
     """
     address = address_towards(*endpoint.rsplit(":", 1))
-    words = {
+    placeholders = {
         "{endpoint}": endpoint,
         "{local_address}": address,
         "{is_host}": str(int(os.environ.get("SLURM_NODEID", "0") == "0")),
     }
     # Slurm sends SIGTERM to every process of the job, so the command runs in its own session.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
-    child = subprocess.Popen(filled(command, words), env=environment(address), stdin=subprocess.DEVNULL)
-    asked = False
+    child = subprocess.Popen(filled(command, placeholders), env=environment(address), stdin=subprocess.DEVNULL)
+    end_requested = False
     while child.poll() is None:
-        if asked:
+        if end_requested:
             child.wait()
         elif select.select([0], [], [], TICK_S)[0]:
             os.read(0, 64)
             child.terminate()
-            asked = True
+            end_requested = True
     status = child.returncode
     return status if status >= 0 else 128 - status
 
 
-def filled(command: Sequence[str], words: Dict[str, str]) -> List[str]:
+def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
     """Return the command with its placeholders replaced with these values.
 
     Other words, such as the script's, are kept.
     """
     store = "is_host={is_host}"
-    given = (word.replace("{is_host}", words["{is_host}"]) if word.startswith(store) else word for word in command)
-    return [words.get(word, word) for word in given]
+    given = (
+        word.replace("{is_host}", placeholders["{is_host}"]) if word.startswith(store) else word for word in command
+    )
+    return [placeholders.get(word, word) for word in given]
 
 
 def environment(address: str) -> Dict[str, str]:

@@ -46,20 +46,20 @@ def end_of_job(run: RunLayout, result: JobResult) -> Dict[str, str]:
     progress = read_record(run.progress, Progress)
     state = "preempted" if result.preempted else judge_state(started=None, result=result, alive=False).value
     facts = {"run": os.path.basename(run.root), "host": socket.gethostname(), "state": state}
-    words = f"{facts['run']} on {facts['host']}: {state}"
+    message = f"{facts['run']} on {facts['host']}: {state}"
     if progress is not None:
         facts["step"] = str(progress.step)
-        words += f" at step {progress.step}"
+        message += f" at step {progress.step}"
         if progress.steps:
             facts["steps"] = str(progress.steps)
-            words += f" of {progress.steps}"
+            message += f" of {progress.steps}"
         if progress.loss is not None:
             facts["loss"] = f"{progress.loss:.6g}"
-            words += f", loss {loss_text(progress.loss)}"
+            message += f", loss {loss_text(progress.loss)}"
     if result.reason:
         facts["reason"] = result.reason
-        words += f" ({result.reason})"
-    return {**facts, "exit": str(result.exit), "message": words}
+        message += f" ({result.reason})"
+    return {**facts, "exit": str(result.exit), "message": message}
 
 
 def as_variables(facts: Dict[str, str]) -> Dict[str, str]:

@@ -117,9 +117,9 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             continue
         other = observe_job(run, number)
         if other.answer.state is JobState.RUNNING:
-            words = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
+            orphans = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
             hint = f"pipeline attach {spec.run}, or pipeline stop {spec.run}"
-            message = f"job {number} of {spec.run} is still running{words}"
+            message = f"job {number} of {spec.run} is still running{orphans}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
 
 

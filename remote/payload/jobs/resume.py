@@ -40,17 +40,17 @@ def prepare(call: Call) -> Dict[str, Any]:
         raise Refusal("busy", message, exit_code=ExitCode.BUSY)
     _publish_complete(run, number)
     problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
-    whole = [folder for folder, problem in problems.items() if not problem]
-    if not whole:
+    intact = [folder for folder, problem in problems.items() if not problem]
+    if not intact:
         # The broken checkpoints keep their names: without them the next attempt would start from step 0.
         raise _no_checkpoint(
             call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()]
         )
-    for folder in whole:
+    for folder in intact:
         remember_verdict(folder)
     broken = tuple(os.path.relpath(set_aside(folder), run.root) for folder, why in problems.items() if why)
-    newest = Checkpoint(os.path.relpath(whole[0], run.root), step_of(whole[0]), size_of(whole[0]))
-    point: Dict[str, Any] = encode(ResumePoint(whole[0], newest, broken))
+    newest = Checkpoint(os.path.relpath(intact[0], run.root), step_of(intact[0]), size_of(intact[0]))
+    point: Dict[str, Any] = encode(ResumePoint(intact[0], newest, broken))
     return point
 
 
@@ -69,10 +69,10 @@ def _publish_complete(run: RunLayout, number: int) -> None:
 
 
 def _no_checkpoint(run: str, reasons: List[str]) -> Refusal:
-    words = "; ".join(reasons) if reasons else "none was saved"
+    reasons_text = "; ".join(reasons) if reasons else "none was saved"
     return Refusal(
         "no-checkpoint",
-        f"no trainer checkpoint of {run} can be resumed from: {words}",
+        f"no trainer checkpoint of {run} can be resumed from: {reasons_text}",
         where=run,
         hint="pipeline run --force train   (starts again at step 0; broken checkpoints are kept)",
         exit_code=ExitCode.CHECKPOINT,

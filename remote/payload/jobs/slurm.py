@@ -66,8 +66,8 @@ def render_array(name: str, folder: str, argvs: Sequence[Sequence[str]], options
 def _header(name: str, output: str, options: Sequence[str], grace_s: float, *, suffix: str = "") -> List[str]:
     for option in options:
         if not re.fullmatch(SBATCH_OPTION, option):
-            words = f"{option!r} is not an sbatch option; write it as --name=value"
-            raise Refusal("usage", words, where="slurm", exit_code=ExitCode.USAGE)
+            message = f"{option!r} is not an sbatch option; write it as --name=value"
+            raise Refusal("usage", message, where="slurm", exit_code=ExitCode.USAGE)
     ours = [
         f"--job-name={name}",
         f"--output={_escape(output)}{suffix}",
@@ -193,6 +193,6 @@ def _run(argv: List[str], stdin: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise Refusal("slurm", f"{argv[0]} did not answer in {DEADLINE_S:.0f} s", exit_code=ExitCode.TEMPORARY)
     if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-        raise Refusal("slurm", f"{argv[0]}: {words}", where="slurm", exit_code=ExitCode.ENVIRONMENT)
+        message = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+        raise Refusal("slurm", f"{argv[0]}: {message}", where="slurm", exit_code=ExitCode.ENVIRONMENT)
     return done.stdout.decode("utf-8", "replace")

@@ -50,8 +50,8 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
     if started is None:
         queued = read_record(job.queued, Queued)
         return queued is not None and is_alive(queued.pid, queued.start_ticks, queued.boot_id)
-    held = lock_holder(run) == os.path.basename(job.root)
-    return held or is_alive(started.pid, started.start_ticks, started.boot_id)
+    holds_lock = lock_holder(run) == os.path.basename(job.root)
+    return holds_lock or is_alive(started.pid, started.start_ticks, started.boot_id)
 
 
 def observe_job(run: RunLayout, number: int) -> JobObservation:
@@ -71,8 +71,8 @@ def observe_job(run: RunLayout, number: int) -> JobObservation:
     started = read_record(job.supervisor, Started)
     alive = alive or slurm.is_living(queue) or bool(orphans) or recorder_alive
     state = judge_state(started=started, result=result, alive=alive)
-    gone = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
-    ended = slurm.end_state(submitted.slurm_job) if submitted is not None and gone else ""
+    left_queue = submitted is not None and state in (JobState.LOST, JobState.ABSENT)
+    ended = slurm.end_state(submitted.slurm_job) if submitted is not None and left_queue else ""
     answer = StartAnswer(os.path.basename(run.root), number, state, False, started, result)
     return JobObservation(answer, orphans, queue, ended)
 

@@ -30,8 +30,8 @@ BACKENDS = ("auto", "setsid", "systemd", "slurm")
 def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest, user: str) -> None:
     """Start the job, or add it to Slurm's queue. Raises Refusal with the supervisor's output."""
     if request.backend not in BACKENDS:
-        words = f"unknown job backend {request.backend!r}; choose one of {', '.join(BACKENDS)}"
-        raise Refusal("usage", words, exit_code=ExitCode.USAGE)
+        message = f"unknown job backend {request.backend!r}; choose one of {', '.join(BACKENDS)}"
+        raise Refusal("usage", message, exit_code=ExitCode.USAGE)
     if request.backend == "slurm":
         if not request.hold:
             queue_job(payload, job, spec, request.secrets, request.slurm)
@@ -70,10 +70,10 @@ def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
 
 def remove_launches(job: JobLayout) -> None:
     """Remove the job's launch files, which contain its secrets. The supervisor removes the one that it reads."""
-    for place in {secret_folder() or job.root, job.root}:
-        for name in os.listdir(place):
+    for folder in {secret_folder() or job.root, job.root}:
+        for name in os.listdir(folder):
             if name.startswith(_launch_stem(job)):
-                _remove_launch(os.path.join(place, name))
+                _remove_launch(os.path.join(folder, name))
 
 
 def _launch_stem(job: JobLayout) -> str:
@@ -152,8 +152,8 @@ def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
         "OOMPolicy": "continue",
         "TimeoutStopSec": f"{grace_s + 60:.0f}",
     }
-    words = [f"--property={name}={value}" for name, value in properties.items()]
-    return ["systemd-run", "--user", "--quiet", "--collect", f"--unit={unit_name(job)}", *words, "--"]
+    options = [f"--property={name}={value}" for name, value in properties.items()]
+    return ["systemd-run", "--user", "--quiet", "--collect", f"--unit={unit_name(job)}", *options, "--"]
 
 
 def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:

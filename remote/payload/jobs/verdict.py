@@ -53,15 +53,17 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
             exit_code, number, stopped=True, reason="stopped on request" + _leftovers(seen), ended_unix=now
         )
     if seen.sigterm_received or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
-        kept = bool(seen.checkpoint)
-        words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was complete"
+        has_checkpoint = bool(seen.checkpoint)
+        outcome = f"{seen.checkpoint} is kept" if has_checkpoint else "before a checkpoint was complete"
         # A trainer may exit with 0 after SIGTERM. Without a checkpoint, only the signal shows that work is missing.
-        number = number or (0 if kept or exit_code else int(signal.SIGTERM))
+        number = number or (0 if has_checkpoint or exit_code else int(signal.SIGTERM))
         cause = "before Slurm's time limit" if seen.at_time_limit else "by SIGTERM"
-        return JobResult(exit_code, number, preempted=kept, reason=f"ended {cause}; {words}", ended_unix=now)
+        return JobResult(
+            exit_code, number, preempted=has_checkpoint, reason=f"ended {cause}; {outcome}", ended_unix=now
+        )
     if seen.oom_kills > 0:
-        words = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
-        return JobResult(exit_code, number, oom_killed=True, reason=words, ended_unix=now)
+        outcome = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
+        return JobResult(exit_code, number, oom_killed=True, reason=outcome, ended_unix=now)
     return JobResult(exit_code, number, reason=_words(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
 
 

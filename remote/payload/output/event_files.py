@@ -24,13 +24,13 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
     If the config's `logs.tensorboard` is a folder outside the run's folder, the files written there since the run began
     are named `outside/...`.
     """
-    found = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
+    files = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
     if outside:
         began = os.stat(RunLayout(run_root).record).st_mtime_ns
         walked = _walk(OUTSIDE, outside, 1, _is_event_file)
-        found += [(name, path) for name, path in walked if os.lstat(path).st_mtime_ns >= began]
-    return sorted(found)[:MAX_FILES]
+        files += [(name, path) for name, path in walked if os.lstat(path).st_mtime_ns >= began]
+    return sorted(files)[:MAX_FILES]
 
 
 def find_made(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:

@@ -32,17 +32,17 @@ def survey_events(run_root: str) -> Tuple[EventFile, ...]:
         pairs = [(name, resolve(run_root, name)) for name in sorted(indexed)]
     else:
         pairs = find_events(run_root)
-    found = [_survey_file(name, path, indexed.get(name)) for name, path in pairs]
-    return tuple(file for file in found if file is not None)
+    files = [_survey_file(name, path, indexed.get(name)) for name, path in pairs]
+    return tuple(file for file in files if file is not None)
 
 
 def write_event_index(run_root: str) -> None:
     """Write an index of the event files, so that later surveys need not search. Call it after the job has ended."""
     rows = {}
     for name, path in find_events(run_root):
-        found = _survey_file(name, path, None)
-        if found is not None:
-            rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
+        file_survey = _survey_file(name, path, None)
+        if file_survey is not None:
+            rows[name] = [file_survey.size_bytes, file_survey.head_sha256, file_survey.ending, *_stamp(os.stat(path))]
     write_atomic(os.path.join(run_root, INDEX), dumps({"job": newest_job(RunLayout(run_root)), "files": rows}))
 
 

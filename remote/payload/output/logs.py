@@ -41,13 +41,13 @@ def start_of_last_lines(file: BinaryIO, lines: int) -> int:
     if lines <= 0:
         return size
     blocks: List[bytes] = []
-    at, wanted = size, lines + 1
+    at, missing = size, lines + 1
     while at > 0 and size - at < MAX_TAIL:
         step = min(65536, at)
         at -= step
         blocks.insert(0, os.pread(file.fileno(), step, at))
-        wanted -= blocks[0].count(b"\n")
-        if wanted <= 0:
+        missing -= blocks[0].count(b"\n")
+        if missing <= 0:
             break
     text = b"".join(blocks)
     end = len(text) - 1 if text.endswith(b"\n") else len(text)

@@ -58,8 +58,8 @@ def _with_trial(
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     try:
         known = ask_interpreter(path)
-        wanted = {"packages": list(request.packages)}
-        answer = ask_python(path, call.payload, "probe-torch", wanted, environment, deadline_s, launcher=launcher)
+        arguments = {"packages": list(request.packages)}
+        answer = ask_python(path, call.payload, "probe-torch", arguments, environment, deadline_s, launcher=launcher)
     except (Refusal, InterpreterFault) as fault:
         return dataclasses.replace(facts, error=str(fault))
     torch = facts.interpreter.torch
@@ -83,12 +83,12 @@ def write_disk(folder: str, size: int) -> Disk:
     disk = read_disk(folder)
     if disk.error:
         return disk
-    place = folder
-    while not os.path.isdir(place):
-        place = os.path.dirname(place)
+    parent = folder
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
     block = os.urandom(BLOCK)
     try:
-        with tempfile.TemporaryFile(prefix=".hs-part-", dir=place) as file:
+        with tempfile.TemporaryFile(prefix=".hs-part-", dir=parent) as file:
             for _ in range(max(1, size // BLOCK)):
                 file.write(block)
             file.flush()

@@ -30,8 +30,8 @@ def read_machine() -> Machine:
 
 def own_container() -> Optional[OwnContainer]:
     """Return the container that halfstep created, as described by remote/link/container.sh; None outside of one."""
-    words = os.environ.get("HALFSTEP_CONTAINER", "").split()
-    return OwnContainer(*words) if len(words) in (3, 4) else None
+    values = os.environ.get("HALFSTEP_CONTAINER", "").split()
+    return OwnContainer(*values) if len(values) in (3, 4) else None
 
 
 def in_container() -> bool:
@@ -68,18 +68,18 @@ def _size(path: str) -> int:
 
 def read_disk(path: str) -> Disk:
     """Return the file system that would contain `path`. Writes nothing, so it misses a quota (see `write_disk`)."""
-    place = path
-    while not os.path.exists(place):
-        place = os.path.dirname(place)
-    status = os.statvfs(place)
+    parent = path
+    while not os.path.exists(parent):
+        parent = os.path.dirname(parent)
+    status = os.statvfs(parent)
     error = ""
     if status.f_flag & os.ST_RDONLY:
         error = "the file system is read-only"
-    elif not os.access(place, os.W_OK | os.X_OK):
-        error = f"{user_name()} cannot write to {place}"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        error = f"{user_name()} cannot write to {parent}"
     free = status.f_bavail * status.f_frsize
     inodes = status.f_favail if status.f_files else -1
-    mount, kind = _mount(place)
+    mount, kind = _mount(parent)
     volumes = (volume for volume in VOLUMES if os.path.ismount(volume) and os.access(volume, os.W_OK | os.X_OK))
     volume = next(volumes, "") if kind == "overlay" else ""
     return Disk(path, mount, free, status.f_blocks * status.f_frsize, inodes, error, volume)

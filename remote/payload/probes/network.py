@@ -97,8 +97,8 @@ def own_address() -> str:
 
     Raises Refusal if it is an IPv6 address, because rendezvous addresses are IPv4.
     """
-    words = os.environ.get("SSH_CONNECTION", "").split()
-    address = words[2] if len(words) == 4 else ""
+    values = os.environ.get("SSH_CONNECTION", "").split()
+    address = values[2] if len(values) == 4 else ""
     if ":" in address:
         message = f"the connection uses the IPv6 address {address}; training over several hosts needs an IPv4 address"
         raise Refusal("usage", message, where="address", hint="address: 10.0.0.1", exit_code=ExitCode.USAGE)
@@ -123,15 +123,15 @@ def address_towards(address: str, port: Union[int, str]) -> str:
 def interface_of(address: str) -> str:
     """Return the network interface that has the address, or "" if none has it."""
     try:
-        wanted = socket.gethostbyname(address)
+        resolved = socket.gethostbyname(address)
     except OSError:
         return ""
-    if wanted.startswith("127."):
+    if resolved.startswith("127."):
         return "lo"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
                 answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(answer[20:24]) == wanted:
+                if socket.inet_ntoa(answer[20:24]) == resolved:
                     return name
     return ""

@@ -109,8 +109,8 @@ def ask_interpreter(path: str) -> InterpreterFacts:
             [path, "-I", "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
         )
     except FileNotFoundError:
-        words = "its target is missing (a dangling link)" if os.path.islink(path) else "no such file"
-        raise InterpreterFault(f"{path}: {words}")
+        problem = "its target is missing (a dangling link)" if os.path.islink(path) else "no such file"
+        raise InterpreterFault(f"{path}: {problem}")
     except subprocess.TimeoutExpired:
         raise InterpreterFault(f"{path}: no answer within {DEADLINE_S:.0f} s")
     except OSError as error:
@@ -127,16 +127,16 @@ def ask_interpreter(path: str) -> InterpreterFacts:
 
 def installation_stamp(path: str) -> str:
     """Return a text that changes whenever the interpreter or its environment is replaced."""
-    places = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
-    words = []
-    for place in places:
+    paths = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
+    lines = []
+    for stamped in paths:
         try:
-            status = os.stat(place)
+            status = os.stat(stamped)
         except OSError:
-            words.append(place)
+            lines.append(stamped)
         else:
-            words.append(f"{place} {status.st_mtime_ns} {status.st_size} {status.st_ino}")
-    return "\n".join(words)
+            lines.append(f"{stamped} {status.st_mtime_ns} {status.st_size} {status.st_ino}")
+    return "\n".join(lines)
 
 
 def store_interpreter(cache: str, path: str, known: InterpreterFacts) -> None:
@@ -160,13 +160,13 @@ def read_packages(paths: Tuple[str, ...]) -> Dict[str, str]:
     return versions
 
 
-def _distributions(place: str) -> List[Tuple[str, str]]:
+def _distributions(folder: str) -> List[Tuple[str, str]]:
     try:
-        names = os.listdir(place)
+        names = os.listdir(folder)
     except OSError:
         return []
     return [
-        (name.split("-")[0].replace("_", "-").replace(".", "-").lower(), os.path.join(place, name))
+        (name.split("-")[0].replace("_", "-").replace(".", "-").lower(), os.path.join(folder, name))
         for name in sorted(names)
         if name.endswith((".dist-info", ".egg-info"))
     ]

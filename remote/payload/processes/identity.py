@@ -86,12 +86,12 @@ def _list_by_ps() -> List[Process]:
         timeout=10,
         env={**os.environ, "LC_ALL": "C"},
     )
-    found = []
+    processes = []
     for line in done.stdout.decode("ascii", "replace").splitlines():
         pid, parent, state, started = line.split(None, 3)
         ticks = int(time.mktime(time.strptime(started.strip(), "%a %b %d %H:%M:%S %Y")))
-        found.append(Process(int(pid), int(parent), ticks, state[:1]))
-    return found
+        processes.append(Process(int(pid), int(parent), ticks, state[:1]))
+    return processes
 
 
 def is_alive(pid: int, ticks: int, boot: str) -> bool:

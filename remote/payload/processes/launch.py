@@ -98,7 +98,7 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
 
 def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> List[str]:
     """Return the command with its placeholders replaced. Other braces are kept."""
-    words = {
+    values = {
         "run_dir": run.root,
         "output_dir": run.checkpoints,
         "tensorboard_dir": run.tensorboard,
@@ -108,8 +108,8 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
         "rendezvous": rendezvous_file(job),
     }
     if any("{free_port}" in word for word in spec.argv):
-        words["free_port"] = str(free_port())
-    return [PLACEHOLDER.sub(lambda match: words[match.group(1)], word) for word in spec.argv]
+        values["free_port"] = str(free_port())
+    return [PLACEHOLDER.sub(lambda match: values[match.group(1)], word) for word in spec.argv]
 
 
 def rendezvous_file(job: JobLayout) -> str:

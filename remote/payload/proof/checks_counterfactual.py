@@ -35,19 +35,19 @@ def _agreement(recomputed: Counterfactual) -> Result:
     )
 
 
-def _padding(found: Counterfactual) -> Result:
-    if found.padding_gap is None:
-        return NotChecked("padding-agreement", found.why or "the last batch had no padding beside input_ids")
-    if found.padding_gap > PADDING_GAP:
-        message = f"other ids as padding change the result of the last batch by {found.padding_gap:.1%}"
+def _padding(recomputed: Counterfactual) -> Result:
+    if recomputed.padding_gap is None:
+        return NotChecked("padding-agreement", recomputed.why or "the last batch had no padding beside input_ids")
+    if recomputed.padding_gap > PADDING_GAP:
+        message = f"other ids as padding change the result of the last batch by {recomputed.padding_gap:.1%}"
         return warning("padding-agreement", message, hint="check that the attention mask reaches the attention")
-    return passed("padding-agreement", f"other ids as padding change nothing (within {found.padding_gap:.2%})")
+    return passed("padding-agreement", f"other ids as padding change nothing (within {recomputed.padding_gap:.2%})")
 
 
-def _audio(found: Counterfactual) -> Result:
-    gap: Optional[float] = found.silence_gap
+def _audio(recomputed: Counterfactual) -> Result:
+    gap: Optional[float] = recomputed.silence_gap
     if gap is None:
-        return NotChecked("audio-used", found.why or "the last batch had no audio features that vary")
+        return NotChecked("audio-used", recomputed.why or "the last batch had no audio features that vary")
     if gap == 0.0:
         message = "zeros in place of the audio features do not change the result of the last batch: they are not used"
         return warning("audio-used", message, hint="check the placeholder tokens for audio in the prompt")

@@ -129,5 +129,5 @@ def _time(evidence: Evidence) -> Result:
     seconds, steps = step_seconds(evidence), evidence.request.run_steps
     if seconds is None:
         return NotChecked("step-time", "the first step is a warm-up, and there was no second step")
-    whole = f", {steps} steps take about {duration(seconds * steps)}" if steps else ""
-    return passed("step-time", f"{seconds:.3g} s per optimizer step{whole}")
+    whole_run = f", {steps} steps take about {duration(seconds * steps)}" if steps else ""
+    return passed("step-time", f"{seconds:.3g} s per optimizer step{whole_run}")

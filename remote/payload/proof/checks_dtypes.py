@@ -122,8 +122,8 @@ def _adapter_sizes(trainable: List[TrainableTensor]) -> Dict[str, int]:
 
 def _unwanted(evidence: Evidence, sizes: Dict[str, int]) -> Dict[str, int]:
     """Return the adapters that were not requested, if any of them gets gradients."""
-    wanted = evidence.request.adapters
-    unwanted = {name: size for name, size in sizes.items() if wanted and name not in wanted}
+    requested = evidence.request.adapters
+    unwanted = {name: size for name, size in sizes.items() if requested and name not in requested}
     reached = {adapter_of(name) for name, states in evidence.gradients.items() if "nonzero" in states}
     return unwanted if reached & set(unwanted) else {}
 

@@ -13,8 +13,8 @@ REPLICATED = "DistributedDataParallel"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    found = (_clip_scale(evidence), _clipping(evidence), _scale(evidence), _cleared(evidence), _reduced(evidence))
-    yield from (result for result in found if result is not None)
+    results = (_clip_scale(evidence), _clipping(evidence), _scale(evidence), _cleared(evidence), _reduced(evidence))
+    yield from (result for result in results if result is not None)
     if evidence.flags.scheduled_after_skip:
         message = "the learning rate schedule advanced although the optimizer step was skipped"
         yield warning("scheduler-skipped-step", message)

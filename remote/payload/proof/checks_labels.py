@@ -100,8 +100,8 @@ def _prompt(labels: List[LabelCounts]) -> Result:
         return NotChecked("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
     share = sum(row.counted for row in labels) / sum(row.total if row.real is None else row.real for row in labels)
     if all(row.copies_input for row in labels):
-        words = "the labels equal the input ids: the model learns to predict the prompt, not only the answer"
-        return warning("labels-prompt", words)
+        message = "the labels equal the input ids: the model learns to predict the prompt, not only the answer"
+        return warning("labels-prompt", message)
     if share > MOST_SHARE:
         return warning("labels-prompt", f"{share:.0%} of all real positions are learnt; is the prompt masked?")
     return passed("labels-prompt", f"{share:.0%} of all real positions are learnt")
@@ -113,7 +113,7 @@ def _normalisation(evidence: Evidence) -> Iterator[Result]:
     for row in evidence.first.batches.labels:
         if row.items is not None and row.step < len(evidence.steps):
             steps[row.step].append(row)
-    wrong = [found for rows in steps.values() for found in _wrong_items(rows, evidence.first.world)]
+    wrong = [result for rows in steps.values() for result in _wrong_items(rows, evidence.first.world)]
     if wrong:
         yield wrong[0]
     elif steps:

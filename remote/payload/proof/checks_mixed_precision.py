@@ -33,19 +33,19 @@ def _autocast_states(evidence: Evidence) -> List[str]:
 
 def _autocast(evidence: Evidence) -> Result:
     states = _autocast_states(evidence)
-    wanted = evidence.plan.autocast_dtype
+    planned = evidence.plan.autocast_dtype
     if not states:
         return NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
     if "bfloat16" in states and evidence.float16_waits:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
         message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
-        otherwise = "precision: auto" if wanted == "bfloat16" else "pipeline fix --only bf16-to-fp16"
+        otherwise = "precision: auto" if planned == "bfloat16" else "pipeline fix --only bf16-to-fp16"
         return error("autocast", message, hint=remedy(evidence, CHOOSERS, otherwise))
-    if wanted and states == ["off"]:
+    if planned and states == ["off"]:
         return _without_autocast(evidence)
-    if wanted and wanted not in states:
-        return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan says {wanted}")
+    if planned and planned not in states:
+        return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan says {planned}")
     return passed("autocast", f"layers ran with autocast {' and '.join(states)}")
 
 

@@ -60,16 +60,16 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
 
 
 def _ended(evidence: Evidence) -> Result:
-    counted, wanted = len(evidence.counted), evidence.request.steps
+    counted, required = len(evidence.counted), evidence.request.steps
     if evidence.timed_out:
         grade = warning if counted else error
-        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {wanted} were required"
+        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {required} were required"
         return grade("proof-timeout", message, hint="pipeline verify --no-proof")
     if not counted:
         skipped = sum(not step.applied for step in evidence.steps)
         others = f"of {len(evidence.steps)} attempted, {skipped} were skipped, the others had a learning rate of 0"
         return error("proof-short", f"nothing is proved: no optimizer step counts; {others}")
-    if counted < wanted and evidence.exit == 0:
+    if counted < required and evidence.exit == 0:
         return warning("proof-short", f"the command ended by itself after {counted} optimizer steps that count")
     return passed("command", f"{len(evidence.steps)} optimizer steps were recorded, then the command was ended")
 

@@ -44,8 +44,8 @@ def _start(call: Call, request: ProofRequest, errors: IO[bytes]) -> subprocess.P
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
         )
     except FileNotFoundError:
-        words = "srun is not installed on this host"
-        raise Refusal("slurm", words, where="scheduler", exit_code=ExitCode.ENVIRONMENT)
+        message = "srun is not installed on this host"
+        raise Refusal("slurm", message, where="scheduler", exit_code=ExitCode.ENVIRONMENT)
 
 
 def _follow(call: Call, request: ProofRequest, worker: subprocess.Popen[bytes], errors: IO[bytes]) -> Dict[str, Any]:

@@ -96,13 +96,15 @@ def describe(origin: HalfOrigin) -> str:
 
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
     """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message, or "" without one."""
-    found = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
+    origins = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
     # A choice for the whole process comes before its consequences.
-    found.sort(key=lambda one: kinds.index(one.kind))
-    if not found:
+    origins.sort(key=lambda one: kinds.index(one.kind))
+    if not origins:
         return ""
-    more = f" (and {len(found) - 1} other places)" if len(found) > 2 else " (and 1 other place)" if found[1:] else ""
-    return f"; {describe(found[0])}{more}"
+    more = (
+        f" (and {len(origins) - 1} other places)" if len(origins) > 2 else " (and 1 other place)" if origins[1:] else ""
+    )
+    return f"; {describe(origins[0])}{more}"
 
 
 def remedy(evidence: Evidence, kinds: Sequence[str], fixer: str) -> str:
@@ -118,8 +120,8 @@ def remedy(evidence: Evidence, kinds: Sequence[str], fixer: str) -> str:
 
 def is_in_installed_code(evidence: Evidence, kinds: Sequence[str]) -> bool:
     """Return True if half precision entered only in installed code, which no fixer rewrites."""
-    found = [one for one in find_origins(evidence) if one.kind in kinds]
-    return bool(found) and all(_is_foreign(one.installed) and not one.source for one in found)
+    origins = [one for one in find_origins(evidence) if one.kind in kinds]
+    return bool(origins) and all(_is_foreign(one.installed) and not one.source for one in origins)
 
 
 def _is_foreign(installed: str) -> bool:

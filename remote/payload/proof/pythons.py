@@ -75,11 +75,11 @@ class Pythons:
             self._processes.pop(pid, None)
         if not executable.startswith("python"):
             return
-        words = [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
+        arguments = [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
         before = self._processes.get(pid)
         torch = (before is not None and before.torch) or _loaded_torch(pid)
-        why = why_without(words, read_environment(pid), self._hooks)
-        self._processes[pid] = Python(pid, " ".join(words), torch, why=why)
+        why = why_without(arguments, read_environment(pid), self._hooks)
+        self._processes[pid] = Python(pid, " ".join(arguments), torch, why=why)
 
 
 def read_notes(folder: str) -> Dict[int, Python]:
@@ -92,9 +92,9 @@ def read_notes(folder: str) -> Dict[int, Python]:
     return pythons
 
 
-def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
+def why_without(arguments: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
     """Return why the hooks do not run in a process with this command line and environment, or "" if unknown."""
-    flag = isolating_flag(words)
+    flag = isolating_flag(arguments)
     if flag:
         return flag
     paths = [value[len(b"PYTHONPATH=") :] for value in environment if value.startswith(b"PYTHONPATH=")]
@@ -104,9 +104,9 @@ def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) 
     return CUSTOMIZE_HIDDEN if folders and folders[0] != hooks else ""
 
 
-def isolating_flag(words: Sequence[str]) -> str:
+def isolating_flag(arguments: Sequence[str]) -> str:
     """Return the first of Python's own flags -I, -E and -S in this command line. Flags may be joined, as in -IB."""
-    remaining: List[str] = list(words[1:])
+    remaining: List[str] = list(arguments[1:])
     while remaining and remaining[0].startswith("-") and not remaining[0].startswith("--") and remaining[0] != "-":
         letters = remaining.pop(0)[1:]
         for at, letter in enumerate(letters):

@@ -169,11 +169,11 @@ def normal(word: str) -> str:
 
 def is_choice(key: str, value: str, keys: FrozenSet[str], dtype: str) -> bool:
     """Return True if `key: value` is one of these settings and selects the dtype."""
-    name, words = normal(key), {normal(word) for word in WORDS[dtype]}
+    name, names = normal(key), {normal(word) for word in WORDS[dtype]}
     if name not in keys:
         return False
-    flag = any(part in words for part in (name, *name.split("_")) if not part.isdigit())
-    return normal(value) in words or (flag and value.lower() in TRUE)
+    flag = any(part in names for part in (name, *name.split("_")) if not part.isdigit())
+    return normal(value) in names or (flag and value.lower() in TRUE)
 
 
 def settings_with(texts: Mapping[str, str], keys: FrozenSet[str], dtype: str) -> List[str]:
@@ -190,12 +190,12 @@ def settings_with(texts: Mapping[str, str], keys: FrozenSet[str], dtype: str) ->
 def arguments_with(argv: Sequence[str], keys: FrozenSet[str], dtype: str) -> List[str]:
     """Return the arguments of a command line that select the dtype: `--dtype bf16`, `--bf16`, `train.dtype=bf16`."""
     arguments = []
-    words = {normal(word) for word in WORDS[dtype]}
+    names = {normal(word) for word in WORDS[dtype]}
     for at, word in enumerate(argv):
         key, given, value = word.partition("=")
         if not given and word.startswith("--"):
             following = argv[at + 1] if at + 1 < len(argv) else ""
-            value = following if normal(following) in words or following.lower() in TRUE | FALSE else "true"
+            value = following if normal(following) in names or following.lower() in TRUE | FALSE else "true"
         if (given or word.startswith("--")) and is_choice(key, value, keys, dtype):
             arguments.append(word if given or value == "true" else f"{word} {value}")
     return arguments

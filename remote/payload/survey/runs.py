@@ -22,13 +22,13 @@ from remote.protocol.layout import ProjectLayout, RunLayout
 def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:
     """Survey every run, oldest first."""
     folder = os.path.join(workdir, ProjectLayout(key).runs)
-    found: List[RunSurvey] = []
+    runs: List[RunSurvey] = []
     for name in _names(folder):
         run = RunLayout(real_run(os.path.join(folder, name)))
         record = read_record(run.record, RunRecord)
         if record is not None:
-            found.append(survey_run(run, record, digests=digests))
-    return tuple(sorted(found, key=lambda run: (run.created_unix, run.run)))
+            runs.append(survey_run(run, record, digests=digests))
+    return tuple(sorted(runs, key=lambda run: (run.created_unix, run.run)))
 
 
 def _names(folder: str) -> List[str]:

@@ -55,11 +55,11 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
     family = find_model(config.model_type)
     config = family.own_config(config)
     if find_adapter_config_file(source, **hub_kwargs) is not None:
-        words = (
+        message = (
             f"{source} contains an adapter of its own (adapter_config.json), which transformers adds to the base model"
         )
         hint = "use a checkpoint without an adapter"
-        raise TrainingFailed("model-unknown", words, hint=hint, exit_code=ExitCode.USAGE)
+        raise TrainingFailed("model-unknown", message, hint=hint, exit_code=ExitCode.USAGE)
     tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
     wanted = family.audio_token_id(config)
     got = tokenizer.convert_tokens_to_ids(family.placeholder)

@@ -86,12 +86,12 @@ def check_modules(model: Any, family: AudioModel, lora: LoraSpec) -> None:
         if not any(re.fullmatch(pattern, path) for path in inside):
             _refuse("lora.targets", name, f"the {' or '.join(lora.parts)} has no such layer", inside)
     for name in lora.modules_to_save:
-        found = [module for path, module in modules.items() if f".{path}".endswith(f".{name}")]
-        if not found:
+        matches = [module for path, module in modules.items() if f".{path}".endswith(f".{name}")]
+        if not matches:
             _refuse("lora.modules_to_save", name, "the model has no such module", list(modules))
-        if any(_holds_embeddings(model, module) for module in found):
-            words = f"lora.modules_to_save: {name} shares the weights of the token embeddings, which stay frozen"
-            raise TrainingFailed("lora-modules", words, exit_code=ExitCode.USAGE)
+        if any(_holds_embeddings(model, module) for module in matches):
+            message = f"lora.modules_to_save: {name} shares the weights of the token embeddings, which stay frozen"
+            raise TrainingFailed("lora-modules", message, exit_code=ExitCode.USAGE)
 
 
 def _holds_embeddings(model: Any, module: Any) -> bool:
@@ -102,8 +102,8 @@ def _holds_embeddings(model: Any, module: Any) -> bool:
 def _refuse(key: str, name: str, problem: str, paths: List[str]) -> None:
     names = sorted({path.rpartition(".")[2] for path in paths if not path.rpartition(".")[2].isdigit()})
     near = difflib.get_close_matches(name, names, n=1)
-    words = f"{key}: {name}: {problem}{f'; did you mean {near[0]}?' if near else ''}"
-    raise TrainingFailed("lora-modules", words, exit_code=ExitCode.USAGE)
+    message = f"{key}: {name}: {problem}{f'; did you mean {near[0]}?' if near else ''}"
+    raise TrainingFailed("lora-modules", message, exit_code=ExitCode.USAGE)
 
 
 def is_trained(module: Any) -> bool:

@@ -55,8 +55,10 @@ def merge(spec: MergeSpec) -> None:
     digest = check_adapter(spec.adapter, spec.adapter_sha256)
     training = pin_revisions(spec.training, commits_of(spec.adapter))
     if training.model.quantization is not None and not spec.dequantize:
-        words = f"the adapter was trained on a base model in {training.model.quantization}, whose weights are rounded"
-        raise TrainingFailed("merge-quantized", words, hint="pipeline merge RUN --dequantize", exit_code=ExitCode.USAGE)
+        message = f"the adapter was trained on a base model in {training.model.quantization}, whose weights are rounded"
+        raise TrainingFailed(
+            "merge-quantized", message, hint="pipeline merge RUN --dequantize", exit_code=ExitCode.USAGE
+        )
     tiny = training.model.id.startswith(TINY_PREFIX)
     recordings = read_recordings(training.data, training.data.split)[: training.data.samples] if tiny else []
     base = read_base(training.model, model_source(training, recordings))

@@ -28,9 +28,9 @@ def quantization_config(quantization: Optional[str], family: AudioModel, plan: P
     if quantization is None:
         return None
     if importlib.util.find_spec("bitsandbytes") is None:
-        words = "model.quantization: nf4 needs bitsandbytes, which this interpreter does not have"
+        message = "model.quantization: nf4 needs bitsandbytes, which this interpreter does not have"
         hint = "pip install bitsandbytes"
-        raise TrainingFailed("bitsandbytes-missing", words, hint=hint, exit_code=ExitCode.ENVIRONMENT)
+        raise TrainingFailed("bitsandbytes-missing", message, hint=hint, exit_code=ExitCode.ENVIRONMENT)
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

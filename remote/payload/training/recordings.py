@@ -94,11 +94,11 @@ def recording_of(data: DataSpec, name: str, row: Dict[str, Any], read: Callable[
 def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
     """Return the path of the row's only audio file, from the config's column `audio`, or `file`, `audio`, `audios`."""
     names = (data.columns["audio"],) if "audio" in data.columns else ("file", "audio", "audios")
-    found = next((row[name] for name in names if name in row), None)
-    files = found if isinstance(found, list) else [found]
+    value = next((row[name] for name in names if name in row), None)
+    files = value if isinstance(value, list) else [value]
     if len(files) != 1 or not isinstance(files[0], str):
-        words = f"{len(files)} audio files, wanted one" if len(files) != 1 else f"no {' or '.join(names)}"
-        raise TrainingFailed("data-malformed", f"{where}: {words}", hint="data.columns: {audio: NAME}")
+        problem = f"{len(files)} audio files, wanted one" if len(files) != 1 else f"no {' or '.join(names)}"
+        raise TrainingFailed("data-malformed", f"{where}: {problem}", hint="data.columns: {audio: NAME}")
     return files[0]
 
 
@@ -112,8 +112,8 @@ def _dialogue(messages: Any, where: str) -> Tuple[str, ...]:
     turns = [(one.get("role"), one.get("content")) for one in messages if isinstance(one, dict)]
     if [role for role, _ in turns] != ["user", "assistant"] or not all(isinstance(text, str) for _, text in turns):
         got = ", ".join(str(role) for role, _ in turns) or "none"
-        words = f"messages of {got}; wanted one of user, then one of assistant, each with a text"
-        raise TrainingFailed("data-malformed", f"{where}: {words}")
+        problem = f"messages of {got}; wanted one of user, then one of assistant, each with a text"
+        raise TrainingFailed("data-malformed", f"{where}: {problem}")
     prompt = str(turns[0][1]).strip()
     prompt = prompt.removeprefix(AUDIO) if prompt.startswith(AUDIO) else prompt.removesuffix(AUDIO)
     if AUDIO in prompt:
@@ -146,8 +146,8 @@ def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
     """
     audio = data.columns.get("audio", "audio")
     if audio not in table.column_names:
-        words = f"{data.dataset} has no column {audio!r}; its columns are {', '.join(table.column_names)}"
-        raise TrainingFailed("data-malformed", words, hint="data.columns: {audio: NAME}")
+        message = f"{data.dataset} has no column {audio!r}; its columns are {', '.join(table.column_names)}"
+        raise TrainingFailed("data-malformed", message, hint="data.columns: {audio: NAME}")
     sounds = table.cast_column(audio, datasets.Audio(decode=False))
     rows = sounds.remove_columns([audio])
 

@@ -91,8 +91,8 @@ def make_samples(
             prompt = (*before, *[audio] * clip_of(recording).tokens, *after)
             indexes.append(len(samples))
             answer = tuple(_ids(tokenizer, target))
-            place = (len(before), len(prompt) - len(after))
-            samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end, place))
+            audio_range = (len(before), len(prompt) - len(after))
+            samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end, audio_range))
         if indexes:
             by_recording.append(tuple(indexes))
     return SampleSet(tuple(samples), tuple(by_recording), clip_of)

@@ -20,8 +20,8 @@ def shard_base(model: Any, device: Any) -> int:
     number of processes. Raises TrainingFailed with an old torch.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
-        words = f"train.shard_base needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer, found {torch.__version__}"
-        raise TrainingFailed("torch", words, exit_code=ExitCode.ENVIRONMENT)
+        message = f"train.shard_base needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer, found {torch.__version__}"
+        raise TrainingFailed("torch", message, exit_code=ExitCode.ENVIRONMENT)
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - not in every torch
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - not in every torch
 

@@ -44,13 +44,13 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
         """End the thread after all queued events."""
         self._events.put(None)
 
-    def _send(self, event: str, args: Any, state: Any, control: Any, **words: Any) -> None:
+    def _send(self, event: str, args: Any, state: Any, control: Any, **options: Any) -> None:
         if self.ended.is_set():
             return
         # Copied, because the Trainer changes it while the event waits.
         seen = type(state)(global_step=state.global_step, epoch=state.epoch, max_steps=state.max_steps)
         seen.is_world_process_zero, seen.is_local_process_zero = True, True
-        self._events.put(lambda callback: getattr(callback, event)(args, seen, control, **words))
+        self._events.put(lambda callback: getattr(callback, event)(args, seen, control, **options))
 
     def _work(self, make: Make) -> None:
         try:
@@ -59,8 +59,8 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
                 event(callback)
             _finish(self.name)
         except Exception as error:  # noqa: BLE001 - any kind: a tracker must never end a training
-            words = str(error).strip().splitlines() or [type(error).__name__]
-            log.warning("%s: tracking has ended, the training continues: %s", self.name, words[0][:300])
+            message = str(error).strip().splitlines() or [type(error).__name__]
+            log.warning("%s: tracking has ended, the training continues: %s", self.name, message[0][:300])
         finally:
             self.ended.set()
 

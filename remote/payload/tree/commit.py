@@ -84,13 +84,13 @@ def _finish(
 ) -> Tuple[Manifest, Dict[str, FileState]]:
     stats, boot = read_stats(project), boot_id()
     folders = Folders(project.tree)
-    found = _Found(project, commit, stats, boot)
-    _remove(project, commit, found, folders)
+    current = _CurrentPaths(project, commit, stats, boot)
+    _remove(project, commit, current, folders)
     # A new commit is planned against the current files. Before the recovery of an old one, files may have been edited.
-    edited = set() if just_staged is not None else {path for path in commit.puts if found.is_edited(path)}
+    edited = set() if just_staged is not None else {path for path in commit.puts if current.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():
-        if path not in placed and not row.link and found.state(path).kind == "file":
+        if path not in placed and not row.link and current.state(path).kind == "file":
             os.chmod(folders.file(path), row.mode)
     manifest = commit.applied_to(known_manifest(project))
     _wait_for_clock(project, placed)
@@ -104,13 +104,13 @@ def _finish(
     return manifest, states
 
 
-def _remove(project: Project, commit: Commit, found: _Found, folders: Folders) -> None:
+def _remove(project: Project, commit: Commit, current: _CurrentPaths, folders: Folders) -> None:
     """Move the paths that a forced sync overwrites away, and delete the paths that the commit deletes."""
     for path in commit.keep:
-        if found.is_edited(path):
+        if current.is_edited(path):
             _keep_edited(project, commit, path)
     for path in commit.deletes:
-        if not found.is_edited(path):
+        if not current.is_edited(path):
             _unlink(folders.file(path))
     folders.prune(commit.deletes)
 
@@ -126,12 +126,12 @@ def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Itera
     Another change in that time might leave the same stamp.
     """
     before = time.time_ns() - 10**9
-    for path, found in states.items():
-        if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):
-            yield path, (found.stamp, found.digest)
+    for path, state in states.items():
+        if state.stamp is not None and (state.stamp[2] < before or trusted.get(path) == (state.stamp, state.digest)):
+            yield path, (state.stamp, state.digest)
 
 
-class _Found:
+class _CurrentPaths:
     """The current state of a commit's paths on the disk."""
 
     def __init__(self, project: Project, commit: Commit, stats: Stats, boot: str) -> None:
@@ -142,11 +142,11 @@ class _Found:
 
     def is_edited(self, path: str) -> bool:
         """Return True if the path matches neither its state before the commit nor its state after it."""
-        found = self.state(path)
-        if found.kind == "missing" or found.damaged:
+        current = self.state(path)
+        if current.kind == "missing" or current.damaged:
             return False
         rows = (self._commit.before.get(path), self._commit.after.get(path))
-        return not any(row is not None and matches(row, found) for row in rows)
+        return not any(row is not None and matches(row, current) for row in rows)
 
 
 def _place(
@@ -168,10 +168,10 @@ def _place(
         staged = _staged(project, row, modes, last=users[row.installed] == 0)
         if staged is None:
             continue
-        place = folders.file(path)
-        os.replace(staged, place)
+        target = folders.file(path)
+        os.replace(staged, target)
         if not row.link:
-            yield path, (stamp_of(os.lstat(place)), row.installed)
+            yield path, (stamp_of(os.lstat(target)), row.installed)
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:

@@ -32,14 +32,14 @@ def ensure_private(project: Project) -> None:
 
 
 @contextlib.contextmanager
-def locked_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterator[None]:
+def locked_project(project: Project, description: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the project's lock while the block runs, after completing any interrupted commit of its tree.
 
     Raises Refusal `busy` if another process still holds the lock after `wait_s`.
     """
     ensure_private(project)
     try:
-        with take_lock(project.at(project.layout.lock), words, wait_s=wait_s):
+        with take_lock(project.at(project.layout.lock), description, wait_s=wait_s):
             recover(project)
             yield
     except Held as held:

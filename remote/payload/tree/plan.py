@@ -16,9 +16,9 @@ from remote.protocol.tree import Manifest, Row, judge_deletion
 
 def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
     """Raise Refusal if the index deletes most of the files on the host."""
-    found = judge_deletion(len(manifest.rows), sum(path in manifest.rows for path in index.deletes))
-    if found is not None:
-        raise Refusal(found.check, found.message, hint=found.hint, exit_code=found.exit_code)
+    finding = judge_deletion(len(manifest.rows), sum(path in manifest.rows for path in index.deletes))
+    if finding is not None:
+        raise Refusal(finding.check, finding.message, hint=finding.hint, exit_code=finding.exit_code)
 
 
 def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
@@ -59,9 +59,9 @@ class _SyncPlan:
         path, old = entry.path, self._manifest.rows.get(entry.path)
         row = _row_of(entry, old)
         if entry.put:
-            found = self._state(path) if parents.exists_above(path) else MISSING
+            current = self._state(path) if parents.exists_above(path) else MISSING
             folder = os.path.join(self._project.tree, path)
-            if not _may_replace(found, row, old) and not _will_be_empty(folder, path, deletes):
+            if not _may_replace(current, row, old) and not _will_be_empty(folder, path, deletes):
                 self.edited.add(path)
             self._puts.append(path)
         blocker = parents.blocked_by(path)
@@ -88,9 +88,11 @@ class _SyncPlan:
         return read_state(self._project.tree, path, self._stats, self._boot)
 
 
-def _may_replace(found: FileState, *rows: Optional[Row]) -> bool:
+def _may_replace(current: FileState, *rows: Optional[Row]) -> bool:
     """Return True if replacing the file loses no edit, since it is missing, damaged, or matches one of the rows."""
-    return found.kind == "missing" or found.damaged or any(row is not None and matches(row, found) for row in rows)
+    return (
+        current.kind == "missing" or current.damaged or any(row is not None and matches(row, current) for row in rows)
+    )
 
 
 def _row_of(entry: IndexEntry, old: Optional[Row]) -> Row:

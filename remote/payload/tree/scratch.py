@@ -86,21 +86,21 @@ def _receive(code: str, stream: InputStream, index: Index) -> List[Tuple[str, st
 def _place(project: Project, code: str, entry: IndexEntry, sources: Dict[str, str]) -> None:
     folders = Folders(code)
     folders.make_parents(entry.path)
-    place = folders.file(entry.path)
+    target = folders.file(entry.path)
     if entry.link:
-        os.symlink(entry.link, place)
+        os.symlink(entry.link, target)
         return
     if entry.digest in sources:
         if sources[entry.digest] != entry.path:
-            shutil.copyfile(folders.file(sources[entry.digest]), place)
+            shutil.copyfile(folders.file(sources[entry.digest]), target)
     else:
         if not Folders(project.tree).leads_outside(entry.path):
-            copy_one(os.path.join(project.tree, entry.path), place)
-        if not os.path.isfile(place) or os.path.islink(place) or digest_of_file(place) != entry.digest:
+            copy_one(os.path.join(project.tree, entry.path), target)
+        if not os.path.isfile(target) or os.path.islink(target) or digest_of_file(target) != entry.digest:
             raise Refusal(
                 "incomplete", f"the tree lacks the expected content of {entry.path!r}", exit_code=ExitCode.TEMPORARY
             )
-    os.chmod(place, entry.mode)
+    os.chmod(target, entry.mode)
 
 
 def _prune(project: Project) -> None:

@@ -190,9 +190,9 @@ def read_state(tree: str, path: str, stats: Stats, boot: str) -> FileState:
     return FileState("file", digest, stamp, damaged)
 
 
-def matches(row: Row, found: FileState) -> bool:
+def matches(row: Row, current: FileState) -> bool:
     """Return True if the file matches the row."""
-    return found.kind == ("link" if row.link else "file") and found.digest == row.installed
+    return current.kind == ("link" if row.link else "file") and current.digest == row.installed
 
 
 def json_bytes(value: Any) -> bytes:

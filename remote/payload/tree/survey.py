@@ -74,22 +74,22 @@ def staged_digests(project: Project) -> Dict[str, int]:
 
 def _deviations(manifest: Manifest, states: Dict[str, FileState], commit: Optional[Commit]) -> Iterator[Deviation]:
     for path, row in manifest.rows.items():
-        found = states[path]
-        if not matches(row, found) and not _is_committed(path, found, commit):
-            yield Deviation(path, _kind(row, found), found.digest)
+        current = states[path]
+        if not matches(row, current) and not _is_committed(path, current, commit):
+            yield Deviation(path, _kind(row, current), current.digest)
 
 
-def _kind(row: Row, found: FileState) -> str:
-    if found.kind == "missing":
+def _kind(row: Row, current: FileState) -> str:
+    if current.kind == "missing":
         return "missing"
-    if found.damaged:
+    if current.damaged:
         return "damaged"
-    return "edited" if found.kind == ("link" if row.link else "file") else "not-regular"
+    return "edited" if current.kind == ("link" if row.link else "file") else "not-regular"
 
 
-def _is_committed(path: str, found: FileState, commit: Optional[Commit]) -> bool:
+def _is_committed(path: str, current: FileState, commit: Optional[Commit]) -> bool:
     """Return True if the path already has its state after an interrupted commit."""
     if commit is None:
         return False
     row = commit.after.get(path)
-    return matches(row, found) if row is not None else path in commit.before and found.kind == "missing"
+    return matches(row, current) if row is not None else path in commit.before and current.kind == "missing"

@@ -92,13 +92,13 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
     torch = sys.modules["torch"]
     dtypes = [getattr(torch, name) for name in HALF]
     originals = {_key(one, _sample(one).to(dtype)): (name, one) for name, one in trained for dtype in dtypes}
-    shapes, held = {one.shape for _, one in trained}, {one.data_ptr() for _, one in trained}
+    shapes, trained_pointers = {one.shape for _, one in trained}, {one.data_ptr() for _, one in trained}
     # Subclasses hold parts of distributed or quantized tensors, which their libraries write to.
     kinds = {torch.Tensor, torch.nn.Parameter}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     copies: Dict[int, _Copy] = {}
     for one in tensors:
-        if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in held:
+        if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in trained_pointers:
             sample = _sample(one)
             name, original = originals.get(_key(one, sample), ("", None))
             # A constant may be equal by chance.

@@ -66,11 +66,11 @@ def _examine(call: ModelCall) -> Counterfactual:
     base = call.run({})
     if base is None:
         return Counterfactual(why="the model returned no tensor of floats")
-    whole = float(base.sum())
+    total = float(base.sum())
     if time.perf_counter() - began > LONGEST_CALL_S:
         return Counterfactual(why=f"one more call takes over {LONGEST_CALL_S:.0f} s")
     inputs = _named(call)
-    result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(whole) < float("inf")}
+    result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(total) < float("inf")}
     if call.cast or _half_owners(call.root):
         with _widened(call.root):
             wide = call.run({name: (value, _wide(value)) for name, value in inputs.items()}, cast=False)
@@ -168,9 +168,9 @@ def _widened(root: Any) -> Iterator[None]:
 
     def narrow(module: Any, args: Any, output: Any) -> None:
         for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
-            kept = originals.pop(id(tensor), None)
-            if kept is not None:
-                tensor.data = kept[1]
+            original = originals.pop(id(tensor), None)
+            if original is not None:
+                tensor.data = original[1]
 
     for module in _half_owners(root):
         handles += [module.register_forward_pre_hook(widen), module.register_forward_hook(narrow)]

@@ -193,6 +193,6 @@ def _weights(optimizer: Any) -> List[int]:
 
 def _is_clear(optimizer: Any) -> bool:
     """Return True if no gradient is left, or a sample of them is 0."""
-    held = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
-    held = [grad for grad in held if grad.numel()]
-    return not any(bool(grad.count_nonzero()) for grad in held[:: max(1, len(held) // FEW)])
+    gradients = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
+    gradients = [grad for grad in gradients if grad.numel()]
+    return not any(bool(grad.count_nonzero()) for grad in gradients[:: max(1, len(gradients) // FEW)])

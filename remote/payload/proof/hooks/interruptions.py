@@ -180,8 +180,8 @@ def _differ(before: Any, after: Any) -> bool:
 def _holds(module: Any, parameters: List[Any]) -> bool:
     """Return True if most trained weights are in that module."""
     inside = {id(p) for p in module.parameters()}
-    held = sum(p.numel() for p in parameters if id(p) in inside)
-    return bool(held > MOST * sum(p.numel() for p in parameters))
+    held_elements = sum(p.numel() for p in parameters if id(p) in inside)
+    return bool(held_elements > MOST * sum(p.numel() for p in parameters))
 
 
 def _warning(check: str, message: str, step: int) -> Anomaly:

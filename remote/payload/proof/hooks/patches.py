@@ -80,8 +80,8 @@ def _restart_in_fork(recorder: Recorder, training: Training) -> None:
 
 def _found_inf(optimizer: Any) -> bool:
     # Fused optimizers are called in any case. They skip the step inside their kernel, depending on this attribute.
-    found = getattr(optimizer, "found_inf", None)
-    return found is not None and bool(float(found))
+    found_inf = getattr(optimizer, "found_inf", None)
+    return found_inf is not None and bool(float(found_inf))
 
 
 def _patch_optimizers(recorder: Recorder, training: Training) -> None:

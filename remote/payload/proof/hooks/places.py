@@ -42,10 +42,12 @@ class Project:
     def relative(self, path: str) -> Optional[str]:
         """Return a path relative to the project, or None outside of it and in installed packages."""
         if path not in self._relative:
-            whole = os.path.realpath(os.path.join(self._start, path))
-            inside = whole.startswith(self.root + os.sep) and not whole.startswith(os.path.realpath(_OWN) + os.sep)
-            inside = inside and not set(INSTALLED) & set(whole.split(os.sep))
-            self._relative[path] = os.path.relpath(whole, self.root) if inside else None
+            absolute = os.path.realpath(os.path.join(self._start, path))
+            inside = absolute.startswith(self.root + os.sep) and not absolute.startswith(
+                os.path.realpath(_OWN) + os.sep
+            )
+            inside = inside and not set(INSTALLED) & set(absolute.split(os.sep))
+            self._relative[path] = os.path.relpath(absolute, self.root) if inside else None
         return self._relative[path]
 
     def place(self, skipped: Tuple[str, ...] = ()) -> Place:

@@ -76,10 +76,10 @@ class ProofRecorder:
         return self
 
     def restart(self) -> None:
-        kept = {"release": self.release, "origins": self.origins}
+        unchanged = {"release": self.release, "origins": self.origins}
         ProofRecorder.__init__(self, self.folder)
         # Children of multiprocessing end without atexit, so the report is already written at the first step.
-        vars(self).update(kept, last_write=-WRITE_EVERY_S, forked=True)
+        vars(self).update(unchanged, last_write=-WRITE_EVERY_S, forked=True)
         self.origins.ledger = self.ledger
 
     @quiet

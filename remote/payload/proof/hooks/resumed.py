@@ -79,9 +79,9 @@ def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
     optimizers = [path for path in files if OPTIMIZER.search(path)]
     if not (loaded or optimizers):
         return TrainingStart()
-    place = _checkpoint(optimizers, files)
-    counted = max(done, _global_step(place) or 0)
-    source = os.path.relpath(place, os.path.realpath(reads.run)) if place else ""
+    checkpoint = _checkpoint(optimizers, files)
+    counted = max(done, _global_step(checkpoint) or 0)
+    source = os.path.relpath(checkpoint, os.path.realpath(reads.run)) if checkpoint else ""
     return TrainingStart(counted or step_in(source) or None, True, source)
 
 
@@ -105,8 +105,8 @@ def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tu
 
 
 def _was_read(folder: str, reads: OpenedFiles) -> bool:
-    wanted = os.path.realpath(folder) + os.sep
-    return any(os.path.realpath(path).startswith(wanted) for path in reads.saved())
+    prefix = os.path.realpath(folder) + os.sep
+    return any(os.path.realpath(path).startswith(prefix) for path in reads.saved())
 
 
 def step_in(checkpoint: str) -> int:

@@ -39,5 +39,5 @@ def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
     `names` are the trained tensors, `idle` those without a gradient. Parts of a model may be inactive: experts to which
     no token was routed, or a modality that is missing in the first batches.
     """
-    wanted = {key for key, name in names.items() if is_adapter(name)} or set(names)
-    return bool(wanted) and wanted <= set(idle)
+    adapter_keys = {key for key, name in names.items() if is_adapter(name)} or set(names)
+    return bool(adapter_keys) and adapter_keys <= set(idle)

@@ -42,13 +42,13 @@ class Announcements:
         self.lines: List[str] = []
         self._project: Optional[Project] = None
 
-    def announce(self, words: str) -> None:
-        """Print `halfstep runtime: words` to stderr, once and on rank 0 only."""
-        if words in self.lines:
+    def announce(self, message: str) -> None:
+        """Print `halfstep runtime: MESSAGE` to stderr, once and on rank 0 only."""
+        if message in self.lines:
             return
-        self.lines.append(words)
+        self.lines.append(message)
         if os.environ.get("RANK", "0") == "0":
-            print(f"halfstep runtime: {words}", file=sys.stderr, flush=True)
+            print(f"halfstep runtime: {message}", file=sys.stderr, flush=True)
 
     def at(self) -> str:
         """Return ' at train.py:12', with the project's line on the stack, or "" without one."""

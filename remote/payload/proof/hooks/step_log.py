@@ -30,13 +30,13 @@ class StepLog:
         weights that were restored once; all `max_attempts` if there are no gradients, which is normal for a margin loss
         whose margins are all satisfied.
         """
-        wanted = self.max_attempts
+        required = self.max_attempts
         if not idle:
             losses = {loss for step in self.steps for loss in step.losses}
-            wanted = self.wanted + (len(losses) == 1 or put_back == 1)
+            required = self.wanted + (len(losses) == 1 or put_back == 1)
         attempts = sum(not self._scale_falls(at) for at in range(len(self.steps)))
         counted = sum(step.is_counted for step in self.steps)
-        return counted >= wanted or attempts >= self.max_attempts or len(self.steps) >= MOST * self.max_attempts
+        return counted >= required or attempts >= self.max_attempts or len(self.steps) >= MOST * self.max_attempts
 
     def note_scale(self, scale: float) -> None:
         """Record the loss scale after the newest step."""

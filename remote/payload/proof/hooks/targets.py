@@ -96,12 +96,12 @@ class TargetMeasure:
         if made is None or flat.shape[0] != target.numel() or made.shape[0] * made.shape[1] < flat.shape[0]:
             return
         torch = sys.modules["torch"]
-        kept = (target.reshape(-1) != ignored).nonzero().flatten()
-        kept = kept[:: max(1, kept.numel() // SAMPLE)][:SAMPLE]
+        sampled = (target.reshape(-1) != ignored).nonzero().flatten()
+        sampled = sampled[:: max(1, sampled.numel() // SAMPLE)][:SAMPLE]
         all_rows = made.reshape(-1, made.shape[-1])
-        equal = (flat[kept][:, :COLUMNS].float()[:, None] == all_rows[None]).all(-1)
+        equal = (flat[sampled][:, :COLUMNS].float()[:, None] == all_rows[None]).all(-1)
         matches = equal.sum(1) == 1
-        positions, targets = equal.int().argmax(1)[matches], target.reshape(-1)[kept][matches]
+        positions, targets = equal.int().argmax(1)[matches], target.reshape(-1)[sampled][matches]
         length = made.shape[1]
         rows = torch.div(positions, length, rounding_mode="floor")
         self._compared.append(EntropySample(self._call, length, rows, positions % length, targets))
@@ -181,5 +181,5 @@ def _directions(gradient: Any, values: Any) -> Tuple[int, int]:
     made = values.softmax(-1)
     uniform = int((similar(gradient, made - 1 / made.shape[-1], dim=-1) > PARALLEL).sum())
     ids, counts = gradient.argmin(-1).unique(return_counts=True)
-    wanted = torch.nn.functional.one_hot(ids[counts.argmax()], made.shape[-1])
-    return uniform, int((similar(gradient, made - wanted, dim=-1) > PARALLEL).sum())
+    single_id = torch.nn.functional.one_hot(ids[counts.argmax()], made.shape[-1])
+    return uniform, int((similar(gradient, made - single_id, dim=-1) > PARALLEL).sum())

@@ -45,8 +45,8 @@ def _pair(root: Any) -> Optional[Tuple[Any, Any]]:
         getattr(part, "weight", None) for part in (root.get_input_embeddings(), root.get_output_embeddings())
     ]
     torch = sys.modules["torch"]
-    whole = all(isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() for one in weights)
-    return (weights[0], weights[1]) if whole and weights[0].shape == weights[1].shape else None
+    are_tensors = all(isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() for one in weights)
+    return (weights[0], weights[1]) if are_tensors and weights[0].shape == weights[1].shape else None
 
 
 def _major_of_transformers() -> int:

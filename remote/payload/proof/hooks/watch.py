@@ -231,8 +231,10 @@ class WatchRecorder:
         idle = sorted(names[key] for key in self.untouched)
         lost = self.monitor.applied == LAST_COVERAGE_STEP and adapter_is_idle(names, self.untouched)
         shown = [name for name in idle if is_adapter(name)] or idle
-        words = f"{len(shown)} trained tensors got no gradient in {self.monitor.applied} steps: {', '.join(shown[:3])}"
-        return [Anomaly("adapter-gradient", "error" if lost else "warning", words, self.attempts)]
+        message = (
+            f"{len(shown)} trained tensors got no gradient in {self.monitor.applied} steps: {', '.join(shown[:3])}"
+        )
+        return [Anomaly("adapter-gradient", "error" if lost else "warning", message, self.attempts)]
 
     def _report_start(self) -> None:
         """Report whether the training resumes from a checkpoint. Its first step shows this."""

@@ -49,11 +49,11 @@ class Writes:
 
     def _note(self, tensor: Any) -> None:
         try:
-            place = tensor.data_ptr()
+            address = tensor.data_ptr()
         except (RuntimeError, NotImplementedError):
             # A tensor without its own storage.
             return
-        known = self._places.get(place)
+        known = self._places.get(address)
         # After a model was moved, other tensors may occupy its former memory.
-        if known is not None and known.data_ptr() == place:
+        if known is not None and known.data_ptr() == address:
             self.written.add(id(known))
