@@ -6,8 +6,8 @@ import signal
 
 
 def main() -> None:
-    """`pipeline`, and `python -m pipeline`; exits with the verb's published code."""
-    # An import that is cut short ends in a traceback.
+    """Run `pipeline` or `python -m pipeline`, and exit with the verb's documented exit code."""
+    # A Ctrl-C during an import would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     # Imports free almost nothing, so garbage collection during them only costs time: 7 % of it.
     gc.disable()

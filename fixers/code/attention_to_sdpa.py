@@ -64,7 +64,7 @@ requires: tuple[str, ...] = ()
 matches = reads_python
 
 WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
-"""Every line that matches one of the two patterns below contains one of these words."""
+"""Every line that matches one of the two patterns above contains one of these words."""
 FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
@@ -82,7 +82,7 @@ WHY = "FlashAttention needs compute capability 8.0"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Replace FlashAttention by SDPA."""
+    """Replace FlashAttention with SDPA."""
     lines = lines_with(source.data, WORDS)
     chosen = FLASH_CHOICE.search(lines) is not None and source.python.mentions(FLASH_CHOICE)
     in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.data)
@@ -115,7 +115,7 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
 
 
 def _name_kernel(draft: Draft) -> None:
-    """Report the first call of a FlashAttention kernel that is not guarded by a test of the card."""
+    """Report the first FlashAttention kernel call that is not guarded by a test of the card."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
     call = next((each for each in kernels if not is_gated(draft.source, each)), None)
@@ -143,7 +143,7 @@ def _judge_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
 
 
 def _must_stay(draft: Draft, node: ast.Constant, traits: Traits, switch: str = "") -> bool:
-    """Return True, with a warning, if code of the project fails without FlashAttention."""
+    """Warn and return True if the project's code fails without FlashAttention."""
     broken = traits.broken_without_flash(draft.source.path, switch)
     if broken is not None:
         draft.warn(node, broken.message)
@@ -188,7 +188,7 @@ def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
 
 
 def _is_selected(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the value is chosen by a condition that names FlashAttention, or by a table of spellings."""
+    """Return True if a condition that names FlashAttention, or a table of spellings, selects the value."""
     child: ast.AST = node
     for above in source.names.ancestors(node):
         if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
@@ -201,7 +201,10 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
-    """Set the switch to False. `self.padding_free = True` in the project's code is its own state, not an option."""
+    """Set the switch to False.
+
+    `self.padding_free = True` is ignored: it is state of the project's code, not an option.
+    """
     switch = chosen_name(draft.source, value, SWITCHES)
     if switch is not None and (where := loaded_from_checkpoint(draft.source, value)) is not None:
         draft.warn(value, OF_CHECKPOINT.format(name=switch), hint=where)

@@ -1,4 +1,4 @@
-"""Calls of autocast: dtype, device and API version."""
+"""Read the dtype, the device and the API version of autocast calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
 
 
 def _is_choice_of_halves(meanings: list[str | None]) -> bool:
-    """Return True for float16 and bfloat16: a card without bfloat16 gets float16."""
+    """Return True for float16, and for bfloat16, which is replaced with float16 on this card."""
     return all(each in (*HALVES, "torch.bfloat16") for each in meanings) and any(each in HALVES for each in meanings)
 
 
@@ -54,7 +54,7 @@ def is_variable(source: PythonSource, dtype: ast.expr) -> bool:
 
 
 def _values(source: PythonSource, given: ast.expr) -> list[ast.expr]:
-    """Return all values that are assigned to a name; empty if it also gets a value in another way."""
+    """Return all values assigned to a name; empty if the name is also bound in another way."""
     if not isinstance(given, ast.Name) or source.names.meaning(given) is not None:
         return [given]
     assigned = [each.value for each in source.names.of_type(ast.Assign) if _names(each, given.id)]

@@ -49,7 +49,7 @@ TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, a
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Replace checks for bfloat16 support by a test of the compute capability."""
+    """Replace checks for bfloat16 support with a test of the compute capability."""
     draft = Draft(source.python, name)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):

@@ -81,7 +81,7 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
+    """Return the edits that select float16 wherever code or a library's default selects bfloat16."""
     loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
     asks = loads or holds_any(source.data, WORDS)
     if not asks or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
@@ -102,7 +102,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _leave_unselected(draft: Draft, policies: tuple[str, ...]) -> None:
-    """Remove edits of FSDP policies that no code of the project selects on this card."""
+    """Drop the edits of FSDP policies that the project does not select on this card."""
     for node in draft.source.names.of_type(ast.Assign) if policies else ():
         if any(isinstance(each, ast.Name) and each.id in policies for each in node.targets):
             start, end = draft.source.span(node)

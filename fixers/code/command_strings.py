@@ -1,4 +1,4 @@
-"""Commands that Python gives to a shell as one string: `subprocess.run("accelerate launch ...", shell=True)`."""
+"""Edit commands that Python runs as one string: `subprocess.run("accelerate launch ...", shell=True)`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def runs_commands(data: bytes) -> bool:
 
 
 def edit_command_strings(draft: Draft) -> None:
-    """Start training in float16 and without FlashAttention in every command that is written as one string."""
+    """Select float16 and disable FlashAttention in every command that is one string."""
     if not runs_commands(draft.source.text):
         return
     for node in _strings(draft.source):
@@ -41,7 +41,7 @@ def edit_command_strings(draft: Draft) -> None:
 
 
 def _strings(source: PythonSource) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the strings given to a call that runs commands, directly or by a variable of this file."""
+    """Yield the strings passed to a call that runs commands, directly or through a variable."""
     given = [_unsplit(source, each) for each in _commands_run(source)]
     named = {each.id for each in given if isinstance(each, ast.Name)}
     for assignment in source.names.of_type(ast.Assign):

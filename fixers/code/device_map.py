@@ -62,7 +62,7 @@ WHY = "the whole model is placed on the card of its process"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Place trained models on one card."""
+    """Return the edits that place each trained model entirely on the card of its process."""
     placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
     if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
         return NOTHING

@@ -14,7 +14,7 @@ from remote.protocol.findings import Finding, Severity
 
 @dataclass
 class Draft:
-    """A rewrite in progress: the file's edits and findings so far, and the places that are left unchanged."""
+    """A rewrite in progress: the edits, findings and skipped places of one file so far."""
 
     source: PythonSource
     check: str
@@ -23,11 +23,11 @@ class Draft:
     skipped: list[SkippedPlace] = field(default_factory=list)
 
     def warn(self, node: Located, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
-        """Report a problem at the node's line."""
+        """Add a warning for the node's line."""
         self.findings.append(Finding(self.check, severity, message, self.source.where(node), hint))
 
     def refuse(self, node: Located, message: str, hint: str = "") -> None:
-        """Report a problem at the node's line as an error, which stops the stage."""
+        """Add an error, which stops the stage, for the node's line."""
         self.findings.append(error(self.check, message, self.source.where(node), hint))
 
     def replace(self, node: Located, replacement: str, why: str) -> None:
@@ -35,7 +35,7 @@ class Draft:
         self.edits.append(self.source.replace_node(node, replacement, why))
 
     def leave(self, node: Located, reason: str) -> None:
-        """Record that the node stays as it is, and why."""
+        """Record that the node stays unchanged, with the reason."""
         self.skipped.append(SkippedPlace(self.source.where(node), reason))
 
     @property

@@ -1,4 +1,4 @@
-"""Dtypes that fall back to float32 where FlashAttention is off: `bfloat16 if use_flash_attention else float32`."""
+"""Edit dtypes that depend on FlashAttention: `bfloat16 if use_flash_attention else float32`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_fall_back(text: bytes) -> bool:
 
 
 def keep_half(draft: Draft) -> None:
-    """In a file that trains in mixed precision, select float16 where only missing FlashAttention selects float32."""
+    """Select float16 instead of float32 where only the absence of FlashAttention selects float32."""
     if not may_fall_back(draft.source.text):
         return
     for choice in draft.source.names.of_type(ast.IfExp):
@@ -47,7 +47,7 @@ def stays_half(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _sides(test: ast.expr, orelse: T, body: T) -> tuple[T, T]:
-    """Return what is selected where FlashAttention is off, and where it is on."""
+    """Return the value selected without FlashAttention, and the value selected with it."""
     return (body, orelse) if isinstance(test, ast.UnaryOp) else (orelse, body)
 
 

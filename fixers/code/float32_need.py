@@ -36,7 +36,7 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 
 
 def _makers_of(source: PythonSource, makers: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of the makers that this file may mean; of an imported name, those of the module that it names.
+    """Yield the names of the project's half-precision classes and functions to which names in this file may refer.
 
     `from speech.build import load` means a `load` of speech/build.py, or of a file below a folder `build`.
     """
@@ -58,7 +58,7 @@ def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
 
 
 def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:
-    """Return True for a trainer of transformers or TRL, or of a class of this file that is derived from one."""
+    """Return True for a trainer of transformers or TRL, or of a subclass that this file defines."""
     own = [each for each in source.names.of_type(ast.ClassDef) if each.name == tail_of(consumer.call)]
     bases = [source.names.meaning(base) or "" for each in own for base in each.bases]
     derived = any(base.startswith(("transformers.", "trl.")) for base in bases)

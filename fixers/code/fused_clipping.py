@@ -1,4 +1,4 @@
-"""Turn `fused` off where Lightning clips gradients: in 16-mixed it refuses optimizers that unscale them themselves."""
+"""Turn `fused` off if Lightning clips gradients, which 16-mixed does not support for fused optimizers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHY = "Lightning clips no gradients of a fused optimizer in float16"
 
 
 def turn_off_fused(draft: Draft, target: Target) -> None:
-    """Replace `fused=True` by `fused=False` in a file whose optimizer Lightning clips in mixed precision."""
+    """Set `fused=False` in a file with an optimizer whose gradients Lightning clips in mixed precision."""
     traits, source = target.code_facts.traits, draft.source
     mixed = traits.mixed or any(word in source.text for word in WORDS)
     if not (mixed and target.below(BF16_FROM) and (_fabric_clips(source) or (traits.clips and _is_module(source)))):

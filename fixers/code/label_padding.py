@@ -64,7 +64,7 @@ FILLS_LABELS = tuple(map(re.compile, (rb"pad\(\s*[\w.\[\]\"']*[Ll]abel", b"l" + 
 ADDS_LIST = re.compile(rb"\+\s*\[")
 ADDS_TO_LABELS = re.compile(rb"[Ll]abel[^\n]*\+\s*\[")
 REPEATS_LIST = tuple(map(re.compile, (rb"\]\s*\*[^\n]*[Ll]abel", rb"\*\s*\[[^\n]*[Ll]abel")))
-"""Several patterns that each start with a literal: together faster than one pattern of alternatives."""
+"""Several patterns that start with a literal are faster than one pattern with alternatives."""
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
@@ -74,7 +74,7 @@ WHY = "the loss ignores only -100"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Pad labels with -100."""
+    """Return the edits that pad labels with -100."""
     if not _may_pad(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
         return NOTHING
     draft = Draft(source.python, name)
@@ -87,7 +87,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _may_pad(data: bytes) -> bool:
-    """Return True if the file may pad labels: cheap tests that skip most files."""
+    """Return True if the file may pad labels, by text searches that exclude most files."""
     if holds(data, b"pad_sequence("):
         return True
     patterns = (*(FILLS_LABELS if holds_any(data, FILLS) else ()), *REPEATS_LIST)
@@ -115,7 +115,7 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
 
 
 def _judge_zeros(draft: Draft, call: ast.Call) -> None:
-    """Judge `labels = torch.zeros(rows, columns, dtype=torch.long)` whose rows are then filled up to their lengths."""
+    """Judge `labels = torch.zeros(rows, columns, dtype=torch.long)` followed by assignments to slices of its rows."""
     source, above = draft.source, draft.source.names.parent(call)
     if (
         not isinstance(above, ast.Assign)

@@ -56,7 +56,7 @@ WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Select devices by LOCAL_RANK."""
+    """Return the edits that select devices by LOCAL_RANK."""
     if b"cuda" not in source.data and b"device" not in source.data:
         return NOTHING
     draft = Draft(source.python, name)
@@ -131,7 +131,7 @@ def _reaches(source: PythonSource, node: ast.Assign, name: ast.Name) -> bool:
 
 
 def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
-    """Return the value with RANK replaced by LOCAL_RANK; empty for `get_rank()`; None if it is not the global rank."""
+    """Return the value with LOCAL_RANK instead of RANK; empty for `get_rank()`; None if it is not the global rank."""
     if isinstance(value, ast.Call) and source.names.meaning(value.func) in GLOBAL_RANKS:
         return ""
     word = _rank_word(source, value)

@@ -117,7 +117,7 @@ def _widen(draft: Draft, weight: ast.expr) -> None:
 
 
 def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
-    """Return True if only results of calls are assigned to the name, so it is not None."""
+    """Return True if only call results are assigned to the name, so that it is not None."""
     if not isinstance(weight, ast.Name):
         return False
     values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, weight)]
@@ -153,7 +153,7 @@ def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """Return True for a float32 cast, a softmax or quotient of one, or a name whose last value is one of these."""
+    """Return True for a float32 cast, its softmax or quotient, or a variable whose last value is one of these."""
     match operand:
         case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
             inner = _softmaxed(source, operand)

@@ -56,7 +56,7 @@ def _clips(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _hint(source: PythonSource, backward: ast.Call, target: Target) -> str:
-    """Return how to unscale the gradients of this call of `backward`; empty if they are not scaled."""
+    """Return the hint for unscaling the gradients of this `backward` call; empty if they are not scaled."""
     match backward.func:
         case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale", value=scaler))):
             return f"{source.segment(scaler)}.unscale_(optimizer)"
@@ -92,7 +92,7 @@ def _is_accelerator(source: PythonSource, owner: ast.expr, target: Target) -> bo
 
 
 def _report_unprepared(draft: Draft, groups: Collection[str]) -> None:
-    """Report the first object of `prepare` that is neither a model nor an optimizer, but holds some."""
+    """Report the first argument of `prepare` that contains models or optimizers but is neither."""
     source = draft.source
     for call in source.names.of_type(ast.Call) if groups else ():
         if tail_of(call) != "prepare" or not isinstance(call.func, ast.Attribute):

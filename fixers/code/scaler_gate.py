@@ -84,7 +84,7 @@ WHY = "only float16 needs the scaler"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Enable scalers by the dtype of autocast; add one to a plain float16 loop, report other loops without one."""
+    """Enable scalers by autocast's dtype; add a scaler to a plain float16 loop; report other loops without one."""
     fused, scales = FUSED in source.data, _may_scale(source.data)
     if not (fused or scales):
         return NOTHING
@@ -126,7 +126,7 @@ def _gate(draft: Draft, call: ast.Call, float16_only: tuple[str, ...]) -> None:
 
 
 def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield the variables that autocast takes its dtype from."""
+    """Yield the variables that set autocast's dtype."""
     for call in source.names.of_type(ast.Call):
         if tail_of(call) == "autocast":
             for value in (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "dtype")):
@@ -239,7 +239,7 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
 
 
 def _scaler_of_all(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
-    """Return the code that creates the scaler, with `{torch}` for the module; None if autocasts need different ones."""
+    """Return the code that creates the scaler, with `{torch}` for the module; None if the autocasts differ."""
     calls = {_scaler_of(source, loop, autocast, target) for autocast in halves}
     return calls.pop() if len(calls) == 1 else None
 
@@ -255,7 +255,7 @@ def _scaler_of(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target
 
 
 def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str | None:
-    """Return `amp`, or `cuda.amp` for an older autocast or torch; None for calls that are not understood."""
+    """Return `amp`, or `cuda.amp` for an older autocast or torch; None for unknown calls."""
     if not is_torch(source, autocast) or len(autocast.args) > 2:
         return None
     if is_old_api(source, autocast):

@@ -214,7 +214,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Return the statements before which to cast: one for all consumers, or one each if a load lies in between."""
+    """Return the statements before which to cast: one for all consumers, or one for each if a load is between them."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
@@ -238,7 +238,7 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
 
 
 def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
-    """Return True if the model is cast before the place and nothing in between changes its dtype."""
+    """Return True if the model is cast before the statement, and no later code changes its dtype."""
     block = block_of(python, place)
     above = python.names.parent(place)
     for earlier in reversed(block[: block.index(place)]):
@@ -261,7 +261,7 @@ def _lines(
 
 
 def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
-    """Merge insertions at the same place into one edit, so that none overlap."""
+    """Merge insertions at the same position into one edit, because edits must not overlap."""
     joined: dict[int, Edit] = {}
     for edit in edits:
         earlier = joined.get(edit.start)

@@ -78,7 +78,7 @@ WHY = "renamed in transformers"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Rename and delete arguments as the target's version requires."""
+    """Return the edits that rename and delete arguments for the target's versions of transformers and TRL."""
     if reads_options(source.path):
         return rewrite_options(source, target, name)
     in_dicts = has_argument_dict(source.data)
@@ -106,12 +106,12 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
-    """Rename and delete options in the command of a job."""
+    """Return the edits that rename and delete options in the job's configured command."""
     return rewrite_launch_options(launch, target, name)
 
 
 def _imports_version_4(draft: Draft) -> bool:
-    """Return True if a statement at the top of the file imports something that transformers 5 lacks."""
+    """Return True if a module-level import needs a name that transformers 5 removed."""
     for node in draft.source.tree.body:
         match node:
             case ast.ImportFrom(module="transformers", names=names):
@@ -128,7 +128,7 @@ def _imports_version_4(draft: Draft) -> bool:
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:
-    """Return the library class that is called, or that the called class of this file inherits from."""
+    """Return the called library class, or the library class that the called class inherits from."""
     meaning = draft.source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return meaning or ""
@@ -154,7 +154,7 @@ def _judge(draft: Draft, call: ast.Call, table: dict[str, Renamed | Removed], ta
 
 
 def _judge_trainer(draft: Draft, call: ast.Call, made: str, target: Target) -> None:
-    """Rename arguments of a trainer, unless the call of a TRL trainer has others that the newer version rejects."""
+    """Rename arguments of a trainer, unless the newer TRL version rejects other arguments of the call."""
     if made.startswith("trl."):
         old = sorted({each.arg for each in call.keywords if each.arg} & OLD_TRL)
         if target.at_least(*TRL_PROCESSING_CLASS) is False:

@@ -1,4 +1,4 @@
-"""Trainer arguments as keys of dicts: `TrainingArguments(**options)`, and dicts that another file gives to it."""
+"""Rename Trainer arguments in dicts that are passed as `TrainingArguments(**options)`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WHY = "renamed in transformers"
 
 
 def has_argument_dict(data: bytes) -> bool:
-    """Return True if the file may hold a dict of Trainer arguments with a name that transformers changed."""
+    """Return True if the file may contain a dict with a Trainer argument that transformers renamed or removed."""
     return MARK in data and QUOTED.search(data) is not None
 
 
 def judge_options(draft: Draft, call: ast.Call, table: Table, target: Target, seen: set[int]) -> None:
-    """Rename and delete keys of the dicts that the call unpacks; `seen` are the keys that were judged before."""
+    """Rename and delete keys of the dicts that the call unpacks. `seen`: ids of the keys that were already judged."""
     given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
         entries = list(entries_of(draft.source, keyword.value)) if keyword.arg is None else []
@@ -40,7 +40,7 @@ def judge_options(draft: Draft, call: ast.Call, table: Table, target: Target, se
 
 
 def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
-    """Report changed names in dicts whose other keys show that they hold Trainer arguments."""
+    """Report renamed and removed keys in dicts whose other keys are Trainer arguments."""
     for display in draft.source.names.of_type(ast.Dict):
         names = {constant_of(key) for key in display.keys if key is not None}
         if len(names.intersection(TRAINER_KEYS)) < ENOUGH:

@@ -61,7 +61,7 @@ TRAINER = re.compile(
     r"(?:transformers\.(?:\w+\.)*(?:Seq2Seq)?|trl\.(?:\w+\.)*(?:SFT|DPO|KTO|ORPO|CPO|BCO|GKD|PRM|GRPO|Reward))Trainer$"
 )
 ONCE = frozenset({"fire.Fire", "typer.run"})
-"""Functions that call their argument once."""
+"""Functions that call the function passed to them once."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 HARMLESS = {"ignore_keys_for_eval"}
 OFFER = 'resume_from_checkpoint={os}.environ.get("HALFSTEP_RESUME_FROM") or None'
@@ -107,7 +107,7 @@ def _trains(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
-    """Return all possible values of the object on which a method is called; None stands for an unknown value."""
+    """Return all possible values of the object on which a method is called; None for an unknown value."""
     match owner:
         case ast.Call():
             return [owner]

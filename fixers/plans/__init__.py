@@ -1,1 +1,1 @@
-"""Plans: made per file, cached, shown as diffs, applied to a local folder and undone."""
+"""Plans of fixers: computed per file, cached, shown as diffs, applied to a local folder and undone."""

@@ -1,4 +1,4 @@
-"""Edits that depend on each other: a word may be replaced only if each reader that needs the new word is edited too."""
+"""Keep edits consistent: a value is replaced only if every reader that must accept the new value can be edited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fixers.sources.unparsable import Unparsable
 
 
 def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> Plan:
-    """Return the plan in which no word is replaced that one of its readers would then reject.
+    """Return the plan, without replacements that a reader would reject.
 
     A reader whose file could not be edited is locked, and everything is planned again, until no edit lacks a reader.
     """
@@ -27,7 +27,7 @@ def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan])
 
 
 def _unedited(plan: Plan, consumers: Consumers) -> Iterator[Reader]:
-    """Yield the readers that must get a float16 word and have none in the planned files."""
+    """Yield the readers that must accept a float16 value and do not accept one in the planned files."""
     after = {change.path: change.after for change in plan.changes if isinstance(change, FileChange)}
     now: dict[str, list[Reader]] = {}
     for reader in dict.fromkeys(_to_edit(consumers)):
@@ -38,7 +38,7 @@ def _unedited(plan: Plan, consumers: Consumers) -> Iterator[Reader]:
 
 
 def _to_edit(consumers: Consumers) -> Iterator[Reader]:
-    """Yield the readers that accept a value for bfloat16 and must accept its float16 word too."""
+    """Yield the readers that accept a bfloat16 value and must also accept its float16 value."""
     for value in consumers.selected or ():
         spelling = consumers.resolve(value, COUNTERPARTS.get(value.word, value.word))
         if spelling.refused is None and not value.to_float32:

@@ -1,4 +1,4 @@
-"""A plan as text: unified diffs with the reason of each edit, then the changes of the host."""
+"""Render a plan as text: unified diffs with the reason for each edit, then the changes on the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.sources.commands import is_env_file
 
 LARGEST_SHOWN_BYTES = 512 * 1024
-"""difflib takes minutes for a tokenizer.json of megabytes on one line, and the diff is unreadable."""
+"""Larger files get no diff: difflib needs minutes for a tokenizer.json with megabytes on one line."""
 
 CONTEXT_LINES = 3
 """For `.env` files, no lines around a change are shown, because they often hold tokens."""

@@ -21,12 +21,12 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
-"""A file that no training runs is listed as left unchanged only if it contains one of these words."""
+"""A file outside the training is listed as left unchanged only if it contains one of these words."""
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """The change and the findings for one file, and the places that are left unchanged."""
+    """The change, the findings and the skipped places for one file."""
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()

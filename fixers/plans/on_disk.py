@@ -1,4 +1,4 @@
-"""Applying a plan to a local folder and undoing it; files are replaced atomically and originals are kept."""
+"""Apply a plan to a local folder, and undo it. Files are replaced atomically, and originals are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNDO = PurePosixPath(".halfstep/undo")
 
 @dataclass(frozen=True)
 class Step:
-    """One rewritten file: the digest of its original, and of every content that fixes gave it."""
+    """One rewritten file: the digests of its original and of every content that fixes wrote."""
 
     before: str
     ours: tuple[str, ...]
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Journal:
-    """All rewritten files whose fix was not undone."""
+    """The journal of all rewritten files whose fix was not undone."""
 
     steps: dict[str, Step] = field(default_factory=dict)
 
@@ -152,7 +152,7 @@ def _drop_originals(root: Path, needed: set[str]) -> None:
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    """Hold the folder's lock, and hide .halfstep from git. Raises Busy."""
+    """Lock the folder until the end of the block, and exclude .halfstep from git. Raises Busy."""
     folder = root / UNDO
     folder.mkdir(parents=True, exist_ok=True)
     gitignore = root / ".halfstep" / ".gitignore"

@@ -1,4 +1,4 @@
-"""What a project's own Python files declare, read and import; results for unchanged files come from the cache."""
+"""Collect facts about the project's Python code; facts about unchanged files come from the cache."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _together(
     paths: Sequence[str],
     judge: Callable[[Tree, Sequence[str]], CodeFacts],
 ) -> CodeFacts:
-    """Return the facts that depend on several files, from the cache if none of these files changed."""
+    """Return facts that depend on several files; they are cached until one of these files changes."""
     if cache is None or not isinstance(tree, Digested):
         return judge(tree, paths)
     digest = hashlib.sha256(repr([(path, _digest(tree, path)) for path in paths]).encode()).hexdigest()
@@ -107,7 +107,7 @@ def _deepspeed_only(
 
 
 def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:
-    """Return the files that the code in the folders imports, directly or not, judged by the words of its imports."""
+    """Return the files that the code in the folders imports, directly or indirectly, by the names in its imports."""
     new = {path for path in modules if path.startswith(folders)}
     reached: set[str] = set()
     words: set[bytes] = set()
@@ -127,7 +127,7 @@ def _is_imported(path: str, words: set[bytes]) -> bool:
 
 
 def _judged(tree: Tree, cache: PlanCache | None, path: str) -> CodeFacts:
-    """Return the settings of one file, from the cache if the file is unchanged."""
+    """Return the facts about one file; they are cached until the file changes."""
     if cache is None or not isinstance(tree, Digested):
         return judge_source(path, tree.read(path))
     digest = tree.digest(path)

@@ -85,10 +85,10 @@ def evaluate_folder(
 
 
 def _refuse_links_out(adapter: Path, project: Path) -> None:
-    """Raise DataUntrusted for a file that is linked to one outside of the adapter's folder.
+    """Raise DataUntrusted if a link leads out of the adapter's folder, or from the project to a folder outside of it.
 
-    Also for a folder in the project that is linked to one outside of it. Otherwise a cloned project could upload any
-    file of the user as a part of its adapter. A file of a download cache may be linked to the blobs of the same cache.
+    Otherwise a cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its
+    own blobs are allowed.
     """
     real = adapter.resolve()
     inside = Path(os.path.normpath(adapter)).is_relative_to(project)
@@ -150,7 +150,7 @@ def _adapter_job(context: Context, path: Path, adapter: Adapter) -> AdapterJob:
 
 
 def report_of(view: View, adapter_job: AdapterJob, progress: Progress) -> RunReport:
-    """Return the report of an evaluation whose adapter is not from a run of this project."""
+    """Return the report of an evaluation whose adapter does not belong to a run of this project."""
     precision = view.precision
     return RunReport(
         run=adapter_job.name,

@@ -35,7 +35,7 @@ from remote.protocol.survey import Survey
 
 LARGEST_RESULT = 2**30
 RESULTS = "evaluate"
-"""The stage whose result is downloaded. The result of a merge stays on the host."""
+"""The stage with a result to download. The result of a merge stays on the host."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run_adapter_job(
     progress.run = survey.run(adapter_job.work.run)
     if progress.run is not None and progress.run.state is JobState.SUCCEEDED:
         write_note(adapter_job.records, adapter_job.note)
-        _end_stage(progress, listener, adapter_job.work.stage, StageState.SKIPPED, _answers_of(progress.run))
+        _end_stage(progress, listener, adapter_job.work.stage, StageState.SKIPPED, _answer_count(progress.run))
     else:
         _run_stage(host, survey_host, adapter_job, listener, progress, detach=detach)
     if progress.run is not None:
@@ -132,7 +132,7 @@ def _run_stage(
     progress.findings += judge_watched(adapter_job.name, progress.run.watched if progress.run else ())
     took = time.monotonic() - started_at
     if report.ok and progress.run is not None:
-        _end_stage(progress, listener, work.stage, StageState.DONE, _answers_of(progress.run), took)
+        _end_stage(progress, listener, work.stage, StageState.DONE, _answer_count(progress.run), took)
         return
     found = diagnose_output(
         host, work.project, work.run, number, adapter_job.folder, tuple(adapter_job.secrets.values())
@@ -144,7 +144,7 @@ def _run_stage(
 
 
 def _start(host: Host, adapter_job: AdapterJob, listener: Listener, run: RunSurvey | None) -> int:
-    """Return the number of the running job: a new one, or one that was already running."""
+    """Return the number of the job, which is started unless it is already running."""
     if run is not None and run.state is JobState.RUNNING:
         listener.progress(f"attaching to {adapter_job.name}, which is running")
         return run.job
@@ -165,7 +165,7 @@ def _download(host: Host, adapter_job: AdapterJob, run: RunSurvey, listener: Lis
     folder, started_at = adapter_job.folder, time.monotonic()
     progress.result = read_evaluation(folder)
     if progress.result is not None and judge_pulled(folder, run).ok:
-        _end_stage(progress, listener, "logs", StageState.SKIPPED, f"complete in {_shown(folder)}")
+        _end_stage(progress, listener, "logs", StageState.SKIPPED, f"complete in {_display_path(folder)}")
     else:
         listener.stage_started("logs")
         with locked(folder / "pull.lock", f"evaluate {adapter_job.name}"):
@@ -178,7 +178,7 @@ def _download(host: Host, adapter_job: AdapterJob, run: RunSurvey, listener: Lis
                 f"{host.name} sent a malformed {RESULT}", where=host.name, hint=adapter_job.note.resume_command
             )
         took = time.monotonic() - started_at
-        summary = f"{size(added)} downloaded to {_shown(folder)}"
+        summary = f"{size(added)} downloaded to {_display_path(folder)}"
         _end_stage(progress, listener, "logs", StageState.DONE, summary, took)
     _add_to_report(adapter_job)
 
@@ -215,9 +215,9 @@ def _end_stage(
     listener.stage_ended(outcome)
 
 
-def _answers_of(run: RunSurvey) -> str:
+def _answer_count(run: RunSurvey) -> str:
     return f"{run.progress.step} answers" if run.progress is not None else "done"
 
 
-def _shown(folder: Path) -> str:
+def _display_path(folder: Path) -> str:
     return os.path.relpath(folder, folder.parents[2])

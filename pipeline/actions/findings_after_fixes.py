@@ -1,4 +1,4 @@
-"""The findings that remain after the fixers, from the cache if no file of the project has changed."""
+"""Compute the findings that remain after the fixers; results are cached until a project file changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.judgements.half_weights import judge_after_fixes
 from remote.protocol.findings import Finding
 
 EVERY_FILE = "*"
-"""The key of the cache entry, which is valid for one state of all files."""
+"""The path under which the cache stores findings that depend on all files."""
 
 
 def findings_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:

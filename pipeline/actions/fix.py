@@ -25,8 +25,8 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
     view = context.view
     plan = plan_for(view, context.host, only if only is None else (*only, *fixers_on_host(view)))
     rewrites = rewrites_left(plan, view)
-    left = {rewrite.path for rewrite in rewrites}
-    files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in left)
+    paths = {rewrite.path for rewrite in rewrites}
+    files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in paths)
     if not show_only:
         _require_synced(context)
         if rewrites:
@@ -38,14 +38,14 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
 
 
 def edits_on_host(view: View) -> Plan:
-    """Return the edits of the project's files that were made in the copy on the host before."""
+    """Return the edits that earlier runs made in the host's copy of the project."""
     fixed = view.survey.tree.fixed
     changes = (change for change in plan_for(view, None, SOURCE_NAMES).changes if isinstance(change, FileChange))
     return Plan(changes=tuple(one for one in changes if one.path in fixed))
 
 
 def fixers_on_host(view: View) -> tuple[str, ...]:
-    """Return the source fixers that rewrote files on the host: further rewrites start from their output."""
+    """Return the source fixers that rewrote files on the host, because further rewrites start from their output."""
     return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & {*SOURCE_NAMES}))
 
 

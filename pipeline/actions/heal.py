@@ -24,9 +24,9 @@ HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
 
 
 def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> RunResult:
-    """Run the stages.
+    """Run the stages; after a known failure, apply its cure and run them again.
 
-    After a known failure, apply its cure and run them again: at most two cures, each at most once.
+    At most two cures are applied, each at most once.
     """
     ran = run_stages(context, stages, record, refresh_view)
     while context.options.heal and ran.exit_code in HEALED:
@@ -39,7 +39,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
         context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))
         again = run_stages(context, stages, record, refresh_view)
         healed = Finding(
-            "healed", Severity.WARNING, f"{_what_failed(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
+            "healed", Severity.WARNING, f"{_describe_failure(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
         )
         again.findings[:0] = [*(finding for finding in ran.findings if finding.check == healed.check), healed]
         again.acted = True
@@ -53,7 +53,7 @@ def cure_for(view: View, ran: RunResult) -> Cure | None:
 
 
 def known_errors(ran: RunResult) -> list[Finding]:
-    """Return the errors that are in the catalog or have a cure, in the order in which the stages found them."""
+    """Return the errors that have a catalog entry or a cure, in the order of detection."""
     return [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
 
 
@@ -79,6 +79,6 @@ def cure_row(view: View, ran: RunResult, cure: Cure) -> CureRow:
     return CureRow(first.check if first else "", first.message if first else "", cure.words, job)
 
 
-def _what_failed(ran: RunResult) -> str:
+def _describe_failure(ran: RunResult) -> str:
     first = next(iter(known_errors(ran)), None)
     return f"{first.check}: {first.message}" if first else "the run failed"

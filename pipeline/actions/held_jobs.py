@@ -1,4 +1,4 @@
-"""Jobs of several runs on a host with Slurm: prepared one by one, then submitted together as an array."""
+"""Submit the jobs of several runs to Slurm as one array, after each was prepared."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def merge_run(
 ) -> tuple[AdapterJob, Progress, str]:
     """Merge the adapter of a run; also return the folder of the merged checkpoint on the host.
 
-    Without `run`, take the training that was started last. Raises Busy while the run trains, RemoteFault without an
+    Without `run`, use the training that was started last. Raises Busy while the run trains, RemoteFault without an
     adapter.
     """
     note, records = named_run(run, Path.cwd(), trained=not run)

@@ -1,4 +1,4 @@
-"""What `run` would do, for `verify` and `plan`. Nothing outside a scratch folder is changed."""
+"""Compute the actions that `run` would take, for `verify` and `plan`, without changes outside a scratch folder."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ DEPEND_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: the files to send, all changes by fixers, and the `remaining` ones, which are not made yet.
+    """The actions of `run`: the files to send, and all changes by fixers; `remaining`: the changes not made yet.
 
-    `run` is the run that it would find, follow or resume; None if it would start a new one, which `new_run` explains.
+    `run`: the existing run that would be found, followed or resumed; None if a new run would start, for the reasons in
+    `new_run`.
     """
 
     sync: SyncPlan
@@ -51,7 +52,7 @@ class Preview:
 
 
 def preview(context: Context) -> Preview:
-    """Judge every stage and change nothing."""
+    """Return the preview of all stages, without changes to the host."""
     view = context.view
     checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.record))
     base = known_base(context.host, view.scan, view.survey.tree) or fetch_base(context.host, view.scan)[0]
@@ -71,7 +72,7 @@ def preview(context: Context) -> Preview:
 
 
 def as_synced(view: View, sync: SyncPlan) -> View:
-    """Return the view after the sync: the host has the laptop's files, and the rewrites of unchanged files."""
+    """Return the view as it will be after the sync: the laptop's files, and the fixers' rewrites of unchanged files."""
     tree, files = view.survey.tree, view.scan.manifest
     changed = {*sync.send, *sync.modes, *sync.delete}
     fixed = {path: row for path, row in tree.fixed.items() if path not in changed}
@@ -85,7 +86,7 @@ def as_synced(view: View, sync: SyncPlan) -> View:
 def preview_stages(
     view: View, checkpoints: StageCheckpoints, *, files_change: bool, synced: View | None = None
 ) -> tuple[StageOutcome, ...]:
-    """Return for each stage whether `run` would have work to do; with `files_change`, no earlier proof is valid.
+    """Return the outcome that `run` would show for each stage; with `files_change`, no earlier proof is valid.
 
     `synced` is the view after the sync, for the stages that follow it.
     """
@@ -108,7 +109,7 @@ def preview_stages(
 
 
 def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
-    """Return what the train stage of `run` would do, given the run of this work on the host."""
+    """Return the state and reason of the train stage, given this work's run on the host."""
     run = run_of(view)
     if run is None or run.state is JobState.ABSENT:
         return StageState.PENDING, otherwise

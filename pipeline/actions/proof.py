@@ -1,4 +1,4 @@
-"""The proof of `verify`: runs on the fixed project, in a scratch folder that is removed afterwards."""
+"""Run the proof of `verify` on the fixed project, in a scratch folder that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST_SCRATCH_DATA = 64 * 10**6
 
 
 def obstacle_to_proof(view: View) -> str:
-    """Return why only `run` can make the proof; empty if `verify` can make it."""
+    """Return the reason why `verify` cannot run the proof; empty if it can."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""
     return "the data is not on the host yet, and is too large to be sent for a proof alone"
@@ -33,9 +33,10 @@ def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
 
 @contextlib.contextmanager
 def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
-    """A folder on the host with the project as it will be after the whole plan; removed at the end of the block.
+    """Create a folder on the host with the project as the whole plan changes it; remove it at the end of the block.
 
-    `plan` must hold all changes, even those already made on the host: the folder is built from the laptop's files.
+    `plan` must contain all changes, including those already made on the host, because the folder is built from the
+    laptop's files.
     """
     view, nonce = context.view, secrets.token_hex(8)
     files = [change for change in plan.changes if isinstance(change, FileChange)]
@@ -48,7 +49,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
 
 
 def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
-    """Return (name, bytes) of the data that is uploaded separately; nothing if it is too large for memory."""
+    """Return (name, bytes) of the separately uploaded data; empty if it is too large for a scratch folder."""
     data = view.data
     if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()

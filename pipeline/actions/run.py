@@ -47,10 +47,10 @@ def run_project(
     prompter: Prompter | None = None,
     start: Callable[[Host, StartRequest], StartAnswer] = start_job,
 ) -> Outcome:
-    """Run all stages; the outcome says which stage failed, if any, and what to type next.
+    """Run all stages, and return the outcome with the failed stage, if any, and the next command.
 
-    `pending` is a connection that is already being opened. The phase in `options` says how far one of several runs
-    goes. `start` starts its job on the host.
+    `pending` is a connection that is already being opened. `options.phase` selects the stages to run for one of several
+    runs. `start` starts the job on the host.
     """
     listener.stage_started("connect")
     with run_session(selection, listener, options, pending, prompter) as context:
@@ -82,9 +82,9 @@ def run_session(
     pending: PendingHost | None,
     prompter: Prompter | None,
 ) -> Iterator[Context]:
-    """A context for running stages, under the lock of config and host.
+    """Yield a context for running stages, under the lock of config and host.
 
-    The lock file names this process once a stage runs.
+    The lock file contains this process only after the first stage has started.
     """
     doing = f"run {selection.loaded.name} on {selection.host.name}"
     with (
@@ -109,23 +109,25 @@ def record_of(view: View) -> Path:
 
 
 def keep_evidence(context: Context) -> None:
-    """Store what the stages found, for the report."""
+    """Store the evidence of the stages for the report."""
     view = context.view
     write_evidence(view.records.evidence(view.host.name, view.loaded.record), context.evidence)
 
 
 def until_training(context: Context) -> RunOptions:
-    """Return the options; in the phase that only prepares the training, they end before it."""
+    """Return the options; in the phase PREPARE, with `until` set to the stage before the training."""
     options, run = context.options, run_of(context.view)
-    begun = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force
-    wants_training = options.until in ("", "train", "logs") and options.force != "logs"
+    started = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force
+    includes_training = options.until in ("", "train", "logs") and options.force != "logs"
     return (
-        replace(options, until="verify") if options.phase is Phase.PREPARE and wants_training and not begun else options
+        replace(options, until="verify")
+        if options.phase is Phase.PREPARE and includes_training and not started
+        else options
     )
 
 
 def no_such_run(host: str, run: str) -> RemoteFault:
-    """Return the error that the host does not have the run to resume."""
+    """Return the error for a run to resume that the host does not have."""
     message = f"{host} has no run {run} any more"
     return RemoteFault(message, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
 
@@ -135,8 +137,8 @@ def runs_the_command(context: Context, to_do: tuple[str, ...]) -> bool:
     if context.options.until in BEFORE_THE_COMMAND:
         return False
     run = run_of(context.view)
-    goes_on = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.options.force
-    return not set(to_do) <= ({"train", "logs"} if goes_on else {"logs"})
+    continues = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.options.force
+    return not set(to_do) <= ({"train", "logs"} if continues else {"logs"})
 
 
 def collect_results(context: Context, ran: RunResult) -> None:
@@ -152,7 +154,7 @@ def collect_results(context: Context, ran: RunResult) -> None:
 
 
 def download_failed_run(context: Context, ran: RunResult) -> None:
-    """Download the curves and the output of a failed training, as far as the host provides them."""
+    """Download the event files and the output of a failed training."""
     run = run_of(context.view)
     ended = (StageState.FAILED, StageState.STOPPED)
     failed = any(stage.name == "train" and stage.state in ended for stage in ran.stages)
@@ -188,7 +190,7 @@ def report_job(context: Context) -> None:
 
 
 def write_report(context: Context, run: RunSurvey, stages: Sequence[StageOutcome], findings: Sequence[Finding]) -> None:
-    """Write the report of a run in that state."""
+    """Write the report of a run."""
     jobs = jobs_of(run, earlier_jobs(context, run))
     page = report_of(context.view, run, jobs, context.evidence, tuple(stages), tuple(findings))
     save_report(folder_of(context.view), page)
@@ -238,7 +240,7 @@ def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
 
 
 def losses_of(job: JobOutcome | None) -> list[float]:
-    """Return the losses over the whole job; the last is the loss that every command shows."""
+    """Return the losses of the whole job; the last one is the loss that all commands show."""
     if job is None or job.loss is None:
         return []
     return [*job.losses[:-1], job.loss]

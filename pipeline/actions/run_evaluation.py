@@ -32,7 +32,7 @@ SECTION = "evaluation."
 def evaluate_run(
     run: str | None, overrides: Sequence[str], listener: Listener, *, prompter: Prompter | None, detach: bool = False
 ) -> tuple[AdapterJob, Progress]:
-    """Evaluate the adapter of a run on the run's host. Without `run`, take the training that was started last.
+    """Evaluate the adapter of a run on the run's host. Without `run`, use the training that was started last.
 
     Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, RemoteFault without an adapter.
     """
@@ -67,9 +67,9 @@ def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, d
 
 
 def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
-    """Load the current config of a run, for its `evaluation:`, with the overrides with which the run was started."""
+    """Load the current config of a run, with the run's recorded overrides and the given ones."""
     words = dict(zip(note.given, note.given[1:], strict=False))
-    recorded = [after for word, after in zip(note.given, note.given[1:], strict=False) if word == "--set"]
+    recorded = [following for word, following in zip(note.given, note.given[1:], strict=False) if word == "--set"]
     here = Path.cwd()
     path = find_config(words.get("--config", note.config), here)
     return load_file(path, here, [*run_overrides(recorded), *overrides])

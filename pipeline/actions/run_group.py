@@ -1,4 +1,4 @@
-"""`run` on several hosts: run the stages on each host, and one training on all of them, by torchrun."""
+"""`run` on several hosts: run the stages on each host, then one training on all hosts with torchrun."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_on_all(
     *,
     prompter: Prompter | None = None,
 ) -> Outcome:
-    """Run all stages on all hosts; the outcome says which stage failed, if any, and on which host."""
+    """Run all stages on all hosts, and return one outcome with the failed stage and host, if any."""
     for selection, _ in chosen:
         _refuse_scheduler(selection)
     listener.stage_started("connect")
@@ -126,7 +126,7 @@ def _train_and_pull(contexts: Sequence[Context], results: list[RunResult], optio
 
 
 def _finish(context: Context, ran: RunResult, options: RunOptions) -> None:
-    """Record the training that has succeeded as done, and pull its results."""
+    """Write the checkpoint of the successful training, and pull its results."""
     context.listener.heading(f"results of {context.view.host.name}")
     context.options = replace(options, force=options.force if options.force == "logs" else "")
     done = run_stages(context, (Train(), Logs()), record_of(context.view), refresh_view)
@@ -142,11 +142,11 @@ Failed = list[tuple[int, Report, ExitCode]]
 
 
 def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bool]:
-    """Run the training to its end on all hosts. Returns what failed, and whether there was anything to do."""
+    """Run the training on all hosts until it ends. Returns the failures, and whether there was work to do."""
     report = judge_group([context.view for context in contexts])
     if not report.ok:
         return [(0, report, exit_code_of(report.findings, ExitCode.ENVIRONMENT))], True
-    _join(contexts, options)
+    _form_group(contexts, options)
     state = _group_state(contexts, options)
     if state is GroupState.DONE:
         return [], False
@@ -168,7 +168,7 @@ def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bo
 
 
 def _group_state(contexts: Sequence[Context], options: RunOptions) -> GroupState:
-    """Return the state of the run on all hosts, after each job whose supervisor died has got a new one."""
+    """Return the state of the run on all hosts, after restarting the supervisors that had died."""
     for context in contexts:
         run = run_of(context.view)
         if options.resume and run is None:
@@ -187,8 +187,8 @@ def _start(contexts: Sequence[Context]) -> Report:
     return start_on_all(contexts)
 
 
-def _join(contexts: Sequence[Context], options: RunOptions) -> None:
-    """Put the hosts into one group, so that the run has one id on all of them."""
+def _form_group(contexts: Sequence[Context], options: RunOptions) -> None:
+    """Combine the hosts into one group, so that the run has the same id on all hosts."""
     group = group_of([context.view for context in contexts])
     for context in contexts:
         context.view = replace(context.view, group=group)

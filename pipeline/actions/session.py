@@ -1,4 +1,4 @@
-"""A verb's session with a host: the lock, the connection, and the surveys."""
+"""The session of a verb with a host: lock, connection and surveys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from remote.project.scan import Scan, scan_project
 
 @contextlib.contextmanager
 def exclusive_lock(selection: Selection, doing: str, *, sign: bool = True) -> Iterator[Lock]:
-    """Keep every other verb from changing this config's host until the end of the block. Raises Busy."""
+    """Lock the config's host against changes by other verbs until the end of the block. Raises Busy."""
     records = Records(selection.loaded.root)
     records.prepare()
     with locked(records.lock(selection.host.name, selection.loaded.record), doing, sign=sign) as lock:
@@ -44,7 +44,7 @@ def host_session(
     prompter: Prompter | None = None,
     pending: PendingHost | None = None,
 ) -> Iterator[Context]:
-    """A context with its first view. The project is read while the connection and the first survey are in progress.
+    """Yield a context with its first view. The project is read while the host is being connected and surveyed.
 
     `pending` is a connection that is already being opened.
     """

@@ -1,4 +1,4 @@
-"""`run` with several configs or values: one run for each, which the host starts one after another."""
+"""`run` with several configs or values: one run for each, whose jobs the host runs one after another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remote.protocol.jobs import JobState
 
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY)
 REPEATABLE = (ExitCode.PREEMPTED, ExitCode.BUSY, ExitCode.TEMPORARY)
-"""Exit codes after which the same command can be typed again to continue."""
+"""Exit codes after which the same command continues the runs."""
 
 
 def run_several(
@@ -52,9 +52,9 @@ def run_several(
             if phase is Phase.PREPARE and at:
                 copy_checkpoints(selections[at - 1], selection)
             start = held.start if phase is Phase.START else start_job
-            own, connection = options_for(phase, options), next(connections, None)
+            phase_options, connection = options_for(phase, options), next(connections, None)
             try:
-                now = run_project(selection, listener, own, connection, prompter=prompter, start=start)
+                now = run_project(selection, listener, phase_options, connection, prompter=prompter, start=start)
             except HalfstepError as error:
                 if phase is Phase.PREPARE and at == 0 and error.exit_code in UNREACHABLE:
                     raise
@@ -86,7 +86,7 @@ def submit(
 
 
 def copy_checkpoints(known: Selection, new: Selection) -> None:
-    """Copy the stage checkpoints of one run to another one, so that stages with the same inputs are not repeated."""
+    """Copy the stage checkpoints of one run to another, so that stages with the same inputs are skipped."""
     first, second = (Records(one.loaded.root).checkpoints(one.host.name, one.loaded.record) for one in (known, new))
     if first.is_file() and not second.exists():
         write_atomic(second, first.read_bytes())
@@ -101,13 +101,13 @@ def options_for(phase: Phase, options: RunOptions) -> RunOptions:
 
 
 def is_prepared(outcome: Outcome, options: RunOptions) -> bool:
-    """Return True if everything before the training is done, and a training is wanted."""
+    """Return True if all stages before the training are done, and the options include the training."""
     last = outcome.stages[-1].name if outcome.stages else ""
     return outcome.ok and last == "verify" and options.until != "verify"
 
 
 def is_training(outcome: Outcome, options: RunOptions) -> bool:
-    """Return True if the job of the run is queued or running, and the command is to wait for it."""
+    """Return True if the run's job is queued or running, and the command waits for it."""
     running = any(stage.name == "train" and stage.state is StageState.RUNNING for stage in outcome.stages)
     return outcome.ok and running and not options.detach
 

@@ -1,4 +1,4 @@
-"""Start one training on several hosts, follow it to its end, and stop the other jobs after one has failed."""
+"""Start one training on several hosts, follow it until it ends, and stop the other jobs after a failure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.quantities import duration
 
 OTHERS_S = 60.0
-"""After a job has failed, the jobs on the other hosts get this many seconds to end before they are stopped."""
+"""The number of seconds after a failure until the jobs on the other hosts are stopped."""
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a host's job: its last event, or the error while following it. `at` is the index of the host."""
+    """The end of a host's job: its last event, or the error from following it. `at` is the index of the host."""
 
     at: int
     news: JobNews | None
@@ -74,7 +74,7 @@ def start_on_all(contexts: Sequence[Context]) -> Report:
 
 
 def _resume_paths(contexts: Sequence[Context]) -> tuple[list[str], Finding | None]:
-    """Return the path of the checkpoint on each host (empty: start at step 0), or why none can be resumed from."""
+    """Return the checkpoint's path on each host (empty: start at step 0), and a finding if the hosts cannot resume."""
     roots = [""] * len(contexts)
     for at, context in enumerate(contexts):
         run = run_of(context.view)

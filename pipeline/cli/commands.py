@@ -1,4 +1,4 @@
-"""The table of verbs: the help, the arguments and the options of each."""
+"""The table of verbs, with the help, arguments and options of each verb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline --install-completion`: the completion script, in the folder where the user's shell looks for it."""
+"""`pipeline --install-completion`: write the completion script to the folder that the user's shell reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 from remote.errors import BadUsage
 
 COMPLETE = "_PIPELINE_COMPLETE"
-"""The environment variable with which the completion script of a shell calls the program."""
+"""The environment variable that a shell's completion script sets when it calls the program."""
 COMMANDS = ("pipeline", "halfstep")
 SCRIPT_PATHS = {
     "bash": ".local/share/bash-completion/completions/{}",
@@ -29,11 +29,11 @@ NO_SPACE = {
     "    return 0\n": "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n\n    return 0\n",
     COMPADD: 'compadd -U -V unsorted -q -S "${${completions[1]:#*=}:+ }" -a completions',
 }
-"""Lines of click's completion scripts for bash and zsh, each with its replacement."""
+"""Replacements for lines in click's completion scripts for bash and zsh."""
 
 
 def install_completion(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Writes the script for the shell that $SHELL names, and exits. Raises BadUsage for any other shell."""
+    """Write the script for the shell in $SHELL, and exit. Raises BadUsage for an unsupported shell."""
     del parameter
     if not wanted or context.resilient_parsing:
         return
@@ -54,7 +54,7 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
 
 
 def without_space(script: str) -> str:
-    """Return click's script such that no space follows a completed `--set` key, which ends with `=`; fish adds none."""
-    for line, own in NO_SPACE.items():
-        script = script.replace(line, own, 1)
+    """Return click's script, changed so that no space follows a completed `KEY=`; fish needs no change."""
+    for line, replacement in NO_SPACE.items():
+        script = script.replace(line, replacement, 1)
     return script

@@ -1,4 +1,4 @@
-"""For verbs that need a config and a host: loads both, and starts connecting before the verb's code is imported."""
+"""Load the config and the host of a verb, and start connecting before the verb's code is imported."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from remote.project.identity import project_of
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
-    """Return host, config and overrides as typed; with `--resume` alone, take them from the record of that run."""
+    """Return host, config and overrides as typed; with only `--resume`, read them from the record of that run."""
     if host or config:
         return host, config, overrides
     note, _ = named_run(run, Path.cwd())
-    recorded = [after for word, after in pairwise(overrides_in(note.given)) if word == "--set"]
+    recorded = [following for word, following in pairwise(overrides_in(note.given)) if word == "--set"]
     host, config = (option_value(note.given, name) for name in ("--host", "--config"))
     return host or note.host, config or note.config, (*recorded, *overrides)
 
@@ -39,20 +39,20 @@ def _given(name: str, option: str) -> str:
 def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, Any]:
     """Return the verb's parameters, with `selection` and `pending` (a connection) for host, config and overrides.
 
-    A verb that takes several hosts, or several configs or values, also receives the selections and connections of all
-    hosts after the first as `others`, or the selections of all runs after the first as `more`.
+    For several hosts, `others` contains the selections and connections of all hosts after the first. For several
+    configs or values, `more` contains the selections of all runs after the first.
 
     Raises BadUsage, BadConfig.
     """
     rest = dict(values)
     typed = (rest.pop("host"), rest.pop("config"), rest.pop("overrides"))
     host, config, overrides = selected_by_run(rest["resume"], *typed) if rest.get("resume") else typed
-    names, named = hosts_in(_given(host, "--host")), _given(config, "--config")
+    names, config_name = hosts_in(_given(host, "--host")), _given(config, "--config")
     if not connects.several:
         if len(names) > 1:
             raise BadUsage(f"--host {host} names several hosts: use one at a time", where="--host")
-        return {**rest, **_connected(load_selections(names, named, overrides, Path.cwd()), connects, rest)}
-    points = combinations(named, overrides, Path.cwd(), many=rest["yes"])
+        return {**rest, **_connected(load_selections(names, config_name, overrides, Path.cwd()), connects, rest)}
+    points = combinations(config_name, overrides, Path.cwd(), many=rest["yes"])
     if len(points) == 1:
         selections = load_selections(names, points[0].config, points[0].overrides, Path.cwd())
         return {**rest, **_connected(selections, connects, rest)}

@@ -23,17 +23,17 @@ class Verbs(click.Group):
     """A click group with all verbs, whose commands are built on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all verbs, in the order of the table."""
+        """Return the names of all verbs, in the order of the table."""
         del ctx
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb of that name; None if there is none."""
+        """Return the command of the verb; None if there is no such verb."""
         del ctx
         return command(cmd_name) if cmd_name in VERBS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs by group, without building a command for each."""
+        """Write the verbs by group, without building their commands."""
         del ctx
         width = max(map(len, VERBS))
         for group in GROUPS:
@@ -44,7 +44,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that was typed. Raises UsageError with the nearest one."""
+        """Return the verb that was typed. Raises UsageError that suggests the most similar verb."""
         if args[0] not in VERBS:
             _refuse(args[0], ctx)
         return super().resolve_command(ctx, args)
@@ -56,7 +56,7 @@ def _refuse(word: str, context: click.Context) -> NoReturn:
 
 
 def command(name: str) -> click.Command:
-    """The click command of a verb of the table."""
+    """Return the click command of a verb."""
     verb = VERBS[name]
     return click.Command(
         name,
@@ -79,7 +79,7 @@ def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
 
 
 def help_of(name: str) -> str:
-    """What `pipeline VERB --help` prints, at a width of 100 columns."""
+    """Return the output of `pipeline VERB --help` at a width of 100 columns."""
     group = click.Context(click.Group("pipeline"), info_name="pipeline")
     return command(name).get_help(
         click.Context(

@@ -1,4 +1,4 @@
-"""Imports a module by name when it is needed, and delays Ctrl-C until the import is over."""
+"""Import modules on demand, and delay Ctrl-C until the import has finished."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 def load(name: str) -> ModuleType:
-    """Import the module of that name."""
+    """Import and return the module `name`."""
     with uninterrupted():
         return importlib.import_module(name)
 

@@ -1,4 +1,4 @@
-"""The entry point: runs a verb. Only this module turns errors into exit codes."""
+"""The entry point: run a verb. Only this module converts errors to exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> None:
     open_streams()
     try:
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being reported
+    except KeyboardInterrupt:  # a second Ctrl-C during the report of the first one
         code = int(ExitCode.INTERRUPTED)
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     close_streams()
@@ -110,7 +110,7 @@ def run(words: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _report(words, Interrupted("interrupted"))
     except SystemExit as done:
-        if not isinstance(done.__context__, BrokenPipeError):  # rich exits when the reader of stdout has gone
+        if not isinstance(done.__context__, BrokenPipeError):  # rich exits if the reader of stdout has closed the pipe
             raise
         return ExitCode.INTERRUPTED
     except BrokenPipeError:

@@ -17,51 +17,51 @@ from remote.policy.cards import CARDS
 
 
 def hosts() -> Iterable[str]:
-    """Host files and the aliases of ~/.ssh/config."""
+    """Return the names of host files and the aliases in ~/.ssh/config."""
     return known_hosts(Path.cwd())
 
 
 def configs() -> Iterable[str]:
-    """Config files of the project and shipped ones."""
+    """Return the names of the project's configs and the configs that come with halfstep."""
     return list_configs(Path.cwd())
 
 
 def cards() -> Iterable[str]:
-    """Cards whose compute capability is known."""
+    """Return the names of cards whose compute capability is known."""
     return CARDS
 
 
 def runs() -> Iterable[str]:
-    """Runs of this project."""
+    """Return the names of this project's runs."""
     return [note.name for note in list_notes(Records(find_project(Path.cwd())))]
 
 
 def stages() -> Iterable[str]:
-    """The six stages."""
+    """Return the names of the six stages."""
     return STAGES
 
 
 def fixers() -> Iterable[str]:
-    """Every fixer."""
+    """Return the names of all fixers."""
     return FIXERS
 
 
 def pages() -> Iterable[str]:
-    """Every name that `pipeline explain` has a page for."""
+    """Return every name that `pipeline explain` accepts."""
     return {name for _, name in all_names()}
 
 
 def manual() -> Iterable[str]:
-    """Every page of `pipeline docs`."""
+    """Return the names of the pages of `pipeline docs`."""
     return manual_pages()
 
 
 def keys() -> Iterable[str]:
-    """Every key that `--set` takes, with the `=` that follows it."""
+    """Return every key that `--set` accepts, followed by `=`."""
     names = (*keys_of("config"), *(f"fixers.{name}" for name in FIXERS), *(f"host.{key}" for key in keys_of("host")))
     return [f"{name}=" for name in names]
 
 
 def host_actions() -> Iterable[str]:
-    """What `pipeline hosts` takes as its first word."""
+    """Return the actions of `pipeline hosts`."""
     return ("check",)

@@ -15,7 +15,7 @@ from remote.errors import BadUsage
 
 
 def completes(source: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion callback: the names returned by `pipeline.cli.names.<source>` that begin with the typed text."""
+    """Return a completion callback for the names that `pipeline.cli.names.<source>` returns."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         del context, parameter
@@ -26,12 +26,12 @@ def completes(source: str) -> Callable[[click.Context, click.Parameter, str], li
 
 
 def flag(*names: str, help: str) -> click.Option:
-    """A switch that is off by default."""
+    """Return a switch that is off by default."""
     return click.Option(names, is_flag=True, default=False, help=help)
 
 
 def text(*names: str, help: str, metavar: str, source: str = "", required: bool = False) -> click.Option:
-    """An option with one value; empty if it is omitted."""
+    """Return an option with one value, which is empty by default."""
     return click.Option(
         names,
         default=None if required else "",
@@ -43,7 +43,7 @@ def text(*names: str, help: str, metavar: str, source: str = "", required: bool 
 
 
 def stage(*names: str, help: str) -> click.Option:
-    """An option whose value is one of the six stages; empty if it is omitted."""
+    """Return an option whose value is one of the six stages, and empty by default."""
     option = text(*names, metavar="STAGE", help=help, source="stages")
     option.callback = _known_stage
     return option
@@ -59,7 +59,7 @@ def _known_stage(context: click.Context, parameter: click.Parameter, name: str) 
 
 
 def several(*names: str, help: str, metavar: str, source: str = "") -> click.Option:
-    """An option that may be repeated; an empty tuple if it is omitted."""
+    """Return an option that may be repeated; its value is a tuple."""
     return click.Option(
         names, multiple=True, metavar=metavar, help=help, shell_complete=completes(source) if source else None
     )

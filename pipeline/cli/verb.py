@@ -12,9 +12,9 @@ RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 
 @dataclass(frozen=True)
 class Connects:
-    """How a verb connects. `keep`: whether halfstep's files may stay on the host after the verb has ended.
+    """Options for the connection of a verb. `keep`: halfstep's files may stay on the host after the verb has ended.
 
-    `several`: the verb takes several hosts, configs or values, separated by commas; see `select_and_connect`.
+    `several`: the verb accepts several hosts, configs or values, separated by commas; see `select_and_connect`.
     """
 
     keep: bool
@@ -29,8 +29,8 @@ class Verb:
     help: str
     params: Sequence[click.Parameter] = ()
     module: str = ""
-    """The name of the module in `pipeline/verbs/` and of its function, if it differs from the name of the verb."""
+    """The name of the verb's module in `pipeline/verbs/` and of its function; empty: the verb's name."""
     group: str = RESULTS
     """The heading under which `pipeline --help` lists the verb."""
     connects: Connects | None = None
-    """Set for a verb whose function receives the loaded config and host, and a connection in progress."""
+    """Set for verbs whose function receives the loaded config, the host and a pending connection."""

@@ -1,4 +1,4 @@
-"""`pipeline configs`: list every config, and a command that uses it."""
+"""`pipeline configs`: list every config, with a command that uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.show.screen import Screen
 
 
 def configs(as_json: bool = False) -> int:
-    """List the project's own configs, then the shipped ones."""
+    """List the project's configs, then the configs that come with halfstep."""
     screen = Screen(as_json=as_json)
     rows = [(name, _first_comment(path), str(path)) for name, path in list_configs(Path.cwd()).items()]
     if not as_json:

@@ -84,7 +84,7 @@ def _log(screen: Screen, what: str) -> Log:
 
 
 def _ending(note: RunNote | None) -> str:
-    """Say how the job ended, as last seen, if it did not succeed."""
+    """Return a phrase for the last known end of the job if it did not succeed; otherwise empty."""
     if note is not None and note.state is JobState.STOPPED:
         return "; the job was stopped on request"
     if note is None or note.state is not JobState.FAILED or note.exit is None:

@@ -1,4 +1,4 @@
-"""`pipeline export`: write a config as the task of an engine that starts machines, with everything it uploads."""
+"""`pipeline export`: write a config as a task for SkyPilot or dstack, with all files to upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surveys a new host for `pipeline init`, given an address or an ssh command."""
+"""Survey a new host for `pipeline init`, given its address or an ssh command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FirstLook:
 
     @property
     def volume(self) -> str:
-        """Return the mounted volume to use if the home folder is deleted with the container; else empty."""
+        """Return the volume to use if the home folder is deleted with the container; empty if it is not."""
         return self.survey.disk.volume if self.survey is not None else ""
 
     @property

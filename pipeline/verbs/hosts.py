@@ -68,12 +68,12 @@ def _checked(screen: Screen, name: str) -> Outcome:
 
 
 def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:
-    hint = near or _without_circle(row, host)
+    hint = near or _hint_without_loop(row, host)
     return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, host.name, hint, code)
 
 
-def _without_circle(row: Row, host: LoadedHost) -> str:
-    """Return the row's hint, or another one if it is this command: a script cannot confirm an unknown host key."""
+def _hint_without_loop(row: Row, host: LoadedHost) -> str:
+    """Return the row's hint; if it would repeat this command, a hint for confirming the host key at a terminal."""
     if row.name != "host key" or not row.hint.startswith("pipeline hosts check"):
         return row.hint
     pinned, file = PINNED.search(row.hint), host.path or f"configs/hosts/{host.name}.yaml"

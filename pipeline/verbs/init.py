@@ -1,4 +1,4 @@
-"""`pipeline init`: write configs/ for this project after a few questions."""
+"""`pipeline init`: ask a few questions and write the project's config files."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _add_host(
     questions: Questions,
     prompter: Prompter | None,
 ) -> int:
-    """Write the file of another host for a config that exists."""
+    """Write the file of another host for an existing config."""
     _, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
     path = _host_file(here, host)
@@ -141,7 +141,7 @@ def _guess(tree: DiskTree) -> Guess:
 def _choose_host(
     destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Prompter | None
 ) -> tuple[str, str, FirstLook]:
-    """Ask for the host if none was given. Return its destination, its name, and the survey of the destination."""
+    """Return the host's destination, name and survey; ask for the host if it was not given."""
     if not destination and not host:
         asked = questions.ask("host (an alias, a name, user@address:port, an ssh command, or local)", default=LOCAL)
         destination, host = _split("", asked)
@@ -150,7 +150,7 @@ def _choose_host(
 
 
 def _split(destination: str, host: str) -> tuple[str, str]:
-    """Return the destination, if it was given as an address or an ssh command, and the name of the host, if given."""
+    """Return the destination (an address or an ssh command) and the host name; each may be empty."""
     if not destination and is_destination(host):
         return host, ""
     if destination and not host and not is_destination(destination):
@@ -165,7 +165,7 @@ def _asked_address(host: str, questions: Questions) -> str:
 def _creates_environment(
     guess: Guess, host: str, look: FirstLook, script: str, screen: Screen, questions: Questions
 ) -> bool:
-    """Return True if the config creates an environment: the host has no torch, or may have none and the user agrees."""
+    """Return True if the config shall create an environment, because the host has no torch or the user agrees."""
     if look.has_torch is None:
         question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
         return _may_lack_torch(guess, host) and questions.confirm(question)
@@ -181,7 +181,7 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
 
 
 def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
-    """Return the files to write. An ssh alias needs a host file only if it has another address, user, key or card."""
+    """Return the files to write, by path. A host file is not needed for an ssh alias without further settings."""
     files = {_config_file(here, answers.name): render_config(answers)}
     if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
         files[_host_file(here, answers.host)] = render_host(answers)
@@ -222,7 +222,7 @@ def _check_names(name: str, host: str) -> None:
 
 
 def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:
-    """Return the training script: the one given, the only candidate, or the one that the user chooses."""
+    """Return the training script: the given script, the only candidate, or the user's choice."""
     if given:
         if not (here / given).is_file():
             raise BadUsage(f"{given} does not exist in {here}", where="--script")

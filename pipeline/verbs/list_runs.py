@@ -21,7 +21,7 @@ OPTIONAL = ("GPU", "set", "best", "elapsed", "loss", "ETA")
 
 
 def list_runs(as_json: bool = False) -> int:
-    """List every run as last seen, the last started first; `pipeline status RUN` contacts its host."""
+    """List every run with its last known state, the newest first; `pipeline status RUN` queries the host."""
     screen = Screen(as_json=as_json)
     now = time.time()
     records = Records(find_project(Path.cwd()))

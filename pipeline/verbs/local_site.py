@@ -1,4 +1,4 @@
-"""A local folder as the site of fixers, for the card given by `--card`."""
+"""Build the fixers' site for a local folder and the card given by `--card`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
 
 
 def judge_card(site: Site) -> tuple[Finding, ...]:
-    """Warn if no card was named."""
+    """Return a warning if no card was given."""
     return (NO_CARD,) if site.gpu is None else ()
 
 
 def assumed_card(card: str) -> Gpu | None:
-    """Return the card of that name or capability, None for an empty string. Raises BadUsage with the nearest names."""
+    """Return the card with that name or compute capability; None for an empty string. Raises BadUsage."""
     if not card:
         return None
     try:

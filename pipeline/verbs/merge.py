@@ -1,4 +1,4 @@
-"""`pipeline merge`: a checkpoint of the base model with a run's adapter in its weights, on the run's host."""
+"""`pipeline merge`: merge a run's adapter into its base model, on the run's host."""
 
 from __future__ import annotations
 

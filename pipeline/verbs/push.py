@@ -25,7 +25,7 @@ from remote.protocol.training import FRESH
 
 CARD = "README.md"
 LOCAL_CARD = "model-card.md"
-"""The card is not written into the adapter's folder, whose files are verified by their digests."""
+"""The file name of the local card, outside the adapter's folder, because digests of that folder are verified."""
 CONFIG = "adapter_config.json"
 NOT_ON_HUB = ("tiny/", "/", "~", ".")
 UPLOADED = ("adapter_model.safetensors", CONFIG)
@@ -96,7 +96,7 @@ def _revision(model: ModelConfig | None, trained: str | None) -> str | None:
 
 
 def _config(note: RunNote, root: Path) -> LoadedConfig | None:
-    """Return the run's config with the overrides that were typed; None if it is gone or has become invalid."""
+    """Return the run's config with the recorded overrides; None if the file was deleted or is invalid now."""
     words = overrides_in(note.given)
     try:
         return load_config(note.config, root, run_overrides([word for word in words if word != "--set"]))

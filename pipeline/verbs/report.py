@@ -1,6 +1,6 @@
-"""`pipeline report`: write a run's HTML report, or the comparison of several runs.
+"""`pipeline report`: write the HTML report of a run, or the comparison of several runs.
 
-They show local data; the logs of a run that has not ended are pulled from its host first.
+The pages show local data. The logs of a run that has not ended are pulled from its host first.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = False) -> int:
-    """Write the page of a run or, for several, the page that compares them."""
+    """Write the report of one run, or a page that compares several runs."""
     screen = Screen(as_json=as_json)
-    found = [_reported(run) for run in runs or (None,)]
+    found = [_run_with_report(run) for run in runs or (None,)]
     records = found[0][1]
     findings = tuple(finding for note, _ in found for finding in _pull_if_running(note, records, screen))
     notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
@@ -48,7 +48,7 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
     return 0
 
 
-def _reported(run: str | None) -> tuple[RunNote, Records]:
+def _run_with_report(run: str | None) -> tuple[RunNote, Records]:
     """Return a run that has a report. Raises BadUsage if it has none."""
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)

@@ -1,4 +1,4 @@
-"""`pipeline run`: take a project through all stages; a second run finds nothing to do."""
+"""`pipeline run`: run all stages of a project; stages that are already done are skipped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(
 ) -> int:
     """Run the stages sync, environment, fix, verify, train and logs.
 
-    `others`: hosts that train together with the selected one.
+    `others`: hosts that train summary with the selected one.
     """
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
@@ -66,15 +66,15 @@ def run(
 
 def show_several(outcomes: Sequence[Outcome], screen: Screen) -> int:
     """Show the outcome of each run, and return the exit code of the command."""
-    together = Outcome("run", worst_exit_code(outcomes), host=outcomes[0].host, more={"runs": rows_to_json(outcomes)})
+    summary = Outcome("run", worst_exit_code(outcomes), host=outcomes[0].host, more={"runs": rows_to_json(outcomes)})
     for outcome in () if screen.as_json else outcomes:
         if any(finding.severity is not Severity.INFO for finding in outcome.findings):
             screen.heading(f"{outcome.config} {' '.join(outcome.varied)}".strip())
         screen.closing(replace(outcome, artifacts={}))
     if not screen.as_json:
         screen.table(HEADINGS, [row_of(outcome) for outcome in outcomes], optional=("loss", "step"))
-    screen.closing(together)
-    return together.exit_code
+    screen.closing(summary)
+    return summary.exit_code
 
 
 def row_of(outcome: Outcome) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def row_of(outcome: Outcome) -> tuple[str, ...]:
 
 
 def resumed_run(selection: Selection, name: str) -> str:
-    """Return the id of the run to resume. Raises BadUsage if it is of another config or host."""
+    """Return the id of the run to resume. Raises BadUsage if it belongs to another config or host."""
     note = find_note(Records(selection.loaded.root), name)
     host, config = selection.host.name, selection.loaded.name
     if (note.host, note.config) != (host, config):

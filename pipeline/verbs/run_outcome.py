@@ -1,4 +1,4 @@
-"""The outcome of a verb that takes a run: host, config and run come from the run's record."""
+"""Build the outcome of a verb that operates on a recorded run."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pipeline.records.runs import RunNote
 
 
 def outcome_for(verb: str, note: RunNote) -> Outcome:
-    """Return an outcome without findings, for `dataclasses.replace` to complete."""
+    """Return an outcome with the run's host, config and name, and without findings."""
     return Outcome(verb, host=note.host, config=note.config, given=note.given, run=note.name)

@@ -1,4 +1,4 @@
-"""`pipeline status`: how far a run is or how it ended; from local records if the host is unreachable."""
+"""`pipeline status`: show the progress or the outcome of a run, from local records if the host is unreachable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 3
 
 
 def status(run: str | None = None, as_json: bool = False) -> int:
-    """Show how far a run is or how it ended. Exit 0 if the host was reached, however the run ended.
+    """Show the progress or the outcome of a run. The exit code is 0 if the host was reached, even if the run failed.
 
     If the host is unreachable, the last known state is shown with its age; the job is not assumed dead.
     """
@@ -47,7 +47,7 @@ def status(run: str | None = None, as_json: bool = False) -> int:
 
 
 def describe_rewritten(note: RunNote) -> tuple[str, ...]:
-    """Return a line that names the files that the run trains with edits of fixers; none without edits."""
+    """Return a line with the names of the files that fixers rewrote on the host; empty if there are none."""
     if not note.rewritten:
         return ()
     more = f" and {len(note.rewritten) - SHOWN} more" if len(note.rewritten) > SHOWN else ""

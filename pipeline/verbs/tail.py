@@ -33,14 +33,14 @@ MOST_TAGS = 1000
 
 @dataclass
 class Shown:
-    """The tags of all scalars, printed or not, and whether any was printed."""
+    """The tags of all scalars that were read; `any`: at least one scalar was printed."""
 
     tags: set[str] = field(default_factory=set)
     any: bool = False
 
 
 def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
-    """Print one row for each step until the job has ended; local data, if the host is unreachable.
+    """Print one row for each step until the job has ended; print local data if the host is unreachable.
 
     With --json, print one object for each scalar as it arrives, then the result of the command.
     """
@@ -70,7 +70,7 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
 
 
 def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[tuple[Scalar, ...]]:
-    """Yield the scalars of mirror and host in batches. Raises HalfstepError if the host is unreachable."""
+    """Yield the scalars of the local copy and the host in batches. Raises HalfstepError if the host is unreachable."""
     with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
@@ -81,7 +81,7 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
 
 
 def waiting_words(name: str, run: RunSurvey) -> str:
-    """Return what `tail` waits for if a run has no scalars yet."""
+    """Return the line that `tail` shows while a run has no scalars."""
     message = f"waiting for the first scalar of {name}"
     if run.state is not JobState.RUNNING:
         return message
@@ -90,7 +90,7 @@ def waiting_words(name: str, run: RunSurvey) -> str:
 
 
 def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:
-    """Return the job as recorded; without an age if the host was reached just now."""
+    """Return the recorded state of the job, without its age if the host was reached."""
     job = job_last_seen(read_note(records.folder_named(note.name)) or note, time.time())
     return replace(job, age_s=None) if reached else job
 

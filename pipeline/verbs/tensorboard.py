@@ -41,7 +41,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port(port, note.name)
     with _viewer(records.runs, port) as viewer:
-        _await_answer(viewer, port, note.name)
+        _wait_until_listening(viewer, port, note.name)
         address = f"http://{LOOPBACK}:{port}/"
         screen.note(f"the curves of {count(len(list_notes(records)), 'run')}: {address}")
         screen.note(f"the curves of {note.name} are updated live; {RELOAD}")
@@ -71,7 +71,7 @@ def free_port(port: int, run: str) -> int:
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run TensorBoard on the folder of all runs until the end of the block; its output goes to stderr.
 
-    It is imported from halfstep's own environment: neither the working folder nor PYTHONPATH is searched.
+    TensorBoard is imported from halfstep's environment; the working folder and PYTHONPATH are not searched.
     """
     viewer = subprocess.Popen(
         [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", LOOPBACK,
@@ -90,7 +90,7 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             viewer.wait()
 
 
-def _await_answer(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
+def _wait_until_listening(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
     """Wait until TensorBoard listens. Raises ToolFailed if it ends first."""
     while viewer.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
@@ -106,7 +106,7 @@ def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
 
 @contextlib.contextmanager
 def _end_on_stderr(as_json: bool) -> Iterator[None]:
-    """Report errors of the block only on stderr and by the exit code: with --json, the object is already printed."""
+    """Report errors only on stderr and by the exit code, because with --json the object was already printed."""
     try:
         yield
     except (HalfstepError, KeyboardInterrupt) as end:

@@ -1,4 +1,4 @@
-"""`pipeline verify`: check that a training will work; nothing is changed outside a scratch folder."""
+"""`pipeline verify`: check that training will work, without changes outside a scratch folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of `verify`: the outcome, the checks that passed, and (check, reason) of those that were not made."""
+    """The result of `verify`: the outcome, the passed checks, and (check, reason) for each check that was not made."""
 
     outcome: Outcome
     passed: tuple[Finding, ...] = ()
@@ -66,8 +66,8 @@ def verdict(outcome: Outcome, passed: int, not_checked: int) -> str:
     counts += [f"{passed} passed", count(found[Severity.WARNING], "warning"), f"{not_checked} not checked"]
     run = complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
     errors = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR and one.hint)
-    follows = run if outcome.ok else next(errors, "")
-    next_step = f" -> next: {follows}" if follows else ""
+    next_command = run if outcome.ok else next(errors, "")
+    next_step = f" -> next: {next_command}" if next_command else ""
     return f"{'ready' if outcome.ok else 'not ready'}: {', '.join(counts)}{next_step}"
 
 

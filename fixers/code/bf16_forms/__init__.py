@@ -1,1 +1,1 @@
-"""The ways in which Python selects bfloat16, one module per kind; `bf16_to_fp16` combines them."""
+"""Edits for each way in which Python code selects bfloat16; `bf16_to_fp16` combines them."""

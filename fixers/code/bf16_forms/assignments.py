@@ -1,4 +1,4 @@
-"""`args.bf16 = True` and `config["bf16"] = True`, and switches that enable tf32."""
+"""Edit assignments such as `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
 
 from __future__ import annotations
 

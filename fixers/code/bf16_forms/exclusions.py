@@ -33,7 +33,7 @@ OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", 
 
 
 class Verdict(Enum):
-    """What to do with one use of bfloat16."""
+    """The decision about one use of bfloat16: change it, report it, or leave it unchanged."""
 
     ACT = "act"
     WARN = "warn"
@@ -42,7 +42,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict and its message: the text of a warning, or the reason for leaving the place unchanged."""
+    """A verdict and its message, which is the warning or the reason for leaving the place unchanged."""
 
     verdict: Verdict
     message: str = ""
@@ -99,7 +99,7 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 
 
 def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Judged | None:
-    """Judge a choice between bfloat16 and another value by that value."""
+    """Judge a choice between bfloat16 and another value, by the other value."""
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
     is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)
@@ -123,7 +123,7 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
 
 
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
-    """Judge a subscript; the index of a table of dtypes, and a table that is indexed where it is written, stay."""
+    """Judge a subscript; indices of dtype tables, and literal tables that are indexed directly, stay unchanged."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
@@ -198,7 +198,7 @@ def _is_switch(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:
-    """Never change a key, a value whose key names bfloat16, or a row of a table of dtypes."""
+    """Return NEVER for a key, for a value whose key names bfloat16, and for a row of a dtype table."""
     if child in above.keys:
         return NEVER
     key = above.keys[above.values.index(child)] if child in above.values else None
@@ -284,4 +284,4 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.FunctionDef: _judge_function,
     ast.AsyncFunctionDef: _judge_function,
 }
-"""The judge for each type of parent; other parents do not affect the verdict."""
+"""The function that judges each type of parent node; other parents do not affect the verdict."""

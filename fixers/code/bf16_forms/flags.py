@@ -1,4 +1,4 @@
-"""`bf16=True` and similar flags as keywords, dict keys, attributes and fields; DeepSpeed blocks; tf32."""
+"""Edit `bf16=True` and similar flags in keywords, dict keys, attributes and fields; DeepSpeed blocks; tf32."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
 
 
 def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
-    """Add `fp16=` beside a lone `bf16=<test of the card>`: alone, that leaves this card without mixed precision."""
+    """Add `fp16=` to a call with only `bf16=<test of the card>`, which would train without mixed precision here."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
     if given is None or "fp16" in flags or torch is None or not tests_card(draft.source, given.value):
@@ -128,7 +128,7 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
-    """Return the parameters of this file's function of that name, or the fields of its class without bases."""
+    """Return the parameters of the function with that name in this file, or the fields of a class without bases."""
     for function in source.names.of_type(ast.FunctionDef):
         if function.name == name:
             return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}

@@ -1,4 +1,4 @@
-"""The checks that are needed where 16-mixed replaces Lightning's `bf16-true`."""
+"""Checks for code in which 16-mixed replaces Lightning's `bf16-true`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOAD_IN_HALF = 'hold the frozen weights in float16, and pass precision="16-mixed
 
 
 def refuse_plugin(draft: Draft, node: ast.Constant) -> None:
-    """Refuse `plugins=[HalfPrecision("bf16-true")]`, which casts weights and never scales a loss."""
+    """Report an error for `plugins=[HalfPrecision("bf16-true")]`, which casts weights and never scales the loss."""
     call = draft.source.names.parent(node)
     call = draft.source.names.parent(call) if isinstance(call, ast.keyword) else call
     if isinstance(call, ast.Call) and tail_of(call) in PLUGINS:
@@ -30,7 +30,7 @@ def refuse_plugin(draft: Draft, node: ast.Constant) -> None:
 
 
 def warn_of_memory(draft: Draft) -> None:
-    """Report where Fabric creates a model in the dtype of its precision, which is float32 in 16-mixed."""
+    """Report code in which Fabric creates a model in its precision's dtype, which is float32 for 16-mixed."""
     for call in draft.source.names.of_type(ast.Call):
         if tail_of(call) == "init_module" and not call.args:
             draft.warn(call, FLOAT32_WEIGHTS, hint="check that the frozen weights fit into the card's memory")
@@ -54,7 +54,7 @@ def keeps_frozen_weights(draft: Draft, node: ast.Constant, frozen_loads: tuple[s
 
 
 def unscaled_step(source: PythonSource) -> tuple[str, str] | None:
-    """Return why a Fabric loop would break under 16-mixed, and the repair; None if Fabric scales and clips itself."""
+    """Return the reason why a Fabric loop fails in 16-mixed, and the hint; None if Fabric scales and clips."""
     if not any(tail_of(call) == "Fabric" for call in source.names.of_type(ast.Call)):
         return None
     if any(tail_of(call) in SCALES for call in source.names.of_type(ast.Call)):

@@ -1,4 +1,4 @@
-"""Loads and settings that select bfloat16 implicitly: `dtype="auto"`, a load without a dtype, and TRL's default."""
+"""Edit code that selects bfloat16 implicitly: `dtype="auto"`, loads without a dtype, and TRL's default."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
 
 
 def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
-    """Replace "auto" by float16."""
+    """Replace "auto" with float16."""
     literal = rewritten_literal(draft.source, auto, "float16")
     reason = reason_to_keep(draft.source, auto)
     if reason:
@@ -68,7 +68,7 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
 
 
 def _holds_dtype(draft: Draft, options: ast.expr) -> bool:
-    """Return True if this file sets a dtype in the options, or will set one where it says "auto"."""
+    """Return True if this file sets a dtype in the options, or contains "auto", which will be replaced."""
     if any(True for _ in auto_dtypes(draft.source, options)):
         return True
     if isinstance(options, (ast.Dict, ast.Call)):

@@ -1,4 +1,4 @@
-"""A branch for float16 beside a branch for bfloat16: the same code with float16 words and dtypes."""
+"""Create float16 branches from bfloat16 branches: the same code with float16 values and dtypes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def new_choice(source: PythonSource, choice: ast.IfExp) -> Insertion:
 
 
 def _after(source: PythonSource, statement: ast.stmt, head: str, column: int) -> Insertion | None:
-    """Return the branch as lines below the statement; on one line if the statement shares the line of its head."""
+    """Return the branch on separate lines, or on one line if the original branch is on one line."""
     start, end = source.span(statement)
     lines = source.text
     stop = lines.find(b"\n", end)

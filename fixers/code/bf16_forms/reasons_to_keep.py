@@ -1,4 +1,4 @@
-"""Find reasons in the code to keep bfloat16: the value is saved, stays on the CPU, or must not be float16."""
+"""Find reasons to keep bfloat16: the value is saved, stays on the CPU, or must not be float16."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ RANGE = re.compile(
     r"|(?:requires?|needs?|must be|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat16)",
     re.IGNORECASE,
 )
-"""Reasons against float16, in a comment or a message."""
+"""Matches reasons against float16 in comments and messages."""
 NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat16", re.IGNORECASE)
 CACHE = re.compile(r"\w*(?:KV|[Kk]v_?)[Cc]ache\w*|(?:setup|init|make|create|allocate|build)_\w*caches?|StaticCache")
 ROTARY = re.compile(r"\w*(?:freqs_cis|rotary|rope_cache|rope_table|Rotary|Rope)\w*")
 LOW_BIT = re.compile(r"_scaled_mm\b|float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
 QUANTISES = re.compile(r"(?:^|/)quanti[sz]e\.py$")
 BF16_ONLY = re.compile(rb"\b_weight_int4pack_mm\b")
-"""Operators whose CUDA kernels accept only bfloat16, on cards that have it."""
+"""Operators whose CUDA kernels accept only bfloat16."""
 INTEGERS = re.compile(rb"[iI]nt[48](?:pack|[A-Z_])")
 LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
 
@@ -99,7 +99,7 @@ def _is_asserted(source: PythonSource, node: ast.expr, statement: ast.stmt) -> b
 
 
 def _is_in_asserted_branch(source: PythonSource, node: ast.expr) -> bool:
-    """Return True below an `if` under whose condition this file asserts that an option is bfloat16."""
+    """Return True if the node is below an `if` with a condition under which this file asserts bfloat16."""
     conditions = asserted_conditions(source)
     if not conditions:
         return False

@@ -1,4 +1,4 @@
-"""The float16 spelling of a word that is accepted wherever the project reads the option."""
+"""Find the float16 spelling that all project code that reads the option accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARIES = frozenset(
 
 
 def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
-    """Return the project's consumers, with this file's readers as they are in `source`."""
+    """Return the project's consumers, with the readers of the current version of this file."""
     readers = tuple(found.reader for found in find_readers(source)) if may_contain_readers(source.text) else ()
     return project.with_file(source.path, readers, is_started(source.text))
 
@@ -27,7 +27,7 @@ def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
 def spelled(
     draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, to_float32: bool = False
 ) -> str | None:
-    """Return the word to write for a string that means bfloat16; None, with a warning, if a reader refuses it."""
+    """Return the replacement for a bfloat16 string; warn and return None if a reader rejects every spelling."""
     if name is None or name == "torch":
         return default
     word = str(node.value) if isinstance(node, ast.Constant) else ""

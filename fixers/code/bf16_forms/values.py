@@ -1,4 +1,4 @@
-"""`torch.bfloat16` as a value, under any alias, and `.bfloat16()`."""
+"""Edit uses of `torch.bfloat16`, under any alias, and of `.bfloat16()`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _rename(draft: Draft, node: ast.Name) -> None:
 
 
 def _widen(draft: Draft, node: ast.Name) -> bool:
-    """Replace the name by `torch.float32`. Returns False, with a warning, if the module torch is not imported."""
+    """Replace the name with `torch.float32`; warn and return False if the module torch is not imported."""
     torch = name_of(draft.source, "torch")
     if torch is None:
         draft.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
@@ -150,7 +150,7 @@ def _keyword_of(draft: Draft, node: ast.expr) -> str:
 
 
 def _aliases(draft: Draft) -> frozenset[str]:
-    """Return the names introduced by `as`."""
+    """Return the names that `import ... as` binds."""
     imports = draft.source.names.of_type(ast.ImportFrom)
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 

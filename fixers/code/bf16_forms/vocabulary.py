@@ -1,4 +1,4 @@
-"""Adds a float16 entry beside each bfloat16 entry of a script's options, choices, tables and branches."""
+"""Add float16 entries to options, choices, tables and branches that accept only bfloat16."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[
 
 
 def _warn_of_asserts(draft: Draft) -> None:
-    """Report asserts for bfloat16 that hold only under a condition: a program that meets it fails with float16."""
+    """Report conditional asserts for bfloat16: with float16, programs that satisfy the condition fail."""
     for node in draft.source.names.of_type(ast.Assert):
         condition = condition_of(draft.source, node)
         if condition is not None and (written := draft.source.segment(condition)) in asserted_conditions(draft.source):
@@ -59,7 +59,7 @@ def _warn_of_asserts(draft: Draft) -> None:
 
 
 def _has_quoted_word(text: bytes) -> bool:
-    """Return True if a word for bfloat16 follows a quote in its line: a cheap test that skips most modules."""
+    """Return True if the text may contain a quoted bfloat16 value; this search excludes most modules."""
     for word in WORD.finditer(text):
         before = text[text.rfind(b"\n", 0, word.start()) + 1 : word.start()]
         if b'"' in before or b"'" in before:
@@ -79,7 +79,7 @@ def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> Non
 
 
 def _missing(reader: Reader, consumers: Consumers) -> list[str]:
-    """Return the bfloat16 words of the reader whose float16 counterpart it must accept, but does not."""
+    """Return the reader's bfloat16 values for which it must also accept the float16 value."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
     words = [word for word in reader.words if word in COUNTERPARTS and (reader.display or word != TRUE_WORD)]
@@ -97,7 +97,7 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 
 
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
-    """Return the values that select the word; if they are unknown, one for each option of the project's readers."""
+    """Return the project's values with this spelling; if they are unknown, one for each option of the readers."""
     if consumers.selected is not None:
         return [each for each in consumers.selected if each.word == word and not each.to_float32]
     options = [reader.option]

@@ -1,4 +1,4 @@
-"""Uses of bfloat16 whose values need its exponent range; float32 has this range, float16 does not."""
+"""Find uses of bfloat16 whose values need its exponent range, which float32 has and float16 lacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENSORS = re.compile(
     r"|(?:\w+_)?loss(?:es)?|(?:loss|grad|gradient)_(?:sum|accum\w*|norm|buffer)|inv_freqs?|positions|position_ids"
     r"|cum_?prod|alphas?_(?:bar|cumprod)|log_?sum_?exp|lse|power(?:_spec\w*)?|energy|logit_scale|temperature)"
 )
-"""Names of tensors: moments, averages, losses and their sums, positions, cumulative products, squared amplitudes."""
+"""Matches names of tensors with large or small values: moments, averages, losses, positions, products, squares."""
 CASTS = frozenset(
     {"to", "type", "bfloat16", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty"}
     | {"empty_like", "new_empty", "full", "full_like", "new_full", "tensor", "as_tensor", "arange", "linspace"}
@@ -29,7 +29,7 @@ CASTS = frozenset(
 GROWS = frozenset(
     {"sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "norm", "vector_norm", "var", "std"}
 )
-"""Reductions, with `dtype=` or called on a cast."""
+"""Functions that reduce a tensor, with `dtype=` or on a cast tensor."""
 GROWS_AT_ONCE = frozenset({"pow", "square", "exp", "logsumexp"}) | GROWS
 HOLDERS = frozenset({"Parameter", "Buffer", "register_buffer"})
 TRANSPOSES = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "adjoint"})
@@ -37,7 +37,7 @@ PRODUCTS = frozenset({"mm", "bmm", "matmul", "addmm", "baddbmm"})
 
 
 def needs_range(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the bfloat16 selected by the node holds values that overflow or underflow in float16."""
+    """Return True if the values of the selected dtype would overflow or underflow in float16."""
     above = source.names.parent(node)
     if isinstance(above, ast.Call) and tail_of(above) == "getattr":
         node = above
@@ -60,7 +60,7 @@ def _is_given_to_optimizer(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_within(source: PythonSource, node: ast.expr) -> bool:
-    """Return True inside the code of an optimizer, a moving average or a Newton-Schulz iteration."""
+    """Return True if the node is in the code of an optimizer, a moving average or a Newton-Schulz iteration."""
     for above in source.names.ancestors(node):
         match above:
             case ast.ClassDef(name=name, bases=bases):
@@ -158,7 +158,7 @@ def _called(target: ast.expr) -> str:
 
 
 def _cast_of(source: PythonSource, node: ast.expr, among: frozenset[str]) -> ast.Call | None:
-    """Return the call, if its name is in `among`, that creates a tensor of the dtype or casts one to it."""
+    """Return the call that creates a tensor with the dtype or casts to it, if its name is in `among`."""
     above = source.names.parent(node)
     if isinstance(above, ast.keyword):
         above = source.names.parent(above)

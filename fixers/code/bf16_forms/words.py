@@ -1,4 +1,4 @@
-"""The strings `"bfloat16"` and `"bf16"` that select a precision by keyword, key, name, default or flag."""
+"""Edit the strings `"bfloat16"` and `"bf16"` where they select a precision."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ WORDS = {
     TRUE_WORD: "16-mixed",
 }
 TRUE_HALF = "16-true"
-"""Lightning's word for half weights that are not trained, so that they need no float32 and no loss scale."""
+"""Lightning's value for half-precision weights without training, which need no float32 copy and no loss scale."""
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
 def find_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...] = ()) -> None:
-    """Replace every word for bfloat16 that selects a precision, in the spelling that its readers accept."""
+    """Replace every bfloat16 string that selects a precision with a spelling that its readers accept."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
@@ -74,7 +74,7 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_l
 
 
 def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
-    """Return True if 16-mixed can replace bf16-true, and report why it cannot, or what it costs."""
+    """Return True if 16-mixed can replace bf16-true; report why it cannot, or the additional memory."""
     broken = unscaled_step(draft.source)
     if broken:
         draft.refuse(node, *broken)
@@ -85,7 +85,7 @@ def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...
 
 
 def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) -> None:
-    """Replace the word by the spelling that the readers of the option accept."""
+    """Replace the value with the spelling that the readers of the option accept."""
     to_float32 = _needs_range(draft, node)
     default = FULL[str(node.value)] if to_float32 else _counterpart(draft, node)
     read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
@@ -95,7 +95,7 @@ def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) ->
 
 
 def _option_of(draft: Draft, node: ast.Constant) -> str | None:
-    """Return the option, variable or function that has the word as its value."""
+    """Return the name of the option, variable or function that has this value."""
     name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_given_on(draft, node)
     return name or returning_function(draft.source, node, MEANS_PRECISION)
 
