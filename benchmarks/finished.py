@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.e2e.plain_project import write_plain_project
 from tests.e2e.user import User
-from tests.lab.distance import Distance, why_no_distance
+from tests.lab.delayed_link import DelayedLink, why_no_delayed_link
 from tests.lab.sshd import Sshd
 
 GOAL = 0.7
@@ -75,10 +75,10 @@ def main(words: list[str]) -> int:
             report(0, finished_run(root / "at-0", near, rounds))
         finally:
             near.close()
-        if reason := why_no_distance():
+        if reason := why_no_delayed_link():
             sys.stdout.write(f"50 ms not measured: {reason}\n")
         else:
-            line = Distance(root / "line").start()
+            line = DelayedLink(root / "line").start()
             far = Sshd(root / "far", listen=line.far, prefix=line.prefix).start()
             try:
                 report(50, finished_run(root / "at-50", far, rounds))

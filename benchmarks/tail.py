@@ -23,7 +23,7 @@ from remote.link.local import local_host
 from remote.link.reach import open_host
 from remote.protocol.layout import ProjectLayout
 from remote.pull.live import tail_scalars
-from tests.lab.distance import Distance, why_no_distance
+from tests.lab.delayed_link import DelayedLink, why_no_delayed_link
 from tests.lab.sshd import Sshd, have_sshd
 
 KEY, RUN = "bench-00000000", "tail-00000000"
@@ -81,8 +81,8 @@ def hosts(folder: Path) -> Iterator[dict[str, tuple[Host, Path, float]]]:
             near = Sshd(folder / "near").start()
             stack.callback(near.close)
             found["ssh"] = (open_host(near.address(workdir=str(folder / "ssh"))), folder / "ssh", 0.0)
-        if have_sshd() and not why_no_distance():
-            line = Distance(folder / "line", one_way_ms=ONE_WAY_MS).start()
+        if have_sshd() and not why_no_delayed_link():
+            line = DelayedLink(folder / "line", one_way_ms=ONE_WAY_MS).start()
             stack.callback(line.close)
             far = Sshd(folder / "far", listen=line.far, prefix=line.prefix).start()
             stack.callback(far.close)

@@ -16,7 +16,7 @@ from hypothesis import settings
 from tests.exhaustive import mark_exhaustive
 from tests.lab.accounts import Accounts, why_no_accounts
 from tests.lab.chaos import ChaosProxy
-from tests.lab.distance import Distance, why_no_distance
+from tests.lab.delayed_link import DelayedLink, why_no_delayed_link
 from tests.lab.sshd import Sshd, have_sshd
 
 # Hypothesis uses the same examples every time, so that tests are reproducible; `HALFSTEP_RANDOM=1` tries new ones.
@@ -69,17 +69,17 @@ def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
 
 
 @pytest.fixture
-def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
-    """Start links with keyword arguments (see Distance).
+def start_link(tmp_path: Path) -> Iterator[Callable[..., DelayedLink]]:
+    """Start links with keyword arguments (see DelayedLink).
 
     A server at the far end is started with the link's `far` and `prefix`.
     """
-    if reason := why_no_distance():
+    if reason := why_no_delayed_link():
         pytest.skip(reason)
     with contextlib.ExitStack() as stack:
 
-        def start(**options: Any) -> Distance:
-            line = Distance(tmp_path / "distance", **options)
+        def start(**options: Any) -> DelayedLink:
+            line = DelayedLink(tmp_path / "link", **options)
             stack.callback(line.close)
             return line.start()
 

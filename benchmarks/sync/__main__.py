@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.sync.destinations import open_destinations
 from benchmarks.sync.memory import measure_memory
-from benchmarks.sync.places import places
 from benchmarks.sync.project import make_material
 from benchmarks.sync.rounds import measure_blob, measure_slow_peers, measure_tree
 from benchmarks.sync.table import print_table
@@ -27,14 +27,14 @@ def main() -> int:
     parser.add_argument("--no-slow", action="store_true", help="leave scp, paramiko put and fabric put of files out")
     options = parser.parse_args()
     met = True
-    with tempfile.TemporaryDirectory(prefix="halfstep-bench-") as name, places(Path(name)) as found:
+    with tempfile.TemporaryDirectory(prefix="halfstep-bench-") as name, open_destinations(Path(name)) as found:
         made = make_material(Path(name))
-        for place in found:
-            measure_tree(place, made.tree, made.twin, options.rounds)
-            measure_blob(place, made.blob, min(3, options.rounds))
+        for destination in found:
+            measure_tree(destination, made.tree, made.twin, options.rounds)
+            measure_blob(destination, made.blob, min(3, options.rounds))
             if not options.no_slow:
-                measure_slow_peers(place, made.tree, (made.few, made.more), full=options.full)
-            met &= print_table(place)
+                measure_slow_peers(destination, made.tree, (made.few, made.more), full=options.full)
+            met &= print_table(destination)
         met &= measure_memory(found[0], Path(name) / "memory" / "speech")
     return 0 if met else 1
 

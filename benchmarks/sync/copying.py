@@ -12,7 +12,7 @@ from pathlib import Path
 import fabric
 import paramiko
 
-from benchmarks.sync.places import Place
+from benchmarks.sync.destinations import Destination
 from remote.link.reach import open_host
 from remote.project.identity import project_of
 from remote.project.scan import Limits, scan_project
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SLOW_PLACES = ("scp", "sftp", "fabric")
 
 
-def ours(place: Place, root: Path) -> None:
+def ours(place: Destination, root: Path) -> None:
     """Run the first stage of `pipeline run` in this warm process: scan while connecting, one survey, one stream."""
     host = open_host(place.server.address(workdir=str(place.remote / "halfstep")))
     try:
@@ -38,7 +38,7 @@ def ours(place: Place, root: Path) -> None:
         host.close()
 
 
-def program(place: Place, root: Path) -> None:
+def program(place: Destination, root: Path) -> None:
     """Run `pipeline run --until sync` as a process, as a user does."""
     server, beside = place.server, place.remote / "program"
     beside.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def program(place: Place, root: Path) -> None:
     subprocess.run([*argv, "--json"], check=True, cwd=root, env=home, capture_output=True)
 
 
-def rsync(place: Place, root: Path, flags: str) -> None:
+def rsync(place: Destination, root: Path, flags: str) -> None:
     destination = place.remote / f"rsync{flags}"
     argv = [
         "rsync",
@@ -73,7 +73,7 @@ def rsync(place: Place, root: Path, flags: str) -> None:
     subprocess.run(argv, check=True)
 
 
-def scp(place: Place, root: Path) -> None:
+def scp(place: Destination, root: Path) -> None:
     server = place.server
     options = place.ssh.split()[3:]
     subprocess.run(
@@ -81,7 +81,7 @@ def scp(place: Place, root: Path) -> None:
     )
 
 
-def paramiko_put(place: Place, root: Path) -> None:
+def paramiko_put(place: Destination, root: Path) -> None:
     with paramiko.SSHClient() as client:
         client.load_host_keys(str(place.server.known_hosts))
         client.connect(
@@ -91,7 +91,7 @@ def paramiko_put(place: Place, root: Path) -> None:
         put_all(root, place.remote / "sftp", sftp.mkdir, sftp.put)
 
 
-def fabric_put(place: Place, root: Path) -> None:
+def fabric_put(place: Destination, root: Path) -> None:
     options = {"key_filename": str(place.server.user_key), "allow_agent": False, "look_for_keys": False}
     with fabric.Connection(place.server.listen, port=place.server.port, connect_kwargs=options) as connection:
         folder = connection.sftp().mkdir

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.sync.places import Place, forget
+from benchmarks.sync.destinations import Destination, forget
 
 GOAL_MIB = 150
 
@@ -32,13 +32,13 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-def measure_memory(place: Place, root: Path) -> bool:
+def measure_memory(destination: Destination, root: Path) -> bool:
     """Print the peak, and return True if it is under the goal."""
     block = random.Random(3).randbytes(20 * 10**6)
     root.mkdir(parents=True)
     for number in range(50):
         (root / f"{number}.bin").write_bytes(number.to_bytes(4, "big") + block)
-    address, folder = place.server.address(), place.remote / "memory"
+    address, folder = destination.server.address(), destination.remote / "memory"
     words = (address.host, address.port, address.user, address.identity_file, address.known_hosts, folder)
     argv = [sys.executable, "-c", SEND, str(root), *map(str, words)]
     completed = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])

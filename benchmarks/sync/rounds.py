@@ -10,17 +10,17 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.sync.copying import SLOW_PLACES, fabric_put, ours, paramiko_put, program, rsync, scp
-from benchmarks.sync.places import Place, forget, fresh
+from benchmarks.sync.destinations import Destination, forget, fresh
 from benchmarks.sync.project import FILES, SAMPLES
 from remote.project.identity import project_of
 
 ORDER = random.Random(50)
 
 
-def measure_tree(place: Place, root: Path, twin: Path, rounds: int) -> None:
-    ours(place, root)  # The payload is on the host from now on.
+def measure_tree(destination: Destination, root: Path, twin: Path, rounds: int) -> None:
+    ours(destination, root)  # The payload is on the host from now on.
     for number in range(rounds):
-        now = fresh(place, number)
+        now = fresh(destination, number)
         mine = now.remote / "halfstep/projects" / project_of(root) / "tree"
         twins = now.remote / "halfstep/projects" / project_of(twin) / "tree"
         forget(root / ".halfstep", twin / ".halfstep")
@@ -36,30 +36,30 @@ def measure_tree(place: Place, root: Path, twin: Path, rounds: int) -> None:
         check_equal(twin, twins)
 
 
-def measure_blob(place: Place, root: Path, rounds: int) -> None:
+def measure_blob(destination: Destination, root: Path, rounds: int) -> None:
     for number in range(rounds):
-        now = fresh(place, 1000 + number)
+        now = fresh(destination, 1000 + number)
         forget(root / ".halfstep")
         in_turn(now, "200 MB file", root, "-a")
         check_equal(root, now.remote / "halfstep/projects" / project_of(root) / "tree")
         forget(now.remote)
     forget(root / ".halfstep")
     for name, act in (("scp", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
-        place.timed("200 MB file", name, partial(act, place, root))
-    forget(*(place.remote / name for name in SLOW_PLACES))
+        destination.timed("200 MB file", name, partial(act, destination, root))
+    forget(*(destination.remote / name for name in SLOW_PLACES))
 
 
-def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
+def in_turn(destination: Destination, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
     """Time the whole program (on `twin`), the sync alone, and rsync with each of `flags`, in random order."""
-    acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, place, root))]
+    acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, destination, root))]
     if twin is not None:
-        acts.append(("pipeline run", partial(program, place, twin)))
-    acts += [(f"rsync {each}", partial(rsync, place, root, each)) for each in flags]
+        acts.append(("pipeline run", partial(program, destination, twin)))
+    acts += [(f"rsync {each}", partial(rsync, destination, root, each)) for each in flags]
     for name, act in ORDER.sample(acts, len(acts)):
-        place.timed(case, name, act)
+        destination.timed(case, name, act)
 
 
-def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
+def measure_slow_peers(destination: Destination, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
     """Copy all files, or extrapolate from two samples.
 
     Both samples include the connection, so their difference is the cost of files.
@@ -68,15 +68,15 @@ def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, 
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         seconds = []
         for part in (root,) if full else samples:
-            forget(*(place.remote / name for name in SLOW_PLACES))
+            forget(*(destination.remote / name for name in SLOW_PLACES))
             began = time.perf_counter()
-            act(place, part)
+            act(destination, part)
             seconds.append(time.perf_counter() - began)
         if not full:
             per_file = (seconds[1] - seconds[0]) / (SAMPLES[1] - SAMPLES[0])
             seconds = [seconds[1] + per_file * (FILES - SAMPLES[1])]
-            place.sampled.add(("first copy", name))
-        place.seconds["first copy", name] = seconds
+            destination.sampled.add(("first copy", name))
+        destination.seconds["first copy", name] = seconds
 
 
 def check_equal(one: Path, other: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.sync.places import Place
+from benchmarks.sync.destinations import Destination
 from benchmarks.sync.project import SAMPLES
 
 CASES = ("first copy", "nothing changed", "one file changed", "200 MB file")
@@ -25,22 +25,22 @@ GOALS = {
 """By round trip in ms, case and row: the largest share of the peer's time that meets the goal."""
 
 
-def print_table(place: Place) -> bool:
+def print_table(destination: Destination) -> bool:
     """Print the rows of one destination, and return True if every goal was met."""
     met = True
-    print(f"\nround trip {place.round_trip_ms} ms{'':24}seconds  (quartiles)   of rsync   goal")
+    print(f"\nround trip {destination.round_trip_ms} ms{'':24}seconds  (quartiles)   of rsync   goal")
     for case in CASES:
-        base = statistics.median(place.seconds[case, PEERS[case]])
-        for (at, name), seconds in place.seconds.items():
+        base = statistics.median(destination.seconds[case, PEERS[case]])
+        for (at, name), seconds in destination.seconds.items():
             if at != case:
                 continue
             ratio = statistics.median(seconds) / base
             verdict = ""
-            goal = GOALS.get((place.round_trip_ms, case, name))
+            goal = GOALS.get((destination.round_trip_ms, case, name))
             if goal is not None:
                 met &= ratio <= goal
                 verdict = f"<= {goal:.2f} {'met' if ratio <= goal else 'MISSED'}"
-            sampled = f" (from {SAMPLES[1]} files)" if (at, name) in place.sampled else ""
+            sampled = f" (from {SAMPLES[1]} files)" if (at, name) in destination.sampled else ""
             print(f"  {case:17} {name:14} {in_words(seconds)} {ratio:9.2f}x   {verdict}{sampled}")
     return met
 

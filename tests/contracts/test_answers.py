@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.contracts.house import Module, modules
+from tests.contracts.project_modules import Module, modules
 
 CALLS = {"ask", "act", "send", "fetch"}
 BOUNDARY = ("remote.link.", "remote.payload.")

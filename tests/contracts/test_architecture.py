@@ -15,7 +15,7 @@ from radon.visitors import Function
 
 from pipeline.cli.commands import VERBS
 from remote.link.bundle import payload_bundle
-from tests.contracts.house import ROOT, Import, Module, graph, imports_of, module_named, modules
+from tests.contracts.project_modules import ROOT, Import, Module, graph, imports_of, module_named, modules
 
 STDLIB = set(sys.stdlib_module_names)
 LONGEST_FILE = 300

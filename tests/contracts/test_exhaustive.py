@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.house import ROOT, graph, module_named, modules
+from tests.contracts.project_modules import ROOT, graph, module_named, modules
 from tests.exhaustive import Sweep, is_exhaustive, missing_rows, parse_sweeps, read_sweeps
 
 SWEEPS = read_sweeps()

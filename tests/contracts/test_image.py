@@ -8,7 +8,7 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.contracts.house import ROOT
+from tests.contracts.project_modules import ROOT
 
 BLOCKS = re.split(r"\n(?=[a-z0-9])", (ROOT / "image-requirements.txt").read_text())
 LOCKED = dict(re.findall(r"^([a-z0-9-]+)==([^ ;]+)", "\n".join(BLOCKS), re.MULTILINE))

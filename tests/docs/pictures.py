@@ -20,8 +20,8 @@ from typing import Any
 import pyte
 
 from tests.docs.page import DOCS, Command, read_page, steps
-from tests.docs.place import environment_of
 from tests.docs.reader import COLUMNS, Reader
+from tests.docs.reader_environment import environment_of
 from tests.lab.browser import open_browser
 from tests.lab.sshd import Sshd
 
@@ -91,7 +91,7 @@ def record(reader: Reader, commands: Sequence[Command]) -> Recording:
     recording = Recording()
     for command in commands:
         recording.typed(command.text)
-        reader.types(command, ROWS, recording.watch)
+        reader.type_command(command, ROWS, recording.watch)
         if reader.status != 0:
             raise RuntimeError(f"$ {command.text}: exit {reader.status}")
     return recording

@@ -49,12 +49,12 @@ class Reader:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def writes(self, file: File) -> None:
+    def write_file(self, file: File) -> None:
         path = self.folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, "utf-8")
 
-    def types(self, command: Command, rows: int = ROWS, watch: Watch = lambda screen: None) -> str:
+    def type_command(self, command: Command, rows: int = ROWS, watch: Watch = lambda screen: None) -> str:
         """Type the command and return the content of the screen at its end.
 
         `watch` is called at every change of the screen.

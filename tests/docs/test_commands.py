@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page import Command, File, all_pages, commands_outside_console, read_page, steps
-from tests.docs.place import OWN_SCRIPT, SCRIPT, WITH_SLURM, environment_of, own_script
 from tests.docs.reader import INTERRUPT, Reader, difference
+from tests.docs.reader_environment import OWN_SCRIPT, SCRIPT, WITH_SLURM, environment_of, own_script
 from tests.lab.slurm import slurm_cluster
 from tests.lab.sshd import Sshd
 
@@ -48,11 +48,11 @@ def read_and_type(name: str, reader: Reader) -> None:
     todo = steps(read_page(name))
     for step, after in zip(todo, (*todo[1:], None), strict=True):
         if not isinstance(step, Command):
-            reader.writes(step)
+            reader.write_file(step)
         elif step.text not in ELSEWHERE:
             if name in OWN_SCRIPT and SCRIPT in step.text and not (reader.folder / SCRIPT).exists():
-                reader.writes(File(step.line, SCRIPT, own_script()))
-            printed = reader.types(step)
+                reader.write_file(File(step.line, SCRIPT, own_script()))
+            printed = reader.type_command(step)
             may_fail = INTERRUPT in step.output or (isinstance(after, Command) and after.text == "echo $?")
             assert reader.status == 0 or may_fail, f"$ {step.text}\nexit {reader.status}\n{printed}"
             assert not difference(step, printed), difference(step, printed)

@@ -46,21 +46,21 @@ def kill_evaluation(server: Sshd) -> None:
 
 @pytest.mark.ssh
 def test_an_evaluation_over_ssh_resumes_after_a_kill_and_is_done_once(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
-    trained = user.types("run", "--host", "titan", "--config", "tiny", *SHORT, "--json")
+    user.write_host_file("titan", sshd)
+    trained = user.run_pipeline("run", "--host", "titan", "--config", "tiny", *SHORT, "--json")
     assert trained.code == 0, trained.err + trained.out
 
-    started = user.types("evaluate", *FEW, "--detach", "--json")
+    started = user.run_pipeline("evaluate", *FEW, "--detach", "--json")
     assert (started.code, started.states) == (0, {"evaluate": "running"}), started.err + started.out
     name = started.json["run"]
     [folder] = (sshd.home / "halfstep" / "projects").glob(f"*/runs/{name}")
     until(lambda: len(kept_answers(folder)) >= 2, "the first answers", PATIENCE_S)
     kill_evaluation(sshd)
-    assert user.types("wait", name).code == 40
+    assert user.run_pipeline("wait", name).code == 40
     before = kept_answers(folder)
     assert len(before) < ANSWERS
 
-    resumed = user.types("evaluate", *FEW, "--json")
+    resumed = user.run_pipeline("evaluate", *FEW, "--json")
     assert (resumed.code, resumed.states) == (0, {"evaluate": "done", "logs": "done"}), resumed.err + resumed.out
     assert resumed.json["run"] == name
     after = kept_answers(folder)
@@ -78,18 +78,18 @@ def test_an_evaluation_over_ssh_resumes_after_a_kill_and_is_done_once(user: User
     assert "LoRA, 3 epochs" in Path(artifacts["report"]).read_text()
 
     host_before = tree_of(sshd.home)
-    again = user.types("evaluate", *FEW)
+    again = user.run_pipeline("evaluate", *FEW)
     assert again.code == 0, again.err + again.out
     assert "phone error rate" in again.out and "differs from the paper: rank: 16" in again.out
     assert tree_of(sshd.home) == host_before, "an evaluation that has nothing to do changed the host"
-    nothing = user.types("run", "--host", "titan", "--config", "tiny", *SHORT)
+    nothing = user.run_pipeline("run", "--host", "titan", "--config", "tiny", *SHORT)
     assert "nothing to do" in nothing.out
 
 
 def test_a_local_adapter_is_evaluated_with_the_model_and_data_of_a_config(user: User) -> None:
-    trained = user.types("run", "--host", "local", "--config", "tiny", *SHORT, "--json")
+    trained = user.run_pipeline("run", "--host", "local", "--config", "tiny", *SHORT, "--json")
     assert trained.code == 0, trained.err + trained.out
-    of_run = user.types("evaluate", trained.json["run"], *FEW, "--json")
+    of_run = user.run_pipeline("evaluate", trained.json["run"], *FEW, "--json")
     assert of_run.code == 0, of_run.err + of_run.out
 
     adapter = user.project.parent / "bought"
@@ -98,11 +98,11 @@ def test_a_local_adapter_is_evaluated_with_the_model_and_data_of_a_config(user: 
         (adapter / path.name).write_bytes(path.read_bytes())
     (adapter / "optimizer.pt").write_bytes(b"0" * 1000)
     words = ("evaluate", "--adapter", str(adapter), "--host", "local", "--config", "tiny", *SHORT, *FEW, "--json")
-    result = user.types(*words)
+    result = user.run_pipeline(*words)
     assert result.code == 0, result.err + result.out
     assert {"adapter": "done", "evaluate": "skipped"}.items() <= result.states.items(), "the same work has one run"
     assert result.json["evaluation"]["scores"] == of_run.json["evaluation"]["scores"]
-    second = user.types(*words)
+    second = user.run_pipeline(*words)
     assert set(second.states.values()) == {"skipped"}
     sent = [path.name for path in (user.home / "halfstep" / "projects").glob("*/data/*/*")]
     assert "adapter_model.safetensors" in sent and "optimizer.pt" not in sent
@@ -110,8 +110,8 @@ def test_a_local_adapter_is_evaluated_with_the_model_and_data_of_a_config(user: 
 
 
 def test_an_impossible_evaluation_is_an_error_with_a_hint(user: User) -> None:
-    assert user.types("evaluate").code == 2
-    both = user.types("evaluate", "--adapter", "nowhere", "--host", "local", "--config", "tiny", "--json")
+    assert user.run_pipeline("evaluate").code == 2
+    both = user.run_pipeline("evaluate", "--adapter", "nowhere", "--host", "local", "--config", "tiny", "--json")
     assert (both.code, both.json["findings"][0]["where"]) == (2, "--adapter")
-    alone = user.types("evaluate", "--host", "local", "--json")
+    alone = user.run_pipeline("evaluate", "--host", "local", "--json")
     assert (alone.code, alone.json["findings"][0]["hint"]) == (2, "pipeline evaluate RUN")

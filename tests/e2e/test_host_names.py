@@ -32,7 +32,7 @@ def names(user: User, name: str, server: Sshd) -> None:
 @pytest.mark.parametrize("name", ["cloud", "titan"])
 def test_an_alias_takes_precedence_over_a_shipped_host_file(user: User, sshd: Sshd, name: str) -> None:
     names(user, name, sshd)
-    result = user.types("hosts", "check", name)
+    result = user.run_pipeline("hosts", "check", name)
     assert f"@{sshd.listen}:{sshd.port}" in result.out, result.err
     assert "halfstep@" not in result.out and "capability 7.5" not in result.out
 
@@ -40,15 +40,15 @@ def test_an_alias_takes_precedence_over_a_shipped_host_file(user: User, sshd: Ss
 def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, start_sshd: StartSshd) -> None:
     mine, theirs = start_sshd("titan"), start_sshd("theirs")
     names(user, "titan", mine)
-    user.knows("titan", theirs)
+    user.write_host_file("titan", theirs)
     (user.project / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, look.py]\n")
     for words in (("hosts", "check", "titan"), ("run", "--host", "titan", "--config", "plain", "--yes")):
-        result = user.types(*words)
+        result = user.run_pipeline(*words)
         assert (result.code, f":{theirs.port}" in result.err) == (12, True), result.err
     assert "Accepted publickey" not in theirs.log + mine.log
     assert answered(user, "y", "hosts", "check", "titan").count("Do you trust this file?") == 1
     assert "Accepted publickey" in theirs.log and "Accepted publickey" not in mine.log
-    assert f"titan is {user.project}" in user.types("hosts", "check", "titan").out
+    assert f"titan is {user.project}" in user.run_pipeline("hosts", "check", "titan").out
 
 
 def answered(user: User, answer: str, *words: str) -> str:

@@ -50,14 +50,14 @@ def multi_hot(user: User) -> User:
 
 
 def test_run_reverts_padding_that_the_loss_does_not_ignore(multi_hot: User) -> None:
-    refused = multi_hot.types("run", "--host", "local", "--config", "hot", "--no-heal", "--json")
+    refused = multi_hot.run_pipeline("run", "--host", "local", "--config", "hot", "--no-heal", "--json")
     (error,) = (one for one in refused.json["findings"] if one["check"] == "labels-ignored")
     assert refused.code == 23, refused.err
     assert (error["severity"], error["where"]) == ("error", "batches.py:7")
     assert "fixers.label-padding=never" in error["hint"]
-    healed = multi_hot.types("run", "--host", "local", "--config", "hot", "--json")
+    healed = multi_hot.run_pipeline("run", "--host", "local", "--config", "hot", "--json")
     assert healed.code == 0, healed.err
     (copy,) = multi_hot.home.glob("w/projects/*/tree/batches.py")
     assert copy.read_text() == COLLATE
-    again = multi_hot.types("run", "--host", "local", "--config", "hot", "--json")
+    again = multi_hot.run_pipeline("run", "--host", "local", "--config", "hot", "--json")
     assert set(again.states.values()) == {"skipped"}, again.err

@@ -28,7 +28,7 @@ def project(user: User, sshd: Sshd) -> User:
     (user.project / "train.py").write_text(TRAIN)
     (user.home / "corpus").mkdir()
     (user.home / "corpus" / "rows.json").write_text("[1]")
-    user.knows("titan", sshd)
+    user.write_host_file("titan", sshd)
     config(user, "[python, train.py]")
     return user
 
@@ -40,7 +40,7 @@ def config(user: User, command: str, more: str = "") -> Path:
 
 
 def looks(user: User, verb: str, *words: str) -> CommandResult:
-    return user.types(verb, "--host", "titan", "--config", "plain", *words, "--json")
+    return user.run_pipeline(verb, "--host", "titan", "--config", "plain", *words, "--json")
 
 
 def path_findings(result: CommandResult) -> list[tuple[str, str]]:

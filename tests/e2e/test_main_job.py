@@ -42,9 +42,9 @@ def assert_came_home(user: User, run: str) -> None:
 @pytest.mark.ssh
 @pytest.mark.parametrize("config", ["tiny", "tiny_qwen2audio"])
 def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: User, sshd: Sshd, config: str) -> None:
-    user.knows("titan", sshd)
+    user.write_host_file("titan", sshd)
     before = tree_of(user.project)
-    first = user.types("run", "--host", "titan", "--config", config, *QUICK, "--json")
+    first = user.run_pipeline("run", "--host", "titan", "--config", config, *QUICK, "--json")
     assert first.code == 0, first.err + first.out
     assert first.states == dict.fromkeys(STAGES, "done")
     job = first.json["job"]
@@ -53,7 +53,7 @@ def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: 
     assert_came_home(user, first.json["run"])
 
     tree_before = tree_of(sshd.home)
-    second = user.types("run", "--host", "titan", "--config", config, *QUICK, "--json")
+    second = user.run_pipeline("run", "--host", "titan", "--config", config, *QUICK, "--json")
     assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.out
     assert second.json["run"] == first.json["run"]
     assert tree_of(sshd.home) == tree_before, "a run that has nothing to do changed the host"
@@ -63,24 +63,24 @@ def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: 
 
 def test_a_local_run_reports_what_it_did(user: User) -> None:
     words = ("run", "--host", "local", "--config", "tiny", *QUICK)
-    first = user.types(*words)
+    first = user.run_pipeline(*words)
     assert first.code == 0, first.err + first.out
     for stage in STAGES:
         assert stage in first.out
     assert "adapter" in first.out
-    second = user.types(*words)
+    second = user.run_pipeline(*words)
     assert second.code == 0
     assert "nothing to do" in second.out
-    status = user.types("status", "--json")
+    status = user.run_pipeline("status", "--json")
     assert status.json["job"]["state"] == "succeeded"
 
 
 @pytest.mark.ssh
 def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
+    user.write_host_file("titan", sshd)
     (sshd.home / "mine.txt").write_text("the host's own\n")
     before = tree_of(sshd.home)
-    result = user.types("verify", "--host", "titan", "--config", "tiny", "--json")
+    result = user.run_pipeline("verify", "--host", "titan", "--config", "tiny", "--json")
     assert result.code == 0, result.err + result.out
     assert result.states == dict.fromkeys(STAGES, "pending")
     checks = {finding["check"]: finding["severity"] for finding in result.json["findings"]}

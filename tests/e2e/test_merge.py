@@ -16,19 +16,19 @@ pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 
 @pytest.mark.ssh
 def test_a_run_is_merged_once_on_its_host(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
-    trained = user.types("run", "--host", "titan", "--config", "tiny", *SHORT, "--json")
+    user.write_host_file("titan", sshd)
+    trained = user.run_pipeline("run", "--host", "titan", "--config", "tiny", *SHORT, "--json")
     assert trained.code == 0, trained.err + trained.out
-    merged = user.types("merge", "--json")
+    merged = user.run_pipeline("merge", "--json")
     assert (merged.code, merged.states) == (0, {"merge": "done"}), merged.err + merged.out
     folder = Path(merged.json["merged"])
     record = json.loads((folder / "halfstep-merged.json").read_text())
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= record["files"].keys()
     changed = (folder / "model.safetensors").stat().st_mtime_ns
-    again = user.types("merge", trained.json["run"], "--json")
+    again = user.run_pipeline("merge", trained.json["run"], "--json")
     assert (again.code, again.states) == (0, {"merge": "skipped"}), again.err
     assert again.json["merged"] == str(folder)
     assert (folder / "model.safetensors").stat().st_mtime_ns == changed
-    of_merge = user.types("merge", merged.json["run"])
+    of_merge = user.run_pipeline("merge", merged.json["run"])
     assert of_merge.code == 2
     assert "pipeline merge" in of_merge.err

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import Held, write_held_project
 from tests.e2e.user import QUICK, User
+from tests.e2e.waiting_project import WaitingProject, write_waiting_project
 from tests.lab.ports import listening_of
 from tests.lab.processes import processes_of
 from tests.lab.wait import until
@@ -25,16 +25,16 @@ def ports_of(workdir: Path) -> set[tuple[str, int]]:
 
 
 def test_a_script_of_several_processes_opens_ports_on_the_loopback_interface_only(user: User) -> None:
-    held: Held = write_held_project(user)
+    waiting: WaitingProject = write_waiting_project(user)
     private = user.home / "halfstep"
     user.environment["XDG_RUNTIME_DIR"] = str(user.home)
     script = user.project / "train.py"
     script.write_text(script.read_text().replace("import torch\n", f"import torch\n\n{GROUP}", 1))
-    running = user.starts("run", "--host", "one", "--config", "plain", "--set", "processes=2")
-    until(lambda: len(held.trainings) == 2, "both processes", seconds=PATIENCE_S)
-    found = ports_of(held.workdir)
+    running = user.start_pipeline("run", "--host", "one", "--config", "plain", "--set", "processes=2")
+    until(lambda: len(waiting.trainings) == 2, "both processes", seconds=PATIENCE_S)
+    found = ports_of(waiting.workdir)
     meeting = list(private.iterdir())
-    held.go()
+    waiting.go()
     _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, err
     assert len(found) >= 3, "the store of the group, and gloo's ports"
@@ -45,7 +45,7 @@ def test_a_script_of_several_processes_opens_ports_on_the_loopback_interface_onl
 
 def test_the_built_in_trainer_with_several_processes_opens_ports_on_the_loopback_interface_only(user: User) -> None:
     words = ("--config", "tiny", *QUICK, "--set", "processes=2", "--set", "train.max_steps=200")
-    running = user.starts("run", "--host", "local", *words)
+    running = user.start_pipeline("run", "--host", "local", *words)
     workdir, found = user.home / "halfstep", set[tuple[str, int]]()
 
     def has_checkpoint() -> bool:
@@ -53,7 +53,7 @@ def test_the_built_in_trainer_with_several_processes_opens_ports_on_the_loopback
         return any(workdir.glob("projects/*/runs/*/checkpoints/checkpoint-2/halfstep-manifest.json"))
 
     until(has_checkpoint, "a checkpoint", seconds=PATIENCE_S)
-    assert user.types("stop").code == 0
+    assert user.run_pipeline("stop").code == 0
     running.communicate(timeout=PATIENCE_S)
     assert len(found) >= 3
     assert {address for address, _ in found} == {"127.0.0.1"}, os.linesep.join(map(str, found))

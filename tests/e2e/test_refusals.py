@@ -25,13 +25,13 @@ def refused(result: CommandResult, code: int, *words: str) -> None:
 
 
 def runs(user: User, *more: str) -> CommandResult:
-    return user.types("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
+    return user.run_pipeline("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
 
 
 def test_BI_31_an_unknown_host_key_is_not_trusted_without_confirmation(user: User, sshd: Sshd, tmp_path: Path) -> None:
     nobody = tmp_path / "nobody_known"
     nobody.write_text("")
-    user.knows("titan", sshd, known_hosts=nobody)
+    user.write_host_file("titan", sshd, known_hosts=nobody)
     refused(runs(user), 12, "SHA256:", sshd.fingerprint())
     assert "Accepted" not in sshd.log
     assert not (sshd.home / "halfstep").exists()
@@ -45,19 +45,19 @@ def test_BI_32_a_changed_host_key_is_always_refused(
     known = tmp_path / "known"
     public = Path(f"{other}.pub").read_text().split()
     known.write_text(f"[127.0.0.1]:{real.port} {public[0]} {public[1]}\n")
-    user.knows("titan", real, known_hosts=known)
+    user.write_host_file("titan", real, known_hosts=known)
     refused(runs(user, "--yes"), 12, "SHA256:", real.fingerprint())
     assert "Accepted" not in real.log
 
 
 def test_BI_30_a_key_the_server_does_not_know_is_named(user: User, sshd: Sshd, tmp_path: Path) -> None:
     other = make_key(tmp_path / "stranger")
-    user.knows("titan", sshd, identity_file=other)
+    user.write_host_file("titan", sshd, identity_file=other)
     refused(runs(user), 11, "stranger")
 
 
 def test_BI_26_a_closed_port_is_reported(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd, port=free_port())
+    user.write_host_file("titan", sshd, port=free_port())
     result = runs(user)
     refused(result, 10, "refused")
     assert (result.json["host"], result.json["config"]) == ("titan", "tiny")
@@ -76,7 +76,7 @@ def test_malformed_yaml_is_reported_with_its_line(user: User) -> None:
 
 
 def test_a_missing_config_is_reported(user: User) -> None:
-    result = user.types("run", "--host", "local", "--config", "tinny", "--json")
+    result = user.run_pipeline("run", "--host", "local", "--config", "tinny", "--json")
     refused(result, 2, "tinny", "tiny")
 
 
@@ -85,15 +85,15 @@ def test_FI_17_a_full_disk_on_the_host_is_reported_and_nothing_is_lost(
     user: User, sshd: Sshd, small_disk: Path
 ) -> None:
     (user.project / "big.bin").write_bytes(bytes(range(256)) * 4096 * 12)
-    user.knows("titan", sshd, workdir=small_disk / "work")
+    user.write_host_file("titan", sshd, workdir=small_disk / "work")
     refused(runs(user), 22, "space")
     assert not list(small_disk.rglob("big.bin")), "half a file lies under its final name"
 
 
 def test_an_unknown_verb_or_option_is_reported(user: User) -> None:
-    refused(user.types("rnu", "--json"), 2, "run")
-    refused(user.types("run", "--hots", "x", "--json"), 2, "--host")
+    refused(user.run_pipeline("rnu", "--json"), 2, "run")
+    refused(user.run_pipeline("run", "--hots", "x", "--json"), 2, "--host")
 
 
 def test_a_stage_that_does_not_exist_is_reported(user: User) -> None:
-    refused(user.types("run", "--host", "local", "--config", "tiny", "--until", "trian", "--json"), 2, "train")
+    refused(user.run_pipeline("run", "--host", "local", "--config", "tiny", "--until", "trian", "--json"), 2, "train")

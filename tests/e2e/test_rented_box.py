@@ -66,10 +66,10 @@ def test_another_box_gets_a_host_file_and_the_config_stays_as_it_is(user: User) 
     config.write_text("project: .\ncommand: [python, look.py]   # edited by hand\n")
     before = config.read_text()
     for name, port in (("first", 4022), ("second", 4023)):
-        result = user.types("init", f"root@box.invalid:{port}", "--host", name, "--config", "mine")
+        result = user.run_pipeline("init", f"root@box.invalid:{port}", "--host", name, "--config", "mine")
         assert result.code == 0 and "kept configs/mine.yaml" in result.out, result.err
         assert load_host(name, user.project).config.port == port
-    again = user.types("init", "root@box.invalid:4024", "--host", "second", "--config", "mine")
+    again = user.run_pipeline("init", "root@box.invalid:4024", "--host", "second", "--config", "mine")
     assert (again.code, load_host("second", user.project).config.port) == (2, 4023)
     assert config.read_text() == before
 
@@ -88,7 +88,7 @@ def test_the_torch_build_is_one_that_the_card_of_the_box_and_its_driver_can_run(
 ) -> None:
     write_nvidia_smi(tmp_path / "box" / "layer" / "usr" / "local" / "bin", [card], driver=driver)
     server = start_box()
-    result = user.types("plan", "--host", f"root@{server.listen}:{server.port}", "--config", "tiny")
+    result = user.run_pipeline("plan", "--host", f"root@{server.listen}:{server.port}", "--config", "tiny")
     assert f"create venv on the host with {build}" in result.out, result.err
 
 
@@ -102,7 +102,7 @@ def cut_connections(server: Sshd) -> None:
 
 def test_a_box_is_checked_by_its_address_alone(user: User, start_box: StartBox) -> None:
     server = start_box()
-    result = user.types("hosts", "check", f"root@{server.listen}:{server.port}")
+    result = user.run_pipeline("hosts", "check", f"root@{server.listen}:{server.port}")
     assert result.code == 0, result.out + result.err
     assert "no torch" in result.out and "/workspace is a volume" in result.out
     assert BANNER.strip() not in result.out + result.err
@@ -116,27 +116,27 @@ def test_init_writes_the_files_that_the_box_needs_from_the_command_of_its_consol
     (user.project / "look.py").write_text(TRAIN)
     (user.project / "requirements.txt").write_text("torch\n")
     words = ("init", console_command(server), "--host", "box", "--config", "mine", "--script", "look.py")
-    result = user.types(*words)
+    result = user.run_pipeline(*words)
     assert result.code == 0, result.out + result.err
     assert "-L 8080:localhost:8080" in result.out and "no torch" in result.out
     assert "environment: create" in (user.project / "configs" / "mine.yaml").read_text()
     config = load_host("box", user.project).config
     assert (config.port, config.user, config.identity_file) == (server.port, "root", "~/.ssh/id_ed25519")
     assert (config.workdir, config.env) == ("/workspace/halfstep", {"HF_HOME": "/workspace/huggingface"})
-    checked = user.types("hosts", "check", "box")
+    checked = user.run_pipeline("hosts", "check", "box")
     assert checked.code == 0 and "/workspace/halfstep: " in checked.out and "is a volume" not in checked.out
-    assert user.types(*words).code == 2, "existing files are not overwritten"
+    assert user.run_pipeline(*words).code == 2, "existing files are not overwritten"
 
 
 def test_init_writes_the_files_of_a_box_that_cannot_be_reached(user: User) -> None:
     (user.project / "look.py").write_text(TRAIN)
-    result = user.types("init", "root@box.invalid:4022", "--config", "mine", "--script", "look.py")
+    result = user.run_pipeline("init", "root@box.invalid:4022", "--config", "mine", "--script", "look.py")
     assert result.code == 0, result.err
     assert "root@box.invalid:4022 could not be queried" in result.out
     config = load_host("box.invalid", user.project).config
     assert (config.host, config.port, config.user, config.workdir) == ("box.invalid", 4022, "root", "~/halfstep")
     # `init` wrote the user's own answers, so the file that sets another port for an address needs no confirmation.
-    assert user.types("hosts", "check", "box.invalid").code == 10
+    assert user.run_pipeline("hosts", "check", "box.invalid").code == 10
 
 
 def test_a_gateway_that_offers_only_terminals_is_named_and_the_hint_says_what_to_use(
@@ -146,7 +146,9 @@ def test_a_gateway_that_offers_only_terminals_is_named_and_the_hint_says_what_to
     says = "Error: Your SSH client doesn't support PTY"
     server = start_sshd(lines=[f"""ForceCommand sh -c "echo \\"{says}\\"; exit 1" """])
     invite(user, server)
-    result = user.types("hosts", "check", f"ssh {login_name()}@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519")
+    result = user.run_pipeline(
+        "hosts", "check", f"ssh {login_name()}@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519"
+    )
     assert result.code == 20, result.out + result.err
     assert says in result.out and "SSH over exposed TCP" in result.out + result.err
 
@@ -158,7 +160,7 @@ def test_a_lab_machine_is_reached_through_the_gateway_of_an_ssh_command(
     invite(user, gateway, inner)
     me = login_name()
     command = f"ssh -J {me}@{gateway.listen}:{gateway.port} {me}@{inner.listen} -p {inner.port}"
-    result = user.types("hosts", "check", command)
+    result = user.run_pipeline("hosts", "check", command)
     assert f"through {me}@{gateway.listen}:{gateway.port}" in result.out, result.out + result.err
     assert "Accepted publickey" in gateway.log and "Accepted publickey" in inner.log
 
@@ -171,7 +173,7 @@ def test_the_torch_of_an_image_is_found_outside_the_path(user: User, start_box: 
     (packages / "torch").mkdir()
     (packages / "torch" / "version.py").write_text("__version__ = '2.13.1'\n")
     server = start_box()
-    result = user.types("hosts", "check", f"root@{server.listen}:{server.port}")
+    result = user.run_pipeline("hosts", "check", f"root@{server.listen}:{server.port}")
     assert re.search(r"/venv/main/bin/python3: Python 3\.\d+\.\d+, torch 2\.13\.1", result.out), result.out
 
 
@@ -191,17 +193,17 @@ def test_the_environment_of_a_box_is_made_in_the_project_and_resumed_after_a_cut
             f"fixers: {{environment: {{find_links: '{index.url}', no_index: true}}}}\n"
         )
         words = ("run", "--host", console_command(server), "--config", "mine", "--until", "environment")
-        first = user.starts(*words)
+        first = user.start_pipeline(*words)
         assert index.asked.wait(120), "pip never asked for the package"
         cut_connections(server)
         out, err = first.communicate(timeout=120)
         assert first.returncode not in (0, 70), (out + err).decode()
         index.gate.set()
-        second = user.types(*words)
+        second = user.run_pipeline(*words)
     assert second.code == 0, second.out + second.err
     assert "torch 2.13.1" in second.out
     assert "resuming the unfinished installation" in second.out
-    assert "nothing to do" in user.types(*words).out
+    assert "nothing to do" in user.run_pipeline(*words).out
 
 
 @pytest.mark.train
@@ -214,10 +216,10 @@ def test_tiny_trains_on_a_box_with_nothing_but_python_and_has_nothing_to_do_the_
     shutil.copy(Path(__file__).parents[2] / "constraints.txt", constraints)
     server = start_box(environment={"PIP_CONSTRAINT": str(constraints)})
     words = ("--host", f"root@{server.listen}:{server.port}", "--config", "tiny", *QUICK)
-    first = user.types("run", *words, "--json", patience_s=1700)
+    first = user.run_pipeline("run", *words, "--json", patience_s=1700)
     assert first.code == 0, first.err + first.out
     assert first.states == dict.fromkeys(STAGES, "done")
-    second = user.types("run", *words, "--json")
+    second = user.run_pipeline("run", *words, "--json")
     assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.err + second.out
-    status = user.types("status", "--json")
+    status = user.run_pipeline("status", "--json")
     assert status.json["job"]["state"] == "succeeded", "the run is found again without a host file"

@@ -21,7 +21,7 @@ def test_FI_58_a_secret_is_neither_printed_nor_kept(user: User, words: tuple[str
     (user.project / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, look.py]\n")
     user.environment["HF_TOKEN"] = CANARY
     named = ("--set", "secrets=[HF_TOKEN]")
-    result = user.types(*words, "--host", "local", "--config", "plain", "--json", *named)
+    result = user.run_pipeline(*words, "--host", "local", "--config", "plain", "--json", *named)
     assert CANARY not in result.out + result.err
     assert result.json["config"] == "plain"
     places = (user.project, user.home)

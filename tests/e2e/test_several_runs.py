@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.held_project import Held, write_held_project
 from tests.e2e.user import User, kill
+from tests.e2e.waiting_project import WaitingProject, write_waiting_project
 from tests.lab.wait import until
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
@@ -14,46 +14,48 @@ SEVERAL = ("run", "--host", "one", "--config", "plain", "--set", "env.NAME=a,b,c
 
 
 @pytest.fixture
-def held(user: User) -> Held:
-    held = write_held_project(user)
+def waiting(user: User) -> WaitingProject:
+    waiting = write_waiting_project(user)
     script = user.project / "train.py"
     script.write_text(script.read_text().replace("\nmodel =", f"\n{FAILS}\nmodel ="))
-    return held
+    return waiting
 
 
-def test_one_failure_does_not_stop_the_others_and_the_queue_outlives_the_laptop(user: User, held: Held) -> None:
-    command = user.starts(*SEVERAL)
+def test_one_failure_does_not_stop_the_others_and_the_queue_outlives_the_laptop(
+    user: User, waiting: WaitingProject
+) -> None:
+    command = user.start_pipeline(*SEVERAL)
     in_queue = "projects/*/runs/*/jobs/1/supervisor.log"
-    until(lambda: len(list(held.workdir.glob(in_queue))) == 3, "three jobs in the queue", seconds=400)
-    held.await_training(1)
+    until(lambda: len(list(waiting.workdir.glob(in_queue))) == 3, "three jobs in the queue", seconds=400)
+    waiting.await_training(1)
     kill(command)
-    assert len(user.types("list", "--json").json["runs"]) == 3
-    held.go()
-    until(lambda: len(list(held.workdir.glob("projects/*/runs/*/jobs/1/result.json"))) == 3, "all three")
-    assert len(held.trainings) == 2
-    again = user.types(*SEVERAL, "--json")
+    assert len(user.run_pipeline("list", "--json").json["runs"]) == 3
+    waiting.go()
+    until(lambda: len(list(waiting.workdir.glob("projects/*/runs/*/jobs/1/result.json"))) == 3, "all three")
+    assert len(waiting.trainings) == 2
+    again = user.run_pipeline(*SEVERAL, "--json")
     assert (again.code, [row["exit_code"] for row in again.json["runs"]]) == (40, [0, 40, 0])
     assert [row["set"] for row in again.json["runs"]] == [["env.NAME=a"], ["env.NAME=b"], ["env.NAME=c"]]
     assert [row["job"]["state"] for row in again.json["runs"]] == ["succeeded", "failed", "succeeded"]
-    listed = user.types("list", "--json").json["runs"]
+    listed = user.run_pipeline("list", "--json").json["runs"]
     assert sorted((row["set"], row["state"]) for row in listed) == [
         (["env.NAME=a"], "succeeded"),
         (["env.NAME=b"], "failed"),
         (["env.NAME=c"], "succeeded"),
     ]
-    assert len(held.trainings) == 2
+    assert len(waiting.trainings) == 2
 
 
-def test_a_refused_run_does_not_stop_the_others(user: User, held: Held) -> None:
-    held.go()
+def test_a_refused_run_does_not_stop_the_others(user: User, waiting: WaitingProject) -> None:
+    waiting.go()
     (user.project / "broken.py").write_text("raise SystemExit(5)\n")
     (user.project / "configs" / "broken.yaml").write_text("project: .\ncommand: [python, broken.py]\n")
-    done = user.types("run", "--host", "one", "--config", "broken,plain", "--json")
+    done = user.run_pipeline("run", "--host", "one", "--config", "broken,plain", "--json")
     rows = done.json["runs"]
     assert (rows[0]["ok"], rows[1]["ok"]) == (False, True), done.err
     assert done.code == rows[0]["exit_code"] != 0
     assert rows[1]["job"]["state"] == "succeeded"
-    again = user.types("run", "--host", "one", "--config", "plain,plain", "--json")
+    again = user.run_pipeline("run", "--host", "one", "--config", "plain,plain", "--json")
     assert (again.code, set(again.states.values())) == (0, {"skipped"})
 
 
@@ -67,9 +69,9 @@ def test_a_refused_run_does_not_stop_the_others(user: User, held: Held) -> None:
     ],
 )
 def test_nothing_starts_if_one_of_the_runs_is_invalid(
-    user: User, held: Held, words: tuple[str, ...], told: str
+    user: User, waiting: WaitingProject, words: tuple[str, ...], told: str
 ) -> None:
-    refused = user.types("run", "--host", "one", *words)
+    refused = user.run_pipeline("run", "--host", "one", *words)
     assert refused.code == 2
     assert told in refused.err
-    assert not held.workdir.exists()
+    assert not waiting.workdir.exists()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import trusts
 from tests.e2e.user import QUICK, User
+from tests.e2e.waiting_project import confirm_host_file
 from tests.lab.processes import processes_of
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
@@ -31,7 +31,7 @@ def cluster(user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         hosts.mkdir(parents=True)
         lines = ("host: local", f"python: {sys.executable}", f"workdir: {user.home / 'work'}", "scheduler: slurm")
         (hosts / "cluster.yaml").write_text("\n".join((*lines, "slurm: {nodes: 2, extra: [--exclusive]}\n")))
-        trusts(user, "cluster")
+        confirm_host_file(user, "cluster")
         yield running
 
 
@@ -52,7 +52,7 @@ def rank(run: Path, number: int) -> int:
 
 
 def test_two_nodes_train_one_run_and_resume_it_after_a_rank_was_killed(user: User, cluster: Slurm) -> None:
-    first = user.types(*RUN, patience_s=PATIENT_S)
+    first = user.run_pipeline(*RUN, patience_s=PATIENT_S)
     assert first.code == 0, first.err + first.out
     (run,) = runs(user)
     whole = (run / ADAPTER).read_bytes()
@@ -64,9 +64,9 @@ def test_two_nodes_train_one_run_and_resume_it_after_a_rank_was_killed(user: Use
     local = user.project / ".halfstep" / "runs"
     logs = {path.name for path in local.glob("*/jobs/1/ranks/*")}
     assert "cluster-rank0.log" in logs
-    assert user.types(*RUN, patience_s=PATIENT_S).states["train"] == "skipped"
+    assert user.run_pipeline(*RUN, patience_s=PATIENT_S).states["train"] == "skipped"
 
-    again = user.starts(*RUN, "--force", "train")
+    again = user.start_pipeline(*RUN, "--force", "train")
     half = until(
         lambda: next((user.home / "work").glob("**/*-2/checkpoints/checkpoint-2/halfstep-manifest.json"), None),
         "a checkpoint",
@@ -76,7 +76,7 @@ def test_two_nodes_train_one_run_and_resume_it_after_a_rank_was_killed(user: Use
     os.kill(rank(second, 1), signal.SIGKILL)
     out, err = again.communicate(timeout=PATIENT_S)
     assert again.returncode in (40, 41), (out, err)
-    resumed = user.types(*RUN, patience_s=PATIENT_S)
+    resumed = user.run_pipeline(*RUN, patience_s=PATIENT_S)
     assert resumed.code == 0, resumed.err + resumed.out
     assert runs(user) == [run, second]
     assert (second / ADAPTER).read_bytes() == whole
@@ -84,10 +84,10 @@ def test_two_nodes_train_one_run_and_resume_it_after_a_rank_was_killed(user: Use
 
 def test_a_stop_lets_the_processes_of_both_nodes_save_a_checkpoint(user: User, cluster: Slurm) -> None:
     words = ("--host", "cluster", "--config", "tiny", *QUICK, "--set", "train.max_steps=400", "--set")
-    running = user.starts("run", *words, "train.save_steps=300")
+    running = user.start_pipeline("run", *words, "train.save_steps=300")
     output = until(lambda: [run / "jobs" / "1" / "output.log" for run in runs(user)], "a run", seconds=PATIENT_S)[0]
     until(lambda: output.exists() and "step 2/400  loss" in output.read_text(), "two steps", seconds=PATIENT_S)
-    assert user.types("stop", patience_s=PATIENT_S).code == 0
+    assert user.run_pipeline("stop", patience_s=PATIENT_S).code == 0
     running.communicate(timeout=PATIENT_S)
     (run,) = runs(user)
     (saved,) = run.glob("checkpoints/checkpoint-*/halfstep-manifest.json")

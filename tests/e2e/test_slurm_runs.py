@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import Held, trusts, write_held_project
 from tests.e2e.user import QUICK, User
+from tests.e2e.waiting_project import WaitingProject, confirm_host_file, write_waiting_project
 from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 
@@ -25,21 +25,23 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
 
 
 @pytest.fixture
-def held(user: User, cluster: Slurm) -> Held:
+def waiting(user: User, cluster: Slurm) -> WaitingProject:
     user.environment.update(cluster.environment)
-    held = write_held_project(user)
-    lines = ("host: local", f"python: {sys.executable}", f"workdir: {held.workdir}", "scheduler: slurm")
+    waiting = write_waiting_project(user)
+    lines = ("host: local", f"python: {sys.executable}", f"workdir: {waiting.workdir}", "scheduler: slurm")
     host = "\n".join((*lines, "slurm: {extra: [--exclusive]}\n"))
     (user.project / "configs" / "hosts" / "cluster.yaml").write_text(host)
-    trusts(user, "cluster")
-    return held
+    confirm_host_file(user, "cluster")
+    return waiting
 
 
-def jobs_of(held: Held) -> list[Path]:
-    return sorted(held.workdir.glob("projects/*/runs/*/jobs/*/submitted.json"))
+def jobs_of(waiting: WaitingProject) -> list[Path]:
+    return sorted(waiting.workdir.glob("projects/*/runs/*/jobs/*/submitted.json"))
 
 
-def test_three_configs_are_one_array_of_three_runs_that_were_proved_on_a_node(user: User, held: Held) -> None:
+def test_three_configs_are_one_array_of_three_runs_that_were_proved_on_a_node(
+    user: User, waiting: WaitingProject
+) -> None:
     for name in ("second", "third"):
         text = (user.project / "configs" / "plain.yaml").read_text()
         (user.project / "configs" / f"{name}.yaml").write_text(text.replace("env: {", f"env: {{NAME: {name}, "))
@@ -51,36 +53,36 @@ def test_three_configs_are_one_array_of_three_runs_that_were_proved_on_a_node(us
     place = "\n".join(lines) + "\n"
     script.write_text(script.read_text().replace("import torch\n", f"import torch\n\n{place}", 1))
     words = ("run", "--host", "cluster", "--config", "plain,second,third", "--json")
-    started = user.types(*words, "--detach", patience_s=PATIENT_S)
+    started = user.run_pipeline(*words, "--detach", patience_s=PATIENT_S)
     assert started.code == 0, started.err
-    numbers = [json.loads(path.read_text())["slurm_job"].partition("_") for path in jobs_of(held)]
+    numbers = [json.loads(path.read_text())["slurm_job"].partition("_") for path in jobs_of(waiting)]
     assert len({array for array, _, _ in numbers}) == 1
     assert {task for _, _, task in numbers} == {"0", "1", "2"}
-    held.go()
-    ended = user.types(*words, patience_s=PATIENT_S)
+    waiting.go()
+    ended = user.run_pipeline(*words, patience_s=PATIENT_S)
     assert (ended.code, [row["job"]["state"] for row in ended.json["runs"]]) == (0, ["succeeded"] * 3), ended.err
-    places = (held.folder / "places").read_text().split()
+    places = (waiting.folder / "places").read_text().split()
     assert len(places) == 6
     assert "None" not in places, "the proofs and the jobs ran on a node"
-    again = user.types(*words, patience_s=PATIENT_S)
+    again = user.run_pipeline(*words, patience_s=PATIENT_S)
     assert {stage["state"] for row in again.json["runs"] for stage in row["stages"]} == {"skipped"}
 
 
 def test_a_run_that_reached_its_time_limit_ends_with_the_weights_of_one_that_did_not(
-    user: User, held: Held, cluster: Slurm
+    user: User, waiting: WaitingProject, cluster: Slurm
 ) -> None:
     words = ("--config", "tiny", *QUICK, "--set", "train.max_steps=8", "--json")
-    limited = user.types("run", "--host", "cluster", *words, "--detach", patience_s=PATIENT_S)
+    limited = user.run_pipeline("run", "--host", "cluster", *words, "--detach", patience_s=PATIENT_S)
     assert limited.code == 0, limited.err
-    run = next(held.workdir.glob("projects/*/runs/*"))
+    run = next(waiting.workdir.glob("projects/*/runs/*"))
     until(lambda: list(run.glob("checkpoints/checkpoint-2/halfstep-manifest.json")), "a checkpoint", seconds=PATIENT_S)
     number = json.loads((run / "jobs" / "1" / "submitted.json").read_text())["slurm_job"]
     cluster.ask("scancel", "--signal=USR1", "--batch", number)
-    waited = user.types("run", "--host", "cluster", *words, patience_s=PATIENT_S)
+    waited = user.run_pipeline("run", "--host", "cluster", *words, patience_s=PATIENT_S)
     assert (waited.code, waited.json["job"]["state"]) == (0, "succeeded"), waited.err
     first, second = (json.loads((run / "jobs" / job / "result.json").read_text()) for job in ("1", "2"))
     assert (first["preempted"], first["next_job"], second["exit"]) == (True, 2, 0)
-    undisturbed = user.types(
+    undisturbed = user.run_pipeline(
         "run", "--host", "two", *words, "--set", f"host.python={sys.executable}", patience_s=PATIENT_S
     )
     assert undisturbed.code == 0, undisturbed.err

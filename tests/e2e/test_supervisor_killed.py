@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.held_project import Held, living, write_held_project
 from tests.e2e.user import PATIENCE_S, User, kill
+from tests.e2e.waiting_project import WaitingProject, living, write_waiting_project
 from tests.lab.wait import until
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
@@ -17,63 +17,65 @@ RUN = ("run", "--host", "one", "--config", "plain")
 
 
 @pytest.fixture
-def held(user: User) -> Iterator[Held]:
-    held = write_held_project(user)
-    yield held
-    held.go()
+def waiting(user: User) -> Iterator[WaitingProject]:
+    waiting = write_waiting_project(user)
+    yield waiting
+    waiting.go()
 
 
-def kill_supervisor(held: Held) -> None:
-    supervisor = held.supervisor()
+def kill_supervisor(waiting: WaitingProject) -> None:
+    supervisor = waiting.supervisor()
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: not living(supervisor), "the supervisor's end")
 
 
-def test_run_and_logs_end_when_the_trainer_ends(user: User, held: Held) -> None:
-    watching = user.starts(*RUN, "--json")
+def test_run_and_logs_end_when_the_trainer_ends(user: User, waiting: WaitingProject) -> None:
+    watching = user.start_pipeline(*RUN, "--json")
     try:
-        trainer = held.await_training()
-        logs = user.starts("logs", "-f")
-        kill_supervisor(held)
-        held.go()
+        trainer = waiting.await_training()
+        logs = user.start_pipeline("logs", "-f")
+        kill_supervisor(waiting)
+        waiting.go()
         out, err = watching.communicate(timeout=PATIENCE_S)
         assert watching.returncode == 0, out + err
         assert b"trained" in logs.communicate(timeout=PATIENCE_S)[0]
         assert logs.returncode == 0
     finally:
         kill(watching)
-    again = user.types(*RUN)
+    again = user.run_pipeline(*RUN)
     assert (again.code, "nothing to do" in again.out) == (0, True)
-    assert held.trainings == [trainer]
+    assert waiting.trainings == [trainer]
 
 
-def test_status_reports_a_job_that_ended_meanwhile_and_run_does_not_repeat_it(user: User, held: Held) -> None:
-    assert user.types(*RUN, "--detach").code == 0
-    trainer = held.await_training()
-    kill_supervisor(held)
-    held.go()
+def test_status_reports_a_job_that_ended_meanwhile_and_run_does_not_repeat_it(
+    user: User, waiting: WaitingProject
+) -> None:
+    assert user.run_pipeline(*RUN, "--detach").code == 0
+    trainer = waiting.await_training()
+    kill_supervisor(waiting)
+    waiting.go()
     until(lambda: not living(trainer), "the trainer's end")
-    assert user.types("status", "--json").json["job"]["state"] == "succeeded"
-    again = user.types(*RUN)
+    assert user.run_pipeline("status", "--json").json["job"]["state"] == "succeeded"
+    again = user.run_pipeline(*RUN)
     assert again.code == 0, again.out + again.err
-    assert held.trainings == [trainer]
+    assert waiting.trainings == [trainer]
 
 
-def test_run_finds_finished_work_that_no_other_verb_has_seen(user: User, held: Held) -> None:
-    assert user.types(*RUN, "--detach").code == 0
-    trainer = held.await_training()
-    kill_supervisor(held)
-    held.go()
+def test_run_finds_finished_work_that_no_other_verb_has_seen(user: User, waiting: WaitingProject) -> None:
+    assert user.run_pipeline(*RUN, "--detach").code == 0
+    trainer = waiting.await_training()
+    kill_supervisor(waiting)
+    waiting.go()
     until(lambda: not living(trainer), "the trainer's end")
-    again = user.types(*RUN)
+    again = user.run_pipeline(*RUN)
     assert again.code == 0, again.out + again.err
-    assert held.trainings == [trainer]
+    assert waiting.trainings == [trainer]
 
 
-def test_stop_ends_a_trainer_without_its_supervisor(user: User, held: Held) -> None:
-    assert user.types(*RUN, "--detach").code == 0
-    trainer = held.await_training()
-    kill_supervisor(held)
-    stopped = user.types("stop", "--json")
+def test_stop_ends_a_trainer_without_its_supervisor(user: User, waiting: WaitingProject) -> None:
+    assert user.run_pipeline(*RUN, "--detach").code == 0
+    trainer = waiting.await_training()
+    kill_supervisor(waiting)
+    stopped = user.run_pipeline("stop", "--json")
     assert (stopped.code, stopped.json["job"]["state"]) == (0, "stopped")
     assert not living(trainer)

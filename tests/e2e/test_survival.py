@@ -53,14 +53,14 @@ def trainers(server: Sshd) -> list[int]:
 
 
 def test_a_killed_laptop_leaves_one_job_to_which_the_next_run_attaches(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
+    user.write_host_file("titan", sshd)
     words = ("run", "--host", "titan", "--config", "tiny", *LONG)
-    first = user.starts(*words)
+    first = user.start_pipeline(*words)
     until(under_way(sshd, 1), "the first step", PATIENCE_S)
     kill(first)
     [folder] = run_folders(sshd)
     [trainer] = trainers(sshd)
-    again = user.types(*words, "--json")
+    again = user.run_pipeline(*words, "--json")
     assert again.code == 0, again.err + again.out
     assert run_folders(sshd) == [folder], "a second run was started"
     assert [job.name for job in (folder / "jobs").iterdir()] == ["1"], "a second job was started"
@@ -69,24 +69,24 @@ def test_a_killed_laptop_leaves_one_job_to_which_the_next_run_attaches(user: Use
 
 
 def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
+    user.write_host_file("titan", sshd)
     words = ("run", "--host", "titan", "--config", "tiny", *LONG)
-    started = user.types(*words, "--detach", "--json")
+    started = user.run_pipeline(*words, "--detach", "--json")
     assert started.code == 0, started.err + started.out
     assert started.states["train"] == "running"
     until(under_way(sshd, 5), "the fifth step", PATIENCE_S)
-    stopped = user.types("stop", "--json")
+    stopped = user.run_pipeline("stop", "--json")
     assert stopped.code == 0, stopped.err + stopped.out
     assert trainers(sshd) == []
     assert stopped.json["job"]["state"] == "stopped"
-    assert user.types("wait").code == 42
+    assert user.run_pipeline("wait").code == 42
     [folder] = run_folders(sshd)
     saved = [path.name for path in (folder / "checkpoints").glob("checkpoint-*")]
     assert saved
     reached = step_of(folder)
     assert reached < STEPS
 
-    resumed = user.types(*words, "--json")
+    resumed = user.run_pipeline(*words, "--json")
     assert resumed.code == 0, resumed.err + resumed.out
     assert resumed.json["job"]["step"] == STEPS
     assert sorted(job.name for job in (folder / "jobs").iterdir()) == ["1", "2"]
@@ -95,8 +95,8 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
 
 
 def test_ctrl_c_while_training_keeps_the_job_and_prints_how_to_reattach(user: User, sshd: Sshd) -> None:
-    user.knows("titan", sshd)
-    first = user.starts("run", "--host", "titan", "--config", "tiny", *LONG)
+    user.write_host_file("titan", sshd)
+    first = user.start_pipeline("run", "--host", "titan", "--config", "tiny", *LONG)
     until(under_way(sshd, 1), "the first step", PATIENCE_S)
     began = time.monotonic()
     os.kill(first.pid, signal.SIGINT)
@@ -107,5 +107,5 @@ def test_ctrl_c_while_training_keeps_the_job_and_prints_how_to_reattach(user: Us
     assert "pipeline attach" in output
     assert "pipeline stop" in output
     assert trainers(sshd), "Ctrl-C ended the job"
-    assert user.types("stop", "--grace", "0").code == 0
+    assert user.run_pipeline("stop", "--grace", "0").code == 0
     assert trainers(sshd) == []

@@ -24,8 +24,8 @@ PATIENCE_S = 900
 def servers(user: User, start_sshd: Callable[..., Sshd]) -> tuple[Sshd, Sshd]:
     """Two hosts that reach each other, each with a home of its own."""
     a, b = start_sshd("a"), start_sshd("b", listen="127.0.0.2")
-    user.knows("a", a)
-    user.knows("b", b)
+    user.write_host_file("a", a)
+    user.write_host_file("b", b)
     return a, b
 
 
@@ -39,7 +39,7 @@ def adapter_of(server: Sshd, run: str, place: str = "checkpoints/checkpoint-4") 
 
 
 def test_two_hosts_train_one_run_and_resume_it_after_one_was_killed(user: User, servers: tuple[Sshd, Sshd]) -> None:
-    first = user.types(*RUN, "--json", patience_s=PATIENCE_S)
+    first = user.run_pipeline(*RUN, "--json", patience_s=PATIENCE_S)
     assert first.code == 0, first.err + first.out
     assert first.states == dict.fromkeys(STAGES, "done")
     name = first.json["run"]
@@ -53,11 +53,11 @@ def test_two_hosts_train_one_run_and_resume_it_after_one_was_killed(user: User, 
     logs = {path.name for path in local.glob("*/jobs/1/ranks/*")}
     assert logs == {"a-rank0.log", "b-rank1.log"}
 
-    second = user.types(*RUN, "--json", patience_s=PATIENCE_S)
+    second = user.run_pipeline(*RUN, "--json", patience_s=PATIENCE_S)
     assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.err
-    assert user.types("status", "--json").json["run"] == name
+    assert user.run_pipeline("status", "--json").json["run"] == name
 
-    again = user.starts(*RUN, "--force", "train")
+    again = user.start_pipeline(*RUN, "--force", "train")
     half = until(
         lambda: next(iter(servers[1].home.glob("**/*-2/checkpoints/checkpoint-2/halfstep-manifest.json")), None),
         "a checkpoint on the second host",
@@ -67,7 +67,7 @@ def test_two_hosts_train_one_run_and_resume_it_after_one_was_killed(user: User, 
         os.kill(pid, signal.SIGKILL)
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode in (40, 41), (out, err)
-    resumed = user.types(*RUN, "--json", patience_s=PATIENCE_S)
+    resumed = user.run_pipeline(*RUN, "--json", patience_s=PATIENCE_S)
     assert resumed.code == 0, resumed.err + resumed.out
     assert "from step 2 on all hosts" in resumed.err
     assert resumed.json["run"].endswith("-2")
@@ -76,8 +76,8 @@ def test_two_hosts_train_one_run_and_resume_it_after_one_was_killed(user: User, 
 
 def test_a_shared_workdir_is_refused_and_nothing_keeps_running(user: User, servers: tuple[Sshd, Sshd]) -> None:
     shared = servers[0].home / "halfstep"
-    user.knows("b", servers[1], workdir=shared)
-    result = user.types(*RUN, "--json", patience_s=PATIENCE_S)
+    user.write_host_file("b", servers[1], workdir=shared)
+    result = user.run_pipeline(*RUN, "--json", patience_s=PATIENCE_S)
     assert result.code == 20, result.err + result.out
     assert "same machine with the same workdir" in result.json["findings"][0]["message"]
     assert not list(shared.glob("projects/*/runs/*/jobs"))
@@ -86,10 +86,10 @@ def test_a_shared_workdir_is_refused_and_nothing_keeps_running(user: User, serve
 def test_a_failed_process_is_started_again_as_configured(user: User) -> None:
     quick = ("--config", "tiny", *QUICK, "--set", "processes=2")
     words = ("run", "--host", "local", *quick)
-    whole = user.types(*words, "--json", patience_s=PATIENCE_S)
+    whole = user.run_pipeline(*words, "--json", patience_s=PATIENCE_S)
     assert whole.code == 0, whole.err
     runs = user.home / "halfstep" / "projects"
-    again = user.starts(*words, "--set", "restarts=1", "--force", "train")
+    again = user.start_pipeline(*words, "--set", "restarts=1", "--force", "train")
     half = until(
         lambda: next(iter(runs.glob("*/runs/*-2/checkpoints/checkpoint-2/halfstep-manifest.json")), None),
         "a checkpoint",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import Held, trusts, write_held_project
 from tests.e2e.user import User
+from tests.e2e.waiting_project import WaitingProject, confirm_host_file, write_waiting_project
 from tests.lab.wait import until
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(300)]
@@ -23,24 +23,24 @@ def second_laptop(first: User, folder: Path) -> User:
             place = second.project / path.relative_to(first.project)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes())
-    trusts(second, "one")
+    confirm_host_file(second, "one")
     return second
 
 
 def test_SE_20_the_same_work_of_two_laptops_is_trained_once_and_both_have_its_end(user: User, tmp_path: Path) -> None:
-    held: Held = write_held_project(user)
+    waiting: WaitingProject = write_waiting_project(user)
     other = second_laptop(user, tmp_path / "second")
-    both = [user.starts(*RUN), other.starts(*RUN)]
-    held.await_training()
-    projects = held.workdir / "projects"
+    both = [user.start_pipeline(*RUN), other.start_pipeline(*RUN)]
+    waiting.await_training()
+    projects = waiting.workdir / "projects"
     until(lambda: len(list(projects.glob("*/runs/*"))) == 2, "both starts", seconds=200)
-    held.go()
+    waiting.go()
     answers = [json.loads(process.communicate(timeout=200)[0]) for process in both]
     assert [answer["exit_code"] for answer in answers] == [0, 0], answers
-    assert len(held.trainings) == 1
+    assert len(waiting.trainings) == 1
     assert answers[0]["run"] == answers[1]["run"] and answers[1]["job"]["state"] == "succeeded"
     for one in (user, other):
-        again = one.types(*RUN)
+        again = one.run_pipeline(*RUN)
         assert again.code == 0 and set(again.states.values()) == {"skipped"}, again.err
-        assert "trained" in one.types("logs").out
-    assert len(held.trainings) == 1
+        assert "trained" in one.run_pipeline("logs").out
+    assert len(waiting.trainings) == 1

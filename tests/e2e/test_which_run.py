@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.held_project import Held, living, write_held_project
 from tests.e2e.user import User
+from tests.e2e.waiting_project import WaitingProject, living, write_waiting_project
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def held(user: User) -> Iterator[Held]:
-    held = write_held_project(user)
-    yield held
-    held.go()
+def waiting(user: User) -> Iterator[WaitingProject]:
+    waiting = write_waiting_project(user)
+    yield waiting
+    waiting.go()
 
 
 def detached(user: User, host: str = "one") -> str:
-    started = user.types("run", "--host", host, "--config", "plain", "--detach", "--json")
+    started = user.run_pipeline("run", "--host", host, "--config", "plain", "--detach", "--json")
     assert started.code == 0, started.err + started.out
     return str(started.json["run"])
 
@@ -35,137 +35,139 @@ def turn_clock_back(user: User) -> None:
         path.write_text(json.dumps({**note, "created_unix": note["created_unix"] + 3600.0}))
 
 
-def test_a_resumed_run_is_the_default_run(user: User, held: Held) -> None:
+def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -> None:
     script = user.project / "train.py"
     first_text = script.read_text()
     first = detached(user)
-    held.await_training(1)
-    assert user.types("stop").code == 0
+    waiting.await_training(1)
+    assert user.run_pipeline("stop").code == 0
     script.write_text(first_text + "# another\n")
     second = detached(user)
-    held.await_training(2)
-    assert user.types("stop").code == 0
+    waiting.await_training(2)
+    assert user.run_pipeline("stop").code == 0
     script.write_text(first_text)
     assert detached(user) == first != second
-    trainer = held.await_training(3)
-    page = Path(user.types("report", "--json").json["artifacts"]["report"])
+    trainer = waiting.await_training(3)
+    page = Path(user.run_pipeline("report", "--json").json["artifacts"]["report"])
     assert re.search(r"<b>plain</b> on .*: running.*, after ", page.read_text())
-    assert user.types("status", "--json").json["run"] == first
-    stopped = user.types("stop", "--json")
+    assert user.run_pipeline("status", "--json").json["run"] == first
+    stopped = user.run_pipeline("stop", "--json")
     assert (stopped.code, stopped.json["run"]) == (0, first)
     assert not living(trainer)
-    user.types("report")
+    user.run_pipeline("report")
     words = page.read_text()
     assert "stopped</span></h1>" in words and "failed" not in words.partition("Proof on the card")[0]
     assert words.count('<span class="pill warn">stopped</span>') >= 2, "both jobs were stopped"
 
 
-def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, held: Held) -> None:
+def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, waiting: WaitingProject) -> None:
     script = user.project / "train.py"
     older = detached(user)
-    trainer = held.await_training(1)
+    trainer = waiting.await_training(1)
     turn_clock_back(user)
     script.write_text(script.read_text() + "# another\n")
     newer = detached(user)
-    held.await_training(2)
-    [row] = [line for line in user.types("list").out.splitlines() if line.startswith(older)]
+    waiting.await_training(2)
+    [row] = [line for line in user.run_pipeline("list").out.splitlines() if line.startswith(older)]
     assert " 0.0 s ago" in row, "no run is younger than now"
-    stopped = user.types("stop", "--json")
+    stopped = user.run_pipeline("stop", "--json")
     assert (stopped.code, stopped.json["run"]) == (0, newer)
     [other] = stopped.json["findings"]
     assert (other["severity"], other["hint"]) == ("warning", f"pipeline stop {older}")
     assert other["message"] == f"{older} is still training on one"
 
-    again = user.types("stop", "--json")
+    again = user.run_pipeline("stop", "--json")
     assert (again.code, again.json["run"]) == (60, newer)
     [finding] = [one for one in again.json["findings"] if one["check"] == "another-run"]
     assert (finding["severity"], finding["hint"]) == ("error", f"pipeline stop {older}")
-    assert user.types("stop", "plain").code == 60, "a config names the other run as well"
+    assert user.run_pipeline("stop", "plain").code == 60, "a config names the other run as well"
     assert living(trainer)
-    seen = user.types("status", "--json")
+    seen = user.run_pipeline("status", "--json")
     assert (seen.code, "another-run" in [one["check"] for one in seen.json["findings"]]) == (0, True)
-    assert user.types("stop", newer).code == 0, "the run that was named has nothing to stop"
-    assert user.types("stop", older).code == 0
+    assert user.run_pipeline("stop", newer).code == 0, "the run that was named has nothing to stop"
+    assert user.run_pipeline("stop", older).code == 0
     assert not living(trainer)
-    assert user.types("stop").code == 0, "nothing trains any more"
+    assert user.run_pipeline("stop").code == 0, "nothing trains any more"
 
 
-def test_the_same_work_on_two_hosts_has_two_records(user: User, held: Held) -> None:
+def test_the_same_work_on_two_hosts_has_two_records(user: User, waiting: WaitingProject) -> None:
     first = detached(user, "one")
-    trainer = held.await_training(1)
+    trainer = waiting.await_training(1)
     second = detached(user, "two")
-    held.await_training(2)
+    waiting.await_training(2)
     assert second == f"{first}@two", "both hosts are this machine, so that both runs have one id"
-    assert user.types("stop", "--json").json["run"] == second
-    result = user.types("stop", "--json")
+    assert user.run_pipeline("stop", "--json").json["run"] == second
+    result = user.run_pipeline("stop", "--json")
     assert (result.code, result.json["findings"][0]["hint"]) == (60, f"pipeline stop {first}")
     assert living(trainer)
-    states = {run["run"]: (run["host"], run["state"]) for run in user.types("list", "--json").json["runs"]}
+    states = {run["run"]: (run["host"], run["state"]) for run in user.run_pipeline("list", "--json").json["runs"]}
     assert states == {first: ("one", "running"), second: ("two", "stopped")}
-    assert user.types("status", first, "--json").json["job"]["state"] == "running"
-    assert user.types("logs", second).code == 0
-    held.go()
-    ended = user.types("wait", first, "--json")
+    assert user.run_pipeline("status", first, "--json").json["job"]["state"] == "running"
+    assert user.run_pipeline("logs", second).code == 0
+    waiting.go()
+    ended = user.run_pipeline("wait", first, "--json")
     assert (ended.code, ended.json["run"]) == (0, first)
-    assert user.types("pull", second).code == 0
+    assert user.run_pipeline("pull", second).code == 0
     runs = user.project / ".halfstep" / "runs"
     assert sorted(path.name for path in runs.iterdir() if (path / "jobs").is_dir()) == [second]
     assert Path(runs / first / "run.json").exists()
 
 
-def test_a_changed_readme_trains_nothing_and_a_changed_script_is_named_before_it_does(user: User, held: Held) -> None:
-    held.go()
+def test_a_changed_readme_trains_nothing_and_a_changed_script_is_named_before_it_does(
+    user: User, waiting: WaitingProject
+) -> None:
+    waiting.go()
     words = ("run", "--host", "one", "--config", "plain")
     (user.project / "README.md").write_text("first\n")
-    first = user.types(*words, "--json")
+    first = user.run_pipeline(*words, "--json")
     assert first.code == 0, first.err + first.out
     (user.project / "README.md").write_text("second\n")
 
-    planned = user.types("plan", *words[1:], "--json")
+    planned = user.run_pipeline("plan", *words[1:], "--json")
     assert (planned.json["run"], planned.json["send"]) == (first.json["run"], ["README.md"])
     assert "README.md" in planned.json["not_inputs"]
     assert {name for name, state in planned.states.items() if state != "skipped"} == {"sync", "fix"}
-    again = user.types(*words, "--json")
+    again = user.run_pipeline(*words, "--json")
     assert again.json["run"] == first.json["run"]
     assert {name for name, state in again.states.items() if state != "skipped"} == {"sync", "fix"}
-    assert len(held.trainings) == 1
+    assert len(waiting.trainings) == 1
 
     script = user.project / "train.py"
     script.write_text(script.read_text() + "# another\n")
-    assert f"differ from {first.json['run']}:\n    train.py (changed)" in user.types("plan", *words[1:]).out
-    changed = user.types(*words, "--set", "grace_s=5")
+    assert f"differ from {first.json['run']}:\n    train.py (changed)" in user.run_pipeline("plan", *words[1:]).out
+    changed = user.run_pipeline(*words, "--set", "grace_s=5")
     assert changed.code == 0
     said, trained = (changed.out.index(words) for words in (f"differ from {first.json['run']}:", "  train  "))
     assert said < trained and "train.py (changed)" in changed.out[said:trained]
-    assert len(held.trainings) == 2
+    assert len(waiting.trainings) == 2
 
 
-def test_resume_goes_on_with_an_older_run_although_its_files_have_changed(user: User, held: Held) -> None:
+def test_resume_goes_on_with_an_older_run_although_its_files_have_changed(user: User, waiting: WaitingProject) -> None:
     older = detached(user)
-    held.await_training(1)
-    assert user.types("stop").code == 0
+    waiting.await_training(1)
+    assert user.run_pipeline("stop").code == 0
     script = user.project / "train.py"
     script.write_text(script.read_text() + "print('changed')\n")
-    planned = user.types("plan", "--host", "one", "--config", "plain")
+    planned = user.run_pipeline("plan", "--host", "one", "--config", "plain")
     assert f"to continue {older} instead: pipeline run --resume {older}" in planned.out
 
-    resumed = user.types("run", "--resume", older, "-d", "--json")
+    resumed = user.run_pipeline("run", "--resume", older, "-d", "--json")
     assert (resumed.code, resumed.json["run"]) == (0, older), resumed.err + resumed.out
-    held.await_training(2)
-    busy = user.types("run", "--resume", older, "--set", "grace_s=5", "-d", "--json")
+    waiting.await_training(2)
+    busy = user.run_pipeline("run", "--resume", older, "--set", "grace_s=5", "-d", "--json")
     assert (busy.code, busy.json["run"]) == (0, older), "the same inputs reattach"
-    held.go()
-    assert user.types("wait").code == 0
-    assert "changed" in user.types("logs").out
+    waiting.go()
+    assert user.run_pipeline("wait").code == 0
+    assert "changed" in user.run_pipeline("logs").out
 
-    finished = user.types("run", "--host", "one", "--config", "plain", "--json")
+    finished = user.run_pipeline("run", "--host", "one", "--config", "plain", "--json")
     assert (finished.code, finished.json["run"]) == (0, older), "the resumed run is the run of these inputs"
-    assert len(held.trainings) == 2
+    assert len(waiting.trainings) == 2
     script.write_text(script.read_text() + "print('changed again')\n")
-    refused = user.types("run", "--resume", older, "--json")
+    refused = user.run_pipeline("run", "--resume", older, "--json")
     assert (refused.code, refused.json["findings"][0]["message"]) == (
         2,
         f"{older} has succeeded with other inputs; there is nothing to resume",
     )
     assert refused.states["train"] == "pending", "nothing was proved for a run that cannot be resumed"
-    assert user.types("run", "--resume", older, "--force", "train").code == 2
+    assert user.run_pipeline("run", "--resume", older, "--force", "train").code == 2

@@ -30,7 +30,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_an_error_and_change_nothing(user: User, words: tuple[str, ...], message: str) -> None:
-    result = user.types(*words)
+    result = user.run_pipeline(*words)
     assert result.code == 2, result.out + result.err
     assert message in result.err
     assert result.out == "", "what went wrong belongs on stderr"
@@ -38,7 +38,7 @@ def test_invalid_arguments_are_an_error_and_change_nothing(user: User, words: tu
 
 
 def test_a_missing_secret_is_reported_before_anything_is_sent(user: User) -> None:
-    result = user.types(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
+    result = user.run_pipeline(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
     assert (result.code, result.json["findings"][0]["hint"]) == (2, "export NOT_EXPORTED=...")
     assert list((user.home / "halfstep").glob("projects/*/tree/*")) == []
 
@@ -70,18 +70,18 @@ def test_a_closed_stdout_pipe_ends_the_verb_silently(user: User) -> None:
 
 def test_init_writes_a_config_that_loads_and_a_host_by_its_alias(user: User) -> None:
     (user.project / "train.py").write_text("loss.backward()\noptimizer.step()\n")
-    result = user.types("init", "--host", "my-rig", "--config", "first", "--json")
+    result = user.run_pipeline("init", "--host", "my-rig", "--config", "first", "--json")
     assert result.code == 0, result.err
     assert [Path(path).name for path in result.json["written"]] == ["first.yaml", "my-rig.yaml"]
-    hosts = {row["name"]: row["reaches"] for row in user.types("hosts", "--json").json["hosts"]}
+    hosts = {row["name"]: row["reaches"] for row in user.run_pipeline("hosts", "--json").json["hosts"]}
     assert hosts["my-rig"] == "my-rig"
-    plan = user.types("plan", "--config", "first", "--card", "7.5", "--json")
+    plan = user.run_pipeline("plan", "--config", "first", "--card", "7.5", "--json")
     assert plan.code == 0, plan.out
 
 
 def test_without_a_terminal_each_table_row_is_one_line(user: User) -> None:
-    out = user.types("configs").out.splitlines()
-    assert len(out) == 1 + len(json.loads(user.types("configs", "--json").out)["configs"])
+    out = user.run_pipeline("configs").out.splitlines()
+    assert len(out) == 1 + len(json.loads(user.run_pipeline("configs", "--json").out)["configs"])
     assert all(line == line.rstrip() for line in out)
 
 
@@ -106,4 +106,4 @@ def test_names_complete_in_the_shell(user: User, typed: str, offered: set[str]) 
     user.environment.update(
         {"_PIPELINE_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     )
-    assert {line.partition(",")[2] for line in user.types().out.split()} == offered
+    assert {line.partition(",")[2] for line in user.run_pipeline().out.split()} == offered

@@ -63,7 +63,7 @@ class User:
         ours = {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return {**keep, **ours, **self.environment}
 
-    def types(self, *words: str, patience_s: float = PATIENCE_S) -> CommandResult:
+    def run_pipeline(self, *words: str, patience_s: float = PATIENCE_S) -> CommandResult:
         """Run `pipeline WORDS` and wait for its end."""
         done = subprocess.run(
             self._argv(words),
@@ -76,7 +76,7 @@ class User:
         )
         return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def starts(self, *words: str) -> subprocess.Popen[bytes]:
+    def start_pipeline(self, *words: str) -> subprocess.Popen[bytes]:
         """Start `pipeline WORDS` in its own process group."""
         return subprocess.Popen(
             self._argv(words),
@@ -88,7 +88,7 @@ class User:
             start_new_session=True,
         )
 
-    def knows(self, name: str, server: Sshd, *, folder: Path | None = None, **more: object) -> Path:
+    def write_host_file(self, name: str, server: Sshd, *, folder: Path | None = None, **more: object) -> Path:
         """Write a host file for the server into the project, or into that folder; return its path."""
         folder = folder or self.project / "configs" / "hosts"
         folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ BANNER = (
 
 
 @dataclass
-class Meddled:
+class PrefixedStream:
     """A connection to a real agent that delivers the bytes `before` ahead of the agent's output."""
 
     wire: ProcessStream
@@ -50,16 +50,19 @@ class Meddled:
 
 
 class Starter:
-    """Starts local agents behind Meddled connections, each of which first delivers one of `banners`, if one is left."""
+    """Starts local agents behind a PrefixedStream.
+
+    Each stream first delivers one of `banners`, if one is left.
+    """
 
     def __init__(self, *banners: bytes) -> None:
         self._starter = LocalStarter()
         self.banners = list(banners)
-        self.wires: list[Meddled] = []
+        self.wires: list[PrefixedStream] = []
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         banner = [self.banners.pop(0)] if self.banners else []
-        self.wires.append(Meddled(self._starter.start(argv), banner))
+        self.wires.append(PrefixedStream(self._starter.start(argv), banner))
         return self.wires[-1]
 
     def describe(self) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from remote.link.agent_start import Retries
 from remote.link.ssh.sockets import Timeouts
 from remote.protocol.exits import ExitCode
 from tests.faults.lines import SEEN_S, SHORT_TIMEOUTS, Chaos, endless, laptop, reach, when
-from tests.lab.distance import Distance
+from tests.lab.delayed_link import DelayedLink
 from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
@@ -69,9 +69,9 @@ def test_FI_02_a_connection_that_goes_dead_while_waiting_for_an_answer_is_reopen
 
 @pytest.mark.root
 def test_FI_03_packets_that_are_dropped_in_the_middle_of_a_command_end_the_wait(
-    start_sshd: Callable[..., Sshd], go_far: Callable[..., Distance], tmp_path: Path
+    start_sshd: Callable[..., Sshd], start_link: Callable[..., DelayedLink], tmp_path: Path
 ) -> None:
-    line = go_far(one_way_ms=5)
+    line = start_link(one_way_ms=5)
     server = start_sshd(listen=line.far, prefix=line.prefix)
     host = reach(server.address())
     host.ask("file.list", {"path": "."})

@@ -26,7 +26,7 @@ class Person:
         return self.secrets.pop(0) if self.secrets else None
 
 
-class Leaves:
+class Interrupts:
     """Presses Ctrl-C at the first question."""
 
     def confirm(self, question: str) -> bool:

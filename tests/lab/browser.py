@@ -46,13 +46,13 @@ class Browser:
     def open(self, page: Path | str, *, width: int = 1000, dark: bool = False, scripts: bool = True) -> None:
         """Open a page in a window of that width."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        self._tell("Emulation.setDeviceMetricsOverride", size)
+        self._send("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._tell("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self._tell("Emulation.setScriptExecutionDisabled", {"value": not scripts})
+        self._send("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self._send("Emulation.setScriptExecutionDisabled", {"value": not scripts})
         self.driver.get(page.as_uri() if isinstance(page, Path) else page)
 
-    def _tell(self, command: str, words: dict[str, Any]) -> None:
+    def _send(self, command: str, words: dict[str, Any]) -> None:
         self.driver.execute_cdp_cmd(command, words)
 
     def all(self, selector: str) -> list[WebElement]:

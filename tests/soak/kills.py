@@ -19,7 +19,7 @@ OF_THE_JOB = ("supervisor", "trainer", "host")
 """`host`: all processes of halfstep on the host."""
 
 
-class Typed:
+class RunningCommand:
     """A running command: its output, the end of each stage, and its exit code."""
 
     def __init__(self, running: Running) -> None:
@@ -117,7 +117,7 @@ def end_all(world: World) -> None:
         time.sleep(0.01)
 
 
-def kill_victim(world: World, victim: str, typed: Typed) -> int:
+def kill_victim(world: World, victim: str, typed: RunningCommand) -> int:
     """Kill the victim, and return the number of processes or connections that were hit."""
     if typed.over:
         return 0

@@ -54,7 +54,7 @@ class Laptop:
             )
         self._line = ours
 
-    def types(self, words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Running:
+    def start(self, words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Running:
         """Start a command; the caller closes its two streams."""
         order = {"words": words, "folder": str(folder), "environment": environment}
         out, out_end = os.pipe()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.protocol.exits import ExitCode
-from tests.soak.kills import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, kill_victim, wait_for
+from tests.soak.kills import OF_THE_JOB, ON_THE_WAY, STAGES, RunningCommand, kill_victim, wait_for
 from tests.soak.oracle import (
     End,
     Sampler,
@@ -118,7 +118,7 @@ def allow(kind: Kind, *versions: dict[str, str]) -> None:
 def run_through(world: World, kind: Kind) -> None:
     """Run the command undisturbed and measure each stage, the first one from the connection on."""
     connections = world.proxy.connections
-    typed = Typed(world.types(kind.config, kind.until))
+    typed = RunningCommand(world.start(kind.config, kind.until))
     assert wait_for(lambda: world.proxy.connections > connections or typed.over, PATIENCE_S)
     last = time.monotonic() - typed.began
     code = typed.finish(PATIENCE_S)
@@ -136,17 +136,17 @@ def measure(world: World, kind: Kind) -> None:
 
 def nothing_left(world: World, kind: Kind) -> None:
     """Run the command once more and check that every stage is skipped."""
-    states = typed_again(world, kind)
+    states = run_again(world, kind)
     assert set(states.values()) == {"skipped"}, f"I10: something was left to do: {states}"
     check_quiet(world)
 
 
-def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
+def run_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
     """Run the command to its end, which must succeed, and return the states of the stages.
 
     Raises OnlyBroken if the command correctly refuses to resume.
     """
-    typed = Typed(world.types(kind.config, kind.until, "--json", *more))
+    typed = RunningCommand(world.start(kind.config, kind.until, "--json", *more))
     code = typed.finish(PATIENCE_S)
     check_exit(code, typed.err)
     if code == ExitCode.CHECKPOINT and not more:
@@ -192,10 +192,10 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
             check_tree(world, kind.allowed)
             check_mirror(world, whole=False)
             try:
-                typed_again(world, kind)
+                run_again(world, kind)
             except OnlyBroken:
                 # Its first save was interrupted. --force starts another run at step 0, as suggested by the hint.
-                typed_again(world, kind, "--force", "train")
+                run_again(world, kind, "--force", "train")
                 report(f"{kill}, then 43")
                 check_local(world, before)
                 check_quiet(world)
@@ -217,7 +217,7 @@ def kill_once(world: World, kind: Kind, stage: str, victim: str, after_s: float)
     Return None if the victim did not exist.
     """
     connections = world.proxy.connections
-    typed = Typed(world.types(kind.config, kind.until))
+    typed = RunningCommand(world.start(kind.config, kind.until))
     before = STAGES[: STAGES.index(stage)][-1:]
 
     def begun() -> bool:

@@ -48,10 +48,10 @@ class World:
         """The folder of the host file, which is not restored between rounds."""
         return self.saved.parent / "hosts"
 
-    def types(self, config: str, until: str, *more: str) -> Running:
+    def start(self, config: str, until: str, *more: str) -> Running:
         """Start `pipeline run` up to that stage."""
         user = self.user
-        return self.laptop.types((*self.words(config, until), *more), user.project, user.environment_of_commands)
+        return self.laptop.start((*self.words(config, until), *more), user.project, user.environment_of_commands)
 
     def words(self, config: str, until: str) -> tuple[str, ...]:
         """Return the arguments of the command."""
@@ -89,7 +89,9 @@ def new_world(root: Path) -> World:
     proxy = ChaosProxy((server.listen, server.port)).start()
     server.through(proxy.port)
     world = World(root / "world", server, proxy, root / "saved", Laptop(root / "modules"))
-    world.user.knows("titan", server, folder=world.hosts, port=proxy.port, python=sys.executable, card="titan-rtx")
+    world.user.write_host_file(
+        "titan", server, folder=world.hosts, port=proxy.port, python=sys.executable, card="titan-rtx"
+    )
     write_project(world.project)
     return world
 

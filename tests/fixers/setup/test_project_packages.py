@@ -4,7 +4,7 @@ import pytest
 
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
-from tests.contracts.house import ROOT
+from tests.contracts.project_modules import ROOT
 from tests.fixers.setup_rig import MemoryTree
 
 PYPROJECT = b'[project]\nname = "x"\ndependencies = ["six>=1", "idna"]\n'

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 
-def tell_threads() -> None:
+def print_threads() -> None:
     for task in Path("/proc/self/task").iterdir():
         name = (task / "comm").read_text().strip()
         if name.startswith("pt_gloo"):
             sys.stderr.write(f"{name} still runs at the end\n")
 
 
-atexit.register(tell_threads)
+atexit.register(print_threads)

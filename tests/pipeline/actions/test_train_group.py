@@ -37,7 +37,7 @@ exit $(cat "$HALFSTEP_RUN_DIR/end")
 """
 
 
-class Listens(NoListener):
+class NoteListener(NoListener):
     """A listener that records notes."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ def contexts_in(root: Path, workdirs: tuple[str, str]) -> list[Context]:
             workdir=str(root / workdir),
             survey=replace(view.survey, interpreter=interpreter),
         )
-        made.append(Context(local_host(str(root / workdir), name=name), own, Listens()))
+        made.append(Context(local_host(str(root / workdir), name=name), own, NoteListener()))
     group = group_of([one.view for one in made])
     for context in made:
         context.view = replace(context.view, group=group)
@@ -122,7 +122,7 @@ def test_the_other_job_is_ended_after_a_failure(contexts: list[Context], monkeyp
     monkeypatch.setattr(train_group, "OTHERS_S", 0.1)
     assert start_on_all(contexts).ok
     end(contexts[1], 3)
-    listener = Listens()
+    listener = NoteListener()
     ends = follow_all(contexts, listener)
     assert [(one.at, one.ended_well) for one in ends] == [(1, False), (0, False)]
     assert look(contexts) == [JobState.STOPPED, JobState.FAILED]

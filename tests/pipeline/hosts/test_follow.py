@@ -17,7 +17,7 @@ from remote.pull.reconnect import follow_on
 from tests.pipeline.listeners import NoListener
 
 
-class Hears(NoListener):
+class RecordingListener(NoListener):
     def __init__(self) -> None:
         self.texts: list[str] = []
 
@@ -25,7 +25,7 @@ class Hears(NoListener):
         self.texts.append(text)
 
 
-class GoesAway:
+class UnreachableHost:
     """A host that pushes one message and is unreachable afterwards."""
 
     def __init__(self) -> None:
@@ -40,17 +40,17 @@ class GoesAway:
 
 
 def test_each_lost_connection_is_shown_with_its_wait() -> None:
-    ears = Hears()
+    ears = RecordingListener()
     retry = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
     with pytest.raises(CannotConnect):
-        list(follow_on(GoesAway(), "follow.log", dict, retry))
+        list(follow_on(UnreachableHost(), "follow.log", dict, retry))
     assert ears.texts == [
         "the line to titan went away; retrying in 0.5 s",
         "titan timed out; retrying in 1.0 s",
     ]
 
 
-class LosesOnce:
+class InterruptedHost:
     """A host whose connection is lost after the first news of a job and works again afterwards."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class LosesOnce:
         yield encode(JobNews(1, JobState.SUCCEEDED, Progress(60, 60), JobResult(0)))
 
 
-class Watches(Hears):
+class StepListener(RecordingListener):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[int] = []
@@ -75,8 +75,8 @@ class Watches(Hears):
 
 
 def test_a_job_is_followed_to_its_end_over_a_lost_connection() -> None:
-    listener = Watches()
-    last = follow_to_end(LosesOnce(), "project", "run", listener)
+    listener = StepListener()
+    last = follow_to_end(InterruptedHost(), "project", "run", listener)
     assert last is not None and last.state is JobState.SUCCEEDED
     assert listener.steps == [7, 60]
     assert listener.texts == ["the line to titan went away; retrying in 0.5 s"]

@@ -17,7 +17,7 @@ from pipeline.pages.find import all_names, page_of
 from pipeline.pages.write import render_all
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
-from tests.contracts.house import ROOT, modules
+from tests.contracts.project_modules import ROOT, modules
 
 DOCS = ROOT / "docs"
 

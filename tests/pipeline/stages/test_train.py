@@ -47,7 +47,7 @@ def test_forcing_the_training_while_its_job_runs_is_rejected(tmp_path: Path, for
     assert refused.value.hint == f"pipeline stop {view.survey.runs[0].run}"
 
 
-class Leaver(NoListener):
+class NoteListener(NoListener):
     """A listener that records every note."""
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ def test_ctrl_c_during_the_start_reports_that_the_run_may_have_started(tmp_path:
     def press_ctrl_c(args: object) -> object:
         raise KeyboardInterrupt
 
-    view, leaver = view_of(tmp_path, None), Leaver()
+    view, listener = view_of(tmp_path, None), NoteListener()
     host = FakeHost(operations={"job.start": press_ctrl_c})
     with pytest.raises(KeyboardInterrupt):
-        Train().run(Context(host, view, leaver))
+        Train().run(Context(host, view, listener))
     run = find_note(view.records, None).run
-    assert leaver.notes == [
+    assert listener.notes == [
         f"{run} may have started",
         f"  pipeline attach {run}",
         f"  pipeline status {run}",
@@ -77,10 +77,10 @@ def test_ctrl_c_during_the_start_reports_that_the_run_may_have_started(tmp_path:
 def test_a_detached_start_prints_once_that_the_job_continues_and_then_how_to_attach(
     tmp_path: Path,
 ) -> None:
-    view, leaver = view_of(tmp_path, None), Leaver()
-    done = Train().run(Context(failing(b""), view, leaver, RunOptions(detach=True)))
+    view, listener = view_of(tmp_path, None), NoteListener()
+    done = Train().run(Context(failing(b""), view, listener, RunOptions(detach=True)))
     run = find_note(view.records, None).run
-    assert leaver.notes == [], "a line printed beside the spinner leaves it on the screen"
+    assert listener.notes == [], "a line printed beside the spinner leaves it on the screen"
     assert done.reason == f"{run} keeps running on the host"
     assert done.follow_up == (f"  pipeline attach {run}", f"  pipeline status {run}", f"  pipeline stop {run}")
 
@@ -138,7 +138,7 @@ def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> No
     assert done.exit_code is ExitCode.TRAINING
 
 
-class LeavesAtNews(NoListener):
+class InterruptingListener(NoListener):
     """Presses Ctrl-C when the first step is reported."""
 
     def training(self, news: JobNews) -> None:
@@ -154,7 +154,9 @@ def training(*news: JobNews) -> FakeHost:
 
 def test_detaching_from_a_training_prints_how_to_reattach_and_records_its_step(tmp_path: Path) -> None:
     view = view_of(tmp_path, None)
-    done = Train().run(Context(training(JobNews(1, JobState.RUNNING, Progress(7, 60, 1.5))), view, LeavesAtNews()))
+    done = Train().run(
+        Context(training(JobNews(1, JobState.RUNNING, Progress(7, 60, 1.5))), view, InterruptingListener())
+    )
     note = find_note(view.records, None)
     assert (done.exit_code, done.unfinished) == (ExitCode.INTERRUPTED, True)
     [finding] = done.report.findings
@@ -189,7 +191,7 @@ def test_a_warning_of_the_watch_is_shown_when_it_arrives_and_kept(tmp_path: Path
         JobNews(1, JobState.RUNNING, Progress(90, 100), watched=(creep, slow)),
         JobNews(1, JobState.SUCCEEDED, Progress(100, 100), JobResult(0), watched=(creep, slow)),
     )
-    listener = Leaver()
+    listener = NoteListener()
     done = Train().run(Context(training(*news), view_of(tmp_path, None), listener))
     warnings = [line for line in listener.notes if line.startswith("warning")]
     assert [line.rpartition("  ")[2] for line in warnings] == ["[memory-creep]", "[skipped-steps]"]
@@ -230,7 +232,7 @@ def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_used(
     last = replace(first, state=JobState.SUCCEEDED, progress=Progress(120, 120, began=began), result=JobResult(0))
     host = training(first, last)
     host.operations["checkpoints.prepare"] = lambda args: encode(ResumePoint("/runs/r/checkpoint-90", saved))
-    listener = Leaver()
+    listener = NoteListener()
     done = Train().run(Context(host, view, listener))
     assert not any("resuming" in line for line in listener.notes)
     for words, line in zip(notes, listener.notes, strict=True):

@@ -64,7 +64,7 @@ NAMES = ("--host", "local", "--config", "mine")
 
 @pytest.mark.parametrize("words", [(), ("--no-input",), ("--json",)])
 def test_several_scripts_are_listed_and_none_is_picked(user: User, words: tuple[str, ...]) -> None:
-    result = user.types("init", *NAMES, *words)
+    result = user.run_pipeline("init", *NAMES, *words)
     output = result.out + result.err
     assert result.code == 2 and not (user.project / "configs").exists()
     assert "train.py, src/train_teacher.py, train_ask.py (waits for input)" in output
@@ -79,9 +79,9 @@ def test_no_input_never_prompts_at_a_terminal(user: User) -> None:
 def test_the_only_script_is_not_chosen_if_it_waits_for_keyboard_input(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py"):
         (user.project / path).unlink()
-    result = user.types("init", *NAMES)
+    result = user.run_pipeline("init", *NAMES)
     assert result.code == 2 and "train_ask.py waits for keyboard input" in result.err
-    assert user.types("init", *NAMES, "--script", "train_ask.py").code == 0, "who names it means it"
+    assert user.run_pipeline("init", *NAMES, "--script", "train_ask.py").code == 0, "who names it means it"
 
 
 @pytest.mark.parametrize("answer", ["2", "src/train_teacher.py"])
@@ -102,21 +102,21 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
 
 def test_an_unknown_card_and_missing_data_are_refused(user: User) -> None:
     for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "nowhere does not exist")):
-        result = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
+        result = user.run_pipeline("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
         assert result.code == 2 and reason in result.err and not (user.project / "configs").exists()
 
 
 def test_an_alias_needs_no_host_file(user: User) -> None:
     (user.home / ".ssh").mkdir()
     (user.home / ".ssh" / "config").write_text("Host titan\n  HostName 10.0.0.1\n")
-    assert user.types("init", "--host", "titan", "--config", "mine", "--script", "train.py").code == 0
+    assert user.run_pipeline("init", "--host", "titan", "--config", "mine", "--script", "train.py").code == 0
     assert not (user.project / "configs" / "hosts").exists()
 
 
 def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_in_one(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
         (user.project / path).write_text("import torch\n")
-    result = user.types("init", *NAMES)
+    result = user.run_pipeline("init", *NAMES)
     assert result.code == 0 and "use --script PATH for your own" in result.out + result.err
     assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()
 
@@ -125,7 +125,7 @@ def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_
 def test_the_script_that_was_found_is_named(user: User, words: tuple[str, ...]) -> None:
     for path in ("src/train_teacher.py", "train_ask.py"):
         (user.project / path).unlink()
-    result = user.types("init", "--config", "mine", "--yes", *words)
+    result = user.run_pipeline("init", "--config", "mine", "--yes", *words)
     assert result.code == 0 and "training script: train.py" in result.out
-    given = user.types("init", "--config", "other", "--yes", "--script", "train.py", *words)
+    given = user.run_pipeline("init", "--config", "other", "--yes", "--script", "train.py", *words)
     assert given.code == 0 and "training script" not in given.out

@@ -18,7 +18,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from tests.contracts.house import ROOT
+from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
 
 RUN = "plain-0123abcd"

@@ -13,7 +13,7 @@ import pytest
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from remote.payload.output.event_writer import EventWriter
-from tests.contracts.house import ROOT
+from tests.contracts.project_modules import ROOT
 from tests.lab.browser import open_browser, why_no_browser
 from tests.lab.sshd import nobody_listens
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.house import ROOT
+from tests.contracts.project_modules import ROOT
 
 PYTHON = ROOT / ".venv/trackers/bin/python"
 pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]

@@ -23,7 +23,7 @@ from remote.link.agent_start import Retries
 from remote.link.reach import open_host
 from remote.link.ssh.starter import SshStarter
 from tests.lab.answers import Person
-from tests.lab.distance import Distance
+from tests.lab.delayed_link import DelayedLink
 from tests.lab.sshd import Sshd, free_port, login_name, make_key
 from tests.lab.wait import PATIENCE_S, until
 
@@ -242,9 +242,9 @@ def test_keys_that_are_rejected_before_the_right_one_do_no_harm(
 
 @pytest.mark.root
 def test_a_cold_connection_with_an_answer_takes_fewer_round_trips_than_ssh_alone(
-    start_sshd: StartSshd, go_far: Callable[..., Distance], tmp_path: Path
+    start_sshd: StartSshd, start_link: Callable[..., DelayedLink], tmp_path: Path
 ) -> None:
-    line = go_far(one_way_ms=100)
+    line = start_link(one_way_ms=100)
     server = start_sshd(listen=line.far, prefix=line.prefix)
     config = tmp_path / "config"
     config.write_text(server.ssh_config())

@@ -23,7 +23,7 @@ from remote.link.ssh.fast_paths import TESTED_VERSIONS, EarlyChannel, FastTransp
 from remote.link.ssh.starter import SshStarter
 from remote.link.ssh.transport import SshTransport
 from tests.lab.answers import Person
-from tests.lab.distance import Distance
+from tests.lab.delayed_link import DelayedLink
 from tests.lab.ssh_server import Account, paramiko_server
 from tests.lab.sshd import Sshd, make_key
 
@@ -242,8 +242,8 @@ def test_a_server_other_than_openssh_runs_commands(fast: bool, tmp_path: Path) -
 
 
 @pytest.mark.root
-def test_the_fast_paths_save_three_round_trips(start_sshd: StartSshd, go_far: Callable[..., Distance]) -> None:
-    line = go_far(one_way_ms=100)
+def test_the_fast_paths_save_three_round_trips(start_sshd: StartSshd, start_link: Callable[..., DelayedLink]) -> None:
+    line = start_link(one_way_ms=100)
     server = start_sshd(listen=line.far, prefix=line.prefix)
     seconds = {fast: min(connect_seconds(server.address(), fast) for _ in range(3)) for fast in (True, False)}
     assert seconds[False] - seconds[True] > 0.5

@@ -12,7 +12,7 @@ from remote.errors import HostKeyRefused
 from remote.link.reach import open_host
 from remote.link.ssh.host_keys import own_known_hosts
 from remote.protocol.exits import ExitCode
-from tests.lab.answers import Leaves, Person
+from tests.lab.answers import Interrupts, Person
 from tests.lab.sshd import Sshd, make_key
 
 StartSshd = Callable[..., Sshd]
@@ -73,7 +73,7 @@ def test_BI_31_unknown_host_key_that_is_declined_is_refused(sshd: Sshd) -> None:
 
 def test_BI_60_ctrl_c_at_the_question_leaves_nothing_open(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    host = open_host(sshd.address(), prompter=Leaves())
+    host = open_host(sshd.address(), prompter=Interrupts())
     with pytest.raises(KeyboardInterrupt):
         host.probe(["true"])
     assert attempts(sshd) == []

@@ -11,7 +11,7 @@ import pytest
 
 from remote.link.reach import open_host
 from remote.link.ssh.monitored_socket import MonitoredSocket
-from tests.lab.distance import Distance
+from tests.lab.delayed_link import DelayedLink
 from tests.lab.sshd import Sshd
 
 LINUX = sys.platform == "linux"
@@ -54,9 +54,9 @@ def test_a_nearby_host_has_a_known_number_of_bytes_in_flight(sshd: Sshd, tmp_pat
 
 
 def test_a_distant_host_has_an_unknown_number_of_bytes_in_flight(
-    start_sshd: Callable[..., Sshd], go_far: Callable[..., Distance], tmp_path: Path
+    start_sshd: Callable[..., Sshd], start_link: Callable[..., DelayedLink], tmp_path: Path
 ) -> None:
-    line = go_far(one_way_ms=5.0)
+    line = start_link(one_way_ms=5.0)
     server = start_sshd(listen=line.far, prefix=line.prefix)
     host = open_host(server.address(workdir=str(tmp_path / "work")))
     host.ask("file.list", {"path": "nothing"})

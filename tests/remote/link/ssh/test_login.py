@@ -18,7 +18,7 @@ from remote.link.address import Address
 from remote.link.reach import open_host
 from remote.link.ssh.agent_keys import AgentTimeout, open_agent, within
 from remote.protocol.exits import ExitCode
-from tests.lab.answers import Leaves, Person
+from tests.lab.answers import Interrupts, Person
 from tests.lab.sshd import Sshd, make_key
 from tests.lab.wait import PATIENCE_S
 
@@ -105,7 +105,7 @@ def test_no_passphrase_is_prompted_for_if_the_server_rejects_the_key(sshd: Sshd,
 
 
 def test_BI_60_ctrl_c_at_the_passphrase_ends_at_once(start_sshd: StartSshd) -> None:
-    host = open_host(locked_server(start_sshd).address(), prompter=Leaves())
+    host = open_host(locked_server(start_sshd).address(), prompter=Interrupts())
     with pytest.raises(KeyboardInterrupt):
         host.probe(["true"])
 

@@ -16,7 +16,7 @@ from remote.link.ssh.sockets import Timeouts
 from remote.link.ssh.starter import SshStarter
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import server
-from tests.lab.distance import Distance
+from tests.lab.delayed_link import DelayedLink
 from tests.lab.sshd import Sshd, free_port
 
 
@@ -43,8 +43,8 @@ def test_BI_26_a_closed_port_is_reported_with_the_port() -> None:
 
 
 @pytest.mark.root
-def test_BI_27_a_host_that_drops_every_packet_times_out(go_far: Callable[..., Distance]) -> None:
-    line = go_far(one_way_ms=1)
+def test_BI_27_a_host_that_drops_every_packet_times_out(start_link: Callable[..., DelayedLink]) -> None:
+    line = start_link(one_way_ms=1)
     line.cut()
     start = time.monotonic()
     error = failure(Address("titan", line.far), Timeouts(connect_s=2.0))

@@ -37,7 +37,7 @@ if "HALFSTEP_JOB" in os.environ and "HALFSTEP_PROOF" not in os.environ:
 
 
 @dataclass(frozen=True)
-class Held:
+class WaitingProject:
     """Controls the trainings, which wait for the file `go` in `folder`."""
 
     folder: Path
@@ -74,7 +74,7 @@ def living(pid: int) -> bool:
         return False
 
 
-def trusts(user: User, name: str) -> None:
+def confirm_host_file(user: User, name: str) -> None:
     """Confirm that host file of the project, as the user would."""
     host = load_host(name, user.project)
     assert host.path is not None
@@ -82,7 +82,7 @@ def trusts(user: User, name: str) -> None:
     keep_consent(kept, f"{digest_of(host)} {host.path.resolve()}")
 
 
-def write_held_project(user: User) -> Held:
+def write_waiting_project(user: User) -> WaitingProject:
     """Create the project, with its config `plain` and two hosts, `one` and `two`, both on this machine."""
     folder = user.home / "held"
     folder.mkdir()
@@ -90,9 +90,9 @@ def write_held_project(user: User) -> Held:
     hosts.mkdir(parents=True)
     for name in ("one", "two"):
         (hosts / f"{name}.yaml").write_text(f"host: local\nworkdir: {user.home / name}\n")
-        trusts(user, name)
+        confirm_host_file(user, name)
     (user.project / "train.py").write_text(SCRIPT)
     (user.project / "configs" / "plain.yaml").write_text(
         f"# pipeline run --host one --config plain\nproject: .\ncommand: [python, train.py]\nenv: {{HELD: {folder}}}\n"
     )
-    return Held(folder, user.home / "one")
+    return WaitingProject(folder, user.home / "one")

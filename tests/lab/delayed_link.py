@@ -15,7 +15,7 @@ QUEUE_BYTES = 4 * 2**20
 _numbers = itertools.count()
 
 
-def why_no_distance() -> str:
+def why_no_delayed_link() -> str:
     """Return the reason why this machine cannot delay packets, or "" if it can."""
     if os.getuid() != 0:
         return "network namespaces need root"
@@ -30,7 +30,7 @@ def _run(*argv: str) -> None:
 
 
 @dataclass
-class Distance:
+class DelayedLink:
     """A link from this machine (`near`) to a namespace (`far`). Rates are in megabits per second, 0 for no limit."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Distance:
     down_mbit: float = 0.0
     process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Distance:
+    def start(self) -> DelayedLink:
         """Create both ends with their addresses. `prefix` is the prefix of commands that run at the far end."""
         # Two numbers give names and subnets that no other test process on this machine uses.
         number = (os.getpid() * 61 + next(_numbers)) % 16000

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.lab.distance import Distance, why_no_distance
+from tests.lab.delayed_link import DelayedLink, why_no_delayed_link
 from tests.lab.sshd import Sshd
 
 Row = tuple[str, str]
@@ -18,7 +18,7 @@ Row = tuple[str, str]
 
 
 @dataclass
-class Place:
+class Destination:
     """A server and a folder on it. `seconds` are the times of each copy; `sampled` are rows that copied only a part."""
 
     server: Sshd
@@ -43,38 +43,38 @@ class Place:
 
 
 @contextlib.contextmanager
-def places(folder: Path) -> Iterator[list[Place]]:
+def open_destinations(folder: Path) -> Iterator[list[Destination]]:
     """Yield a server on loopback, and one 50 ms away if this machine can delay packets."""
     with contextlib.ExitStack() as stack:
         near = Sshd(folder / "near").start()
         stack.callback(near.close)
         home = folder / "laptop"
         home.mkdir()
-        found = [Place(near, folder / "there-near", 0, home)]
-        if reason := why_no_distance():
+        found = [Destination(near, folder / "there-near", 0, home)]
+        if reason := why_no_delayed_link():
             print(f"not measured at 50 ms: {reason}", file=sys.stderr)
         else:
-            line = Distance(folder / "line")
+            line = DelayedLink(folder / "line")
             stack.callback(line.close)
             line.start()
             far = Sshd(folder / "far", listen=line.far, prefix=line.prefix)
             stack.callback(far.close)
-            found.append(Place(far.start(), folder / "there-far", 50, home))
-        for place in found:
-            place.remote.mkdir()
+            found.append(Destination(far.start(), folder / "there-far", 50, home))
+        for destination in found:
+            destination.remote.mkdir()
         yield found
 
 
-def fresh(place: Place, number: int) -> Place:
+def fresh(destination: Destination, number: int) -> Destination:
     """Return a destination for one round, with the payload on it.
 
     Nothing is deleted before a round, because a file system that has just deleted 2,000 files creates new ones slowly
     (ext4 examines every inode freed within the last minute).
     """
-    folder = place.remote / f"round-{number}"
+    folder = destination.remote / f"round-{number}"
     (folder / "halfstep").mkdir(parents=True)
-    shutil.copytree(place.remote / "halfstep" / "payload", folder / "halfstep" / "payload")
-    return replace(place, remote=folder)
+    shutil.copytree(destination.remote / "halfstep" / "payload", folder / "halfstep" / "payload")
+    return replace(destination, remote=folder)
 
 
 def forget(*folders: Path) -> None:
