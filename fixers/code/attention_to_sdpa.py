@@ -64,7 +64,7 @@ requires: tuple[str, ...] = ()
 matches = reads_python
 
 WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
-"""Every line that matches one of the two patterns above contains one of these words."""
+"""Every line that matches one of the two patterns below contains one of these words."""
 FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""

@@ -39,7 +39,7 @@ OWN_CONFIG = "halfstep-export.yaml"
 
 @dataclass(frozen=True)
 class Export:
-    """A project and its data, scanned for an upload by an engine. `findings` with an error forbid the upload."""
+    """A project and its data, scanned for upload. An error in `findings` prevents the upload."""
 
     loaded: LoadedConfig
     scan: Scan
@@ -99,7 +99,7 @@ def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, 
 
 
 def _confirmed(export: Export) -> Iterator[str]:
-    """Yield the user's confirmations as overrides, because nobody can be asked on the rented machine."""
+    """Yield the user's confirmations as overrides, because the rented machine cannot prompt the user."""
     loaded, folder = export.loaded, folder_of(export.loaded.path).resolve()
     if loaded.root in folder.parents and export.config not in (OWN_CONFIG, loaded.name):
         yield f"project={os.path.relpath(loaded.root, folder)}"

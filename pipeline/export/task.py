@@ -12,7 +12,7 @@ ARCHIVE = "project.tar.gz"
 DATA = "data"
 REQUIREMENTS = "requirements.txt"
 VOLUME = "/halfstep"
-"""Where the engine's persistent volume is mounted."""
+"""The mount point of the engine's persistent volume."""
 FOLDER = "halfstep-task"
 """The folder on the machine, in the directory where the engine starts the commands."""
 NO_GPU = "none"
@@ -22,7 +22,7 @@ UPLOAD_LIMIT_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class Task:
-    """What both engines need. `uploads` maps a name in FOLDER to a file or folder on this machine.
+    """The parts of a task that both engines need. `uploads` maps a name in FOLDER to a local file or folder.
 
     `gpu`: a card in the engine's own spelling, NO_GPU, or empty for any card with 24 GB. `volume` is the name of a
     persistent volume, which keeps the checkpoints when a spot machine is preempted; empty for none.

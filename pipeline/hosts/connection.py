@@ -19,7 +19,7 @@ from remote.protocol.survey import Survey, SurveyRequest
 
 @contextlib.contextmanager
 def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None) -> Iterator[Host]:
-    """Connect to the host until the end of the block. `keep` False leaves no files behind.
+    """Connect to the host until the end of the block. With `keep` False, no files remain on the host.
 
     Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name.
     """

@@ -40,7 +40,7 @@ def note_in_words(run: str, note: WatchNote) -> str:
 
 
 def note_news(folder: Path, news: JobNews) -> None:
-    """Record the last news of a job in the folder of its run."""
+    """Record the last event of a job in the folder of its run."""
     seen = (news.progress, news.result, news.gauges, news.elapsed_s)
     note_job(folder, news.state, *seen, number=news.number, waits=news.waits)
 

@@ -1,4 +1,4 @@
-"""The rendezvous of a group of hosts: the addresses by which each host reaches every other one."""
+"""Find the rendezvous of a group of hosts: addresses at which each host reaches every other host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rendezvous:
 
 
 def find_rendezvous(hosts: Sequence[tuple[str, Host, str]]) -> Rendezvous:
-    """Let each host, given by name, connection and configured address, connect to a port of every other one."""
+    """Test the connections between all hosts; each host is given as (name, connection, configured address)."""
     places: list[Listening] = []
     findings: list[Finding] = []
     for listener in hosts:

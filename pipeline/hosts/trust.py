@@ -1,4 +1,4 @@
-"""Confirmation of a project's host file that redirects a name, trains on the laptop, or requests secrets."""
+"""Ask the user to confirm a project's host file that redirects a name, trains on the laptop, or requests secrets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _not_as_named(host: LoadedHost) -> str:
-    """Return a phrase if a file not named `local` means this machine, or `local` another one; else an empty text."""
+    """Return a phrase if a file not named `local` selects this machine, or `local` selects another; otherwise empty."""
     address = address_of(host)
     if host.name == LOCAL:
         return "" if address.is_local else f"leads to {address.host}, not the local machine"
@@ -90,7 +90,7 @@ def _not_as_named(host: LoadedHost) -> str:
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return what the host's name would reach without its file, as a phrase; empty if it is only the file's name.
+    """Return a phrase for the machine that the host's name means without its file; empty if it has no other meaning.
 
     That is an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. No name server
     is queried, so that a host file costs no time.
@@ -109,7 +109,7 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
 
 
 def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -> str:
-    """Describe how the machine of the file differs from that of the name alone; empty if they are the same."""
+    """Return a phrase for the difference between the file's machine and the name's machine; empty if they are equal."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)

@@ -29,7 +29,7 @@ def judge_others(
 def others_elsewhere(
     verb: str, run: str | None, selected: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
-    """Return these warnings for runs on other hosts that were training when last seen; survey each such host."""
+    """Return the same warnings for runs on other hosts, each of which is surveyed."""
     running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != selected.host)
     surveyed = (_survey(verb, selected, note, records, prompter) for note in running if _fits(run, selected, note.name))
     return tuple(finding for findings in surveyed for finding in findings)

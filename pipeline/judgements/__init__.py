@@ -1,1 +1,1 @@
-"""Pure checks: of a host, of its interpreter, of the end of a job, of code and its paths."""
+"""Pure checks of a host, its interpreter, the end of a job, and the project's code and paths."""

@@ -1,4 +1,4 @@
-"""The calls of a Python file: their arguments, casts to float16, gradient scalers. Pure."""
+"""Analyse the calls in a Python file: arguments, casts to float16, gradient scalers. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Module:
 
 
 def parse_module(path: str, source: bytes) -> Module | None:
-    """Parse a file; None if it does not mention torch or does not parse, which the fixers report."""
+    """Parse a file; return None if it does not contain "torch" or does not parse. The fixers report parse errors."""
     if b"torch" not in source and b"transformers" not in source:
         return None
     try:
@@ -66,7 +66,7 @@ def is_literal(node: ast.expr | None, value: bool | None) -> TypeGuard[ast.Const
 
 
 def is_accelerator_method(call: ast.Call) -> bool:
-    """Return True for a method of an Accelerator: its clip_grad_norm_, for example, unscales the gradients itself."""
+    """Return True for a method of an Accelerator, such as its `clip_grad_norm_`, which unscales the gradients."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(owner, ast.Name) and "accelerator" in owner.id.lower()
 
@@ -84,7 +84,7 @@ def float16_casts(module: Module) -> Iterator[ast.expr]:
 
 
 def casts_to_float32(tree: ast.AST) -> bool:
-    """Return True if something is cast to float32."""
+    """Return True if the code contains a cast to float32."""
     called = (last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
     return "float" in called or any(isinstance(n, ast.Attribute) and n.attr == "float32" for n in ast.walk(tree))
 

@@ -61,7 +61,7 @@ class CertainReads:
 
 
 def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
-    """Return the certain reads of a script; empty if it downloads or starts anything, which may create the files."""
+    """Return the paths that a script certainly reads; empty if it downloads data or starts programs."""
     if any(calls_of(tree, MAKES)):
         return CertainReads()
     reads = _only_read(tree, reader)
@@ -69,7 +69,7 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
     tested = {id(literal) for literal, path in reader.found if path in reader.looked_for}
     literals = ((name, _literal_behind(argument, reader)) for name, argument in reads)
     return CertainReads(
-        {id(node): name for name, node in literals if _stands_alone(_path_of(node), paths) and id(node) not in tested},
+        {id(node): name for name, node in literals if _is_unique(_path_of(node), paths) and id(node) not in tested},
         frozenset(argument.attr for _, argument in reads if isinstance(argument, ast.Attribute)),
     )
 
@@ -90,8 +90,8 @@ def _path_of(node: ast.expr) -> str:
     return path_in(literal_of(node))
 
 
-def _stands_alone(path: str, paths: Sequence[str]) -> bool:
-    """Return True if the file contains the path once, and no parent folder of it and no path inside it."""
+def _is_unique(path: str, paths: Sequence[str]) -> bool:
+    """Return True if the file contains the path once, and neither a parent folder nor a path below it."""
     near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
     return bool(path) and len(near) == 1
 

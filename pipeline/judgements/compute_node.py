@@ -1,4 +1,4 @@
-"""Compares the card of Slurm's compute node with the card that the plan assumes."""
+"""Compare the card of Slurm's compute node with the card that the plan assumes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from remote.protocol.machine import Gpu
 
 
 def judge_node_card(facts: CardFacts, planned: Gpu | None) -> Iterator[Finding]:
-    """Yield an error if the node's card has another compute capability than the card that was planned for.
+    """Yield an error if the node's card has a different compute capability than the card of the plan.
 
-    The login node, where plans are made, cannot see the card of a compute node, so the host's file names the card.
+    The login node cannot query the card of a compute node, so that the plan uses the card in the host file.
     """
     if facts.capability is None or (planned is not None and planned.capability == facts.capability):
         return
     actual = ".".join(map(str, facts.capability))
-    wrong = f"the plan is for {planned.name}" if planned is not None else "the plan is for a host without a card"
-    message = f"the compute node has a {facts.device} (compute capability {actual}), but {wrong}"
+    expected = f"the plan is for {planned.name}" if planned is not None else "the plan is for a host without a card"
+    message = f"the compute node has a {facts.device} (compute capability {actual}), but {expected}"
     hint = f"write `card: {actual}` into the host's file"
     yield Finding("node-card", Severity.ERROR, message, "card", hint, ExitCode.GPU)

@@ -1,4 +1,4 @@
-"""Find the place where a trained model gets float16 weights, in the same file or in another one. Pure."""
+"""Find the code that loads or casts a trained model in float16, in the same file or in another one. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ class _Search:
 
 
 def half_origin(modules: Modules, source: PythonSource, owner: str) -> str | None:
-    """Return the place where the named model gets float16 weights; None if there is none or it is cast to float32."""
+    """Return the location where the model's weights become float16;
+
+    None if there is none or a later cast to float32.
+    """
     return _of_name(_Search(modules, source), owner)
 
 
 def _of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str | None:
-    """Return where a name gets float16 weights, by its last assignment or cast."""
+    """Return the location of the last assignment or cast that makes the model float16; None if there is none."""
     source, origin = search.source, None
     if search.depth > DEEPEST:
         return None
@@ -72,7 +75,7 @@ def _targets(target: ast.expr) -> list[ast.expr]:
 
 
 def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
-    """Return where an assigned value gets float16 weights; "" if the value is the named model itself."""
+    """Return the location where an assigned value becomes float16; "" if the value is the named model itself."""
     source = search.source
     if isinstance(value, (ast.Name, ast.Attribute)):
         name = written(source, value)
@@ -95,7 +98,7 @@ def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
 
 
 def _of_function(search: _Search, call: ast.Call) -> str | None:
-    """Return where the result of a function of the project gets float16 weights."""
+    """Return the location where the result of a project function becomes float16; None if it does not."""
     defined = search.modules.definition(search.source, call.func)
     source, name = defined if defined is not None else (search.source, written(search.source, call.func))
     for function in source.names.of_type(ast.FunctionDef):
@@ -138,7 +141,7 @@ def _is_half(source: PythonSource, value: ast.expr) -> bool:
 
 
 def options_across(modules: Modules, source: PythonSource, options: ast.expr) -> Iterator[Option]:
-    """Yield every entry of `**options`, also where another file defines the dict.
+    """Yield every entry of `**options`, also if another file defines the dict.
 
     `CONFIG["training"]` is the dict under that key.
     """

@@ -1,4 +1,4 @@
-"""Find float16 weights that are trained with neither autocast nor a loss scale, through the project's files."""
+"""Find float16 weights that the project trains with neither autocast nor a loss scale."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def _judge_file(modules: Modules, source: PythonSource) -> Iterator[Finding]:
 
 
 def _is_plain(modules: Modules, source: PythonSource) -> bool:
-    """Return True if the file has a custom training loop and reaches no file that uses mixed precision."""
+    """Return True if the file has a custom training loop and imports no file that uses mixed precision."""
     called = {tail_of(call) for call in source.names.of_type(ast.Call)}
     return {"backward", "step"} <= called and not any(MIXES.search(each.text) for each in modules.reached(source))
 
 
 def _trains_float32(modules: Modules, source: PythonSource, owner: str) -> bool:
-    """Return True if a loop casts every parameter of the model to float32, and no reached file freezes any."""
+    """Return True if a loop casts every parameter of the model to float32, and no imported file freezes parameters."""
     casts = any(is_cast(source, each, owner) for each in source.names.of_type(ast.For))
     return casts and not any(FREEZES.search(each.text) for each in modules.reached(source))
 
@@ -102,10 +102,14 @@ def _trains_float32(modules: Modules, source: PythonSource, owner: str) -> bool:
 def _judge_arguments(modules: Modules, source: PythonSource, origin: str) -> Iterator[Finding]:
     for call in source.names.of_type(ast.Call):
         given = _arguments(modules, source, call) if ARGUMENTS.match(source.names.meaning(call.func) or "") else None
-        asked = [each for each in given or () if each[1] in MAY_MIX]
-        if given is None or any(constant_of(value) not in (False, None) for _, _, value in asked):
+        precision_arguments = [each for each in given or () if each[1] in MAY_MIX]
+        if given is None or any(constant_of(value) not in (False, None) for _, _, value in precision_arguments):
             continue
-        off = [held.where(value) for held, name, value in asked if name in SWITCHES and constant_of(value) is False]
+        off = [
+            held.where(value)
+            for held, name, value in precision_arguments
+            if name in SWITCHES and constant_of(value) is False
+        ]
         severity = Severity.ERROR if off else Severity.WARNING
         yield _finding(severity, origin, off[0] if off else source.where(call), OFF_HINT)
 

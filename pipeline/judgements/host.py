@@ -33,7 +33,7 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundf
 
 @dataclass(frozen=True)
 class Need:
-    """What a run needs from its host. `card_required`: a host without a card is an error, see `requires_card`.
+    """The requirements of a run. `card_required`: a host without a card is an error, see `requires_card`.
 
     Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` is the file for the
     key `python:`. `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
@@ -60,7 +60,7 @@ def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Rep
 
 
 def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Yield the facts about the environment, which are shown and are inputs of the stage."""
+    """Yield (name, value) facts about the environment, which are shown and are inputs of the stage."""
     python = survey.interpreter
     yield "python", ".".join(map(str, python.version[:3])) or "none"
     yield "interpreter", python.path

@@ -1,4 +1,4 @@
-"""Checks of how a run's job ended. Pure."""
+"""Judge the end of a run's job. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 ENDED_EARLY = ("stopped", "preempted")
-"""The checks of jobs that did not fail, but were ended."""
+"""The checks of jobs that were stopped or preempted instead of failing."""
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
@@ -50,7 +50,7 @@ def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
 
 
 def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
-    """Return the finding of a failed job; `kept` is the step that it can resume from."""
+    """Return the finding of a failed job; `kept` is the step of the checkpoint to resume from."""
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
         left = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"

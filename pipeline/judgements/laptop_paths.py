@@ -1,4 +1,4 @@
-"""Finds paths in code and configs that exist on the laptop, but not on the host. Pure."""
+"""Find paths in code and configs that exist on the laptop but not on the host. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds path literals in a Python file, except prose and paths that are not opened. Pure."""
+"""Find path literals in a Python file, except prose and paths that are not opened. Pure."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class PathReader(ast.NodeVisitor):
 
 
 def use_key(node: ast.expr) -> str:
-    """Return the key for counting uses of a name or attribute (`args.data` as `.data`); else empty."""
+    """Return the key for counting uses of a name or attribute (`.data` for `args.data`); empty for other nodes."""
     if isinstance(node, ast.Attribute):
         return f".{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""Recognises text that is a path of one machine. Pure."""
+"""Recognise text that is a machine-specific path. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of paths in a Python file: their places, and whether the script certainly reads them. Pure."""
+"""Find uses of paths in a Python file, and whether the script certainly reads them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.judgements.path_literals import PathReader, StartSettings
 
 @dataclass(frozen=True)
 class PathUse:
-    """A path literal and its place.
+    """A path literal and its location.
 
     `certain`: the script always reads the path; `model`: it loads a model from the path.
     """
@@ -24,7 +24,7 @@ class PathUse:
 
     @property
     def where(self) -> str:
-        """`src/train.py:12`."""
+        """The location as `src/train.py:12`."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
 

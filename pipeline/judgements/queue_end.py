@@ -17,7 +17,7 @@ ENDS = {
     "CANCELLED": ("slurm-cancelled", "was cancelled (scancel)", "pipeline run"),
     "REVOKED": ("slurm-cancelled", "was revoked by the cluster", "pipeline run"),
 }
-"""State of Slurm to finding, what happened, and hint; job-lost for any other state."""
+"""The check, the description and the hint for each Slurm state; job-lost for other states."""
 
 
 def judge_queue_end(name: str, state: str) -> Finding:

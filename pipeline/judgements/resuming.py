@@ -1,4 +1,4 @@
-"""Checks whether a script can resume, by the project's files and command. Pure."""
+"""Check whether a script can resume, by searching the project's files and the command. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MARKS = (
     b"optimizer.load_state_dict",
 )
 """Text that shows that code can resume: halfstep's variable, calls of Trainer, Accelerate, DeepSpeed and PyTorch."""
-ASKED = ("{resume_from}", "resume")
+RESUME_WORDS = ("{resume_from}", "resume")
 
 
 def may_resume(tree: Tree, command: Iterable[str]) -> bool:
     """Return True if the command or a Python file or notebook of the project refers to resuming."""
-    if any(asked in word for word in command for asked in ASKED):
+    if any(resume_word in word for word in command for resume_word in RESUME_WORDS):
         return True
     files = (path for path in tree.paths() if path.endswith((".py", ".ipynb")))
     return any(mark in data for data in map(tree.read, files) for mark in MARKS)

@@ -1,4 +1,4 @@
-"""Finds the project's files that a command uses: scripts, imported modules, settings files. Pure."""
+"""Find the project files that a command uses: scripts, imported modules, settings files. Pure."""
 
 from __future__ import annotations
 

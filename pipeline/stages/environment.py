@@ -25,7 +25,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity
 
 USUAL_BYTES = 5 * 10**9
-"""Room for a base model's cache and the checkpoints of one run."""
+"""Disk space for a base model's cache and the checkpoints of one run."""
 FREE_BYTES_OF_TINY = 500 * 10**6
 FREE_BYTES_OF_COMMAND = 100 * 10**6
 TRAINER_IMPORTS = ("torch", "transformers", "peft")

@@ -1,4 +1,4 @@
-"""Stage `fix`: the fixers have nothing left to change, neither in the project's files nor in the host's setup."""
+"""Stage `fix`: all changes of the fixers are applied to the project's files and the host's setup."""
 
 from __future__ import annotations
 

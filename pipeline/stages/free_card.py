@@ -1,4 +1,4 @@
-"""Before a proof among several runs: wait until no job of the project uses the card."""
+"""Wait until no job of the project uses the card, before the proof of one of several runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_S = 5.0
 
 
 def await_free_card(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait for the end of the other runs of the project, whose jobs may need all memory of the card.
+    """Wait until the project's other runs have ended, because their jobs may use all memory of the card.
 
     With `--detach`, raises Busy instead of waiting.
     """

@@ -15,7 +15,7 @@ from remote.protocol.quantities import moment, size
 
 
 class Logs:
-    """Downloads what a run produced."""
+    """Downloads the results of a run."""
 
     name = "logs"
     exit_code = ExitCode.PULL
@@ -48,7 +48,7 @@ class Logs:
 
 
 def _missing(run: RunSurvey | None) -> str:
-    """Say which of the usual results the run did not write."""
+    """Return a phrase for the usual results that the run did not write; empty if it wrote all."""
     if run is None:
         return ""
     written = any(not file.name.startswith(f"tensorboard/{GPU_EVENTS}/") for file in run.events)

@@ -1,4 +1,4 @@
-"""Checks before a job is started: which inputs make its run a new one, and whether an older run may be resumed."""
+"""Checks before a job starts: report the inputs that require a new run, and whether an older run may be resumed."""
 
 from __future__ import annotations
 

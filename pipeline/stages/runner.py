@@ -21,7 +21,7 @@ from remote.protocol.findings import Finding, Report, Severity
 INTERRUPTED = "interrupted"
 
 Refresh = Callable[[Context], None]
-"""Brings the context's view up to date with the host."""
+"""Updates the context's view from the host."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
 def _pending(
     context: Context, stages: Sequence[Stage], checkpoints: StageCheckpoints, forced: set[str]
 ) -> tuple[str, ...]:
-    """Return the stages up to `until` that have work to do, as far as that is known before any of them runs."""
+    """Return the stages up to `until` that have work to do, judged before any of them runs."""
     names = [stage.name for stage in stages]
     wanted = stages[: names.index(context.options.until) + 1] if context.options.until in names else stages
     return tuple(
@@ -134,7 +134,7 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """Return the findings of the stage and of the check that follows; the check's errors only if the stage has none."""
+    """Return the findings of the stage, and of the check after it if the stage has no errors."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

@@ -24,7 +24,7 @@ INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
 
 
 class Phase(Enum):
-    """What one call of `run_project` does for a run: everything, or one of the three phases of several runs.
+    """The part of a run that one call of `run_project` executes: all stages, or one of three phases for several runs.
 
     PREPARE: all stages before the training. START: start the job. FOLLOW: follow the job and pull its results.
     """
@@ -54,7 +54,7 @@ class StageResult:
     `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
     `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
     `follow_up`: lines that are shown after the stage's line.
-    `caveat`: what the stage could not verify, although it is done; shown again whenever the stage is skipped.
+    `caveat`: a property that the completed stage could not verify; shown again whenever the stage is skipped.
     """
 
     report: Report = field(default_factory=Report)
@@ -76,7 +76,7 @@ def no_report(context: Context) -> None:
 
 @dataclass
 class Context:
-    """Everything a stage needs to run. `view` is refreshed after every stage that ran; `evidence` is for the report.
+    """The context in which a stage runs. `view` is refreshed after every stage; `evidence` is data for the report.
 
     `before_acting` is called once, before the first stage runs, with the names of all stages that have work to do.
     `announced`: the reasons for a new run have been shown. `start` starts a job on the host. `on_job` is called once
@@ -103,11 +103,11 @@ class Stage(Protocol):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a failure whose findings carry none."""
+        """The exit code of a failure whose findings have no exit code."""
         ...
 
     def inputs(self, view: View) -> Inputs:
-        """Return everything the stage's work depends on, by name, as short strings: equal inputs mean equal work."""
+        """Return all inputs of the stage's work as (name, short string); equal inputs mean equal work."""
         ...
 
     def check(self, view: View) -> Report:
@@ -125,14 +125,14 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Whether a stage is done, and why or why not."""
+    """Whether a stage is done, and the reason."""
 
     done: bool
     reason: str
 
 
 def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -> StageStatus:
-    """A stage is done if it has a checkpoint for the current inputs, and the survey shows its result on the host."""
+    """Return whether the stage has a checkpoint for the current inputs and its result exists on the host."""
     if checkpoint is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))

@@ -51,7 +51,7 @@ class Verify:
         return f"proved for {_mode(view)}"
 
     def run(self, context: Context) -> StageResult:
-        """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
+        """Run the real command under hooks for two optimizer steps, then remove all files that it wrote."""
         view = context.view
         announce_new_run(context)
         await_free_card(context)

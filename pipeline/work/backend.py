@@ -1,4 +1,4 @@
-"""How a host starts jobs: directly, or through Slurm with the options of host and config."""
+"""Choose the backend that starts jobs on a host: halfstep itself, or Slurm with the options of host and config."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MAX_JOBS = 10
 
 @dataclass(frozen=True)
 class Backend:
-    """How a job is started: `auto` (by halfstep itself) or `slurm`, with options of sbatch.
+    """The backend of a job: `auto` (started by halfstep) or `slurm`, with options of sbatch.
 
     `max_jobs`: how many jobs one run may use because of a time limit; each job submits the next one.
-    `nodes`: the number of nodes of a training; everything else takes one.
+    `nodes`: the number of nodes for a training; other jobs use one node.
     """
 
     name: str = "auto"
@@ -37,7 +37,7 @@ class Backend:
 
     @property
     def for_training(self) -> tuple[str, ...]:
-        """The options of sbatch for a training, which may take several nodes."""
+        """The options of sbatch for a training, which may use several nodes."""
         return (*self.slurm, f"--nodes={self.nodes}", "--ntasks-per-node=1") if self.nodes > 1 else self.slurm
 
 

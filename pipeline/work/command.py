@@ -1,4 +1,4 @@
-"""The command of a job: the built-in trainer with its spec, or the project's own command. Pure."""
+"""Build the command of a job: the built-in trainer with its spec, or the project's command. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def proof_place(view: View, source: str) -> Place:
 def command_of(view: View, place: Place, nodes: int = 1) -> tuple[str, ...]:
     """Return the argv of the training process or of torchrun; the host fills in {payload} and other placeholders.
 
-    `nodes`: the number of Slurm's nodes that the job has.
+    `nodes`: the number of Slurm nodes of the job.
     """
     command, python = launch_of(view).command, interpreter_of(view)
     several = processes_of(view) > 1 or view.group is not None or nodes > 1
@@ -79,13 +79,13 @@ def ranks_of(view: View) -> int:
 
 
 def _uses_torchrun(view: View) -> bool:
-    """Return True if torchrun starts the command wherever there are several processes."""
+    """Return True if torchrun starts the command when there are several processes."""
     command = view.config.command
     return command is None or script_of(command) is not None
 
 
 def shown_command(view: View) -> str:
-    """Return the command for a reader: the project's own, or the name of the built-in trainer."""
+    """Return the command for display: the project's command, or the name of the built-in trainer."""
     own = launch_of(view).command
     if own is not None:
         return shlex.join(own)
@@ -113,7 +113,7 @@ def interpreter_of(view: View) -> str:
 def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> dict[str, str]:
     """Return the environment variables of a job, without secrets, in addition to the host's environment.
 
-    On several nodes, the interface to the other ones is found on each.
+    On several nodes, each node finds the network interface to the others.
     """
     variables = {**launch_of(view).env, **runtime_of(view), "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
@@ -126,14 +126,13 @@ def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> di
         # nvidia-smi numbers cards by PCI bus, CUDA by speed unless this variable is set.
         variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, cards)))
-    # gloo would choose the address of the host's own name: for one host, one that others reach; for several, often one
-    # that they do not.
+    # gloo would use the address of the host's name, which is public for one host and often unreachable for several.
     if view.group is not None:
         node = view.group.node
         talk = dict.fromkeys(LOOPBACK_ONLY, node.interface) if node is not None and node.interface else {}
     else:
         talk = LOOPBACK_ONLY if nodes == 1 and processes_of(view) > 1 and _uses_torchrun(view) else {}
-    # In torchrun's own store, a process would find addresses of those that ended before a restart (torch 2.13).
+    # After a restart, torchrun's store still contains the addresses of the ended processes (torch 2.13).
     restarted = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if view.config.restarts else {}
     return {**talk, **restarted, **variables}
 
@@ -189,7 +188,7 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
 
 
 def answer_spec(config: RunConfig) -> AnswerSpec:
-    """Return how the model answers in an evaluation."""
+    """Return the generation settings of an evaluation."""
     return AnswerSpec(**config.evaluation.model_dump())
 
 

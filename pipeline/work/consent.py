@@ -1,4 +1,4 @@
-"""Confirmation of what a project's config would take from the laptop: secrets, and files outside of the project."""
+"""Ask the user to confirm that a project's config may send secrets, or files from outside of the project."""
 
 from __future__ import annotations
 
@@ -38,17 +38,19 @@ def require_project_consent(
         return
     kept = consents("trusted_data", os.environ if environment is None else environment)
     message = one_line(
-        f"project {loaded.config.project} of {loaded.path} takes files from {_in_words(root)}, outside of {own}"
+        f"project {loaded.config.project} of {loaded.path} takes files from {_describe_path(root)}, outside of {own}"
     )
     if not _has_consent(kept, (str(own), str(root)), prompter, f"{message}.\nMay they be sent to the host?"):
-        raise DataUntrusted(f"{message}, {UNCONFIRMED}", where="project", hint=_to_type(command, f"project={root}"))
+        raise DataUntrusted(
+            f"{message}, {UNCONFIRMED}", where="project", hint=_command_to_confirm(command, f"project={root}")
+        )
 
 
 def own_project(loaded: LoadedConfig) -> Path:
     """Return the real folder that the config came with: its git work tree, else the folder that contains configs/.
 
-    A work tree that contains the home folder does not count. `configs` itself may be a clone. For a built-in config it
-    is the project.
+    A work tree that contains the home folder is ignored. The folder `configs` itself may be a clone. For a built-in
+    config, the result is the project.
     """
     if is_shipped_config(loaded.path):
         return loaded.root
@@ -78,12 +80,14 @@ def require_data_consent(
     kept = consents("trusted_data", os.environ if environment is None else environment)
     for place in outside_of(folder, loaded.root):
         message = one_line(
-            f"data.path {named} of {loaded.path} takes data from {_in_words(place)}, outside of the project"
+            f"data.path {named} of {loaded.path} takes data from {_describe_path(place)}, outside of the project"
         )
         fields = (str(loaded.root), str(place))
         if not _has_consent(kept, fields, prompter, f"{message}.\nMay it be sent to the host?"):
             setting = f"data.path={Path(named).expanduser()}"
-            raise DataUntrusted(f"{message}, {UNCONFIRMED}", where="data.path", hint=_to_type(command, setting))
+            raise DataUntrusted(
+                f"{message}, {UNCONFIRMED}", where="data.path", hint=_command_to_confirm(command, setting)
+            )
 
 
 def require_secret_consent(
@@ -107,7 +111,7 @@ def require_secret_consent(
     fields = (" ".join(names), str(loaded.path.resolve()))
     if not _has_consent(kept, fields, prompter, f"{message}.\nMay the values be sent to the host?"):
         setting = f"secrets=[{','.join(names)}]"
-        raise SecretsUntrusted(f"{message}, {UNCONFIRMED}", where="secrets", hint=_to_type(command, setting))
+        raise SecretsUntrusted(f"{message}, {UNCONFIRMED}", where="secrets", hint=_command_to_confirm(command, setting))
 
 
 def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None, question: str) -> bool:
@@ -120,11 +124,11 @@ def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None,
     return True
 
 
-def _to_type(command: str, setting: str) -> str:
+def _command_to_confirm(command: str, setting: str) -> str:
     return f"{command} --set {shlex.quote(setting)}"
 
 
-def _in_words(place: Path) -> str:
+def _describe_path(place: Path) -> str:
     return f"{place} (your home folder)" if _contains_home(place) else str(place)
 
 

@@ -1,4 +1,4 @@
-"""Derives the job of an evaluation from the job of a training: same interpreter, model, data and precision. Pure."""
+"""Derive the job of an evaluation from a training job: same interpreter, model, data and precision. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class AdapterWork:
-    """One evaluation or merge: the id of its run, which is the same for the same work, and the spec of its job."""
+    """One evaluation or merge: the id of its run, which is equal for equal work, and the spec of its job."""
 
     run: str
     project: str

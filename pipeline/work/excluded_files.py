@@ -1,4 +1,4 @@
-"""Which files of a project are not inputs of a run: by default documentation, images and tests."""
+"""Select the project files that are not inputs of a run: by default documentation, images and tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_excluded(rules: Rules, path: str) -> bool:
 
 
 def _named(command: Sequence[str], excluded: Iterable[str]) -> Iterator[str]:
-    """Yield the files and folders that the command names, and the folder of each excluded file among them."""
+    """Yield the files and folders in the command, and the folder of each of these files that is excluded."""
     files = frozenset(excluded)
     for word in command:
         for name in (word.rpartition("=")[2], word.replace(".", "/") + ".py"):

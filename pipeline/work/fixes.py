@@ -1,4 +1,4 @@
-"""The site of the fixers (a project on a host), and the plan of their changes."""
+"""Build the site for the fixers (a project and its host), and plan their changes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def site_of(view: View, host: Host | None) -> Site:
 
 
 def fixer_settings_of(view: View) -> dict[str, Any]:
-    """Return the config's `fixers:` entries by name. A fixer that a cure needs runs even if it is turned off.
+    """Return the config's `fixers:` entries by name.
 
-    It then gets the settings in the config's file, even if `--set` turned it off.
+    A fixer that a cure needs runs even if it is turned off, with its settings from the config file.
     """
     called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
     return {**(view.config.fixers.model_extra or {}), **called}
@@ -57,7 +57,7 @@ def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -
 
 
 def fixer_versions() -> str:
-    """Return all fixers with their versions. If a version changes, the stage runs again."""
+    """Return all fixers with their versions; the stage `fix` runs again if a version changes."""
     named = {fixer.name: fixer.version for fixer in source_fixers()}
     named |= {fixer.name: fixer.version for fixer in setup_fixers()}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
@@ -70,7 +70,7 @@ def tree_as_fixed(view: View) -> Tree:
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
-    """Return the planned rewrites that the host lacks, and those to revert because no fixer plans them any more."""
+    """Return the planned rewrites that the host lacks, and reverts of rewrites that are no longer planned."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
     return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
 

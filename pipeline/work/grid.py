@@ -1,4 +1,4 @@
-"""The combinations of `--config a,b` and `--set KEY=1,2`: one run for each. Pure."""
+"""Expand `--config a,b` and `--set KEY=1,2` to all combinations, one run for each. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MOST = 16
 """A command that starts more runs needs `--yes`."""
 LARGEST = 1000
 """The maximum number of runs in one command."""
-WHOLE = ("command", "notify")
+COMMAND_KEYS = ("command", "notify")
 """Keys whose values are command lines: a comma in them does not separate values."""
 OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination. `varied` are the overrides of those keys that were given several values."""
+    """One combination. `varied`: the overrides of keys with several values."""
 
     config: str
     overrides: tuple[str, ...]
@@ -54,7 +54,7 @@ def _points(configs: Sequence[str], choices: Sequence[Sequence[str]]) -> Iterato
 
 def _choices(override: str) -> tuple[str, ...]:
     key, equals, value = override.partition("=")
-    if not equals or key.strip() in WHOLE or key.startswith(HOST_PREFIX):
+    if not equals or key.strip() in COMMAND_KEYS or key.startswith(HOST_PREFIX):
         return (override,)
     return tuple(f"{key}={one}" for one in _distinct(_parts(value, "--set", f" of {key}")))
 

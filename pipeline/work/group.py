@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Node:
-    """One host's part in the rendezvous of a job.
+    """The rendezvous settings of one host for a job.
 
     `endpoint` is the address and port of torchrun's store, which runs on the first host; `address` and `interface` are
-    this host's own; `job` names the rendezvous.
+    this host's address and network interface; `job` is the id of the rendezvous.
     """
 
     job: str
@@ -22,7 +22,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Group:
-    """The hosts, the digest of the work of all of them, and the number of their processes together.
+    """The hosts, the digest of their combined work, and the total number of their processes.
 
     `node` is set when a job is about to be started.
     """

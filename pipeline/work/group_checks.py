@@ -1,4 +1,4 @@
-"""Whether several hosts can train one run together, and what state their jobs are in. Pure."""
+"""Check whether several hosts can train one run together, and judge the state of their jobs. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate")
 
 
 def group_of(views: Sequence[View]) -> Group:
-    """Return the group of these hosts. The same hosts in another order do the same work."""
+    """Return the group of these hosts; the digest of its work does not depend on their order."""
     work = digest({str(number): one for number, one in enumerate(sorted(digest(dict(work_inputs(v))) for v in views))})
     processes = sum(process_count(view.config, view.host.config) for view in views)
     return Group(tuple(view.host.name for view in views), work, processes)
@@ -103,7 +103,7 @@ def judge_group_state(runs: Sequence[RunSurvey | None]) -> GroupState:
 
 
 def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
-    """Return the newest step of which every host has a verified checkpoint; None if no host has any checkpoint.
+    """Return the newest step for which every host has a verified checkpoint; None if no host has any checkpoint.
 
     Returns 0 if there are checkpoints, but none that all hosts have.
     """
@@ -114,7 +114,7 @@ def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
 
 
 def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Finding | None:
-    """Return a finding if there are checkpoints, but no step of which every host has one."""
+    """Return a finding if there are checkpoints, but no step for which every host has one."""
     if common_step(runs) != 0:
         return None
     held = (

@@ -1,4 +1,4 @@
-"""How the processes of a job are started: as one process, by torchrun, or by the project's own launcher. Pure."""
+"""Choose how a job's processes are started: one process, torchrun, or the project's launcher. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NODES = "--nnodes"
 JOIN_S = 600
 """The time for which the hosts wait for each other at the start of a job."""
 ON_NODES = ("-B", "{payload}", "nodes")
-"""The words after the interpreter that start what follows the number of nodes on each node of a Slurm job."""
+"""The arguments after the interpreter that start the rest of the command on each node of a Slurm job."""
 RANK_LOGS = "{job_dir}/ranks"
 IN_A_FILE = "store_type=file,keep_alive_interval=60"
 ONE_HOST = ("--rdzv-endpoint", "{rendezvous}", "--rdzv-conf", IN_A_FILE, "--local-addr", "127.0.0.1")
@@ -75,7 +75,7 @@ def _among(count: int, is_host: str, endpoint: str, address: str) -> tuple[str, 
 
 
 def on_one_host(launcher: tuple[str, ...]) -> tuple[str, ...]:
-    """Return torchrun without the rendezvous with other hosts, for this host only; any other launcher unchanged."""
+    """Return torchrun without the rendezvous with other hosts; other launchers are returned unchanged."""
     if NODES not in launcher:
         return launcher
     begin = len(ON_NODES) + 2 if launcher[1 : len(ON_NODES) + 1] == ON_NODES else 0
@@ -83,9 +83,9 @@ def on_one_host(launcher: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def script_of(command: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return what torchrun starts instead of a `python` command: the script, or `-m` and a module, with its arguments.
+    """Return the script (or `-m` and a module) of a `python` command with its arguments, for torchrun.
 
-    None: the command starts its processes itself, or torchrun cannot start it.
+    None if the command starts its processes itself, or if torchrun cannot start it.
     """
     if command[0] not in PYTHONS:
         return None
@@ -97,7 +97,7 @@ def script_of(command: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def describe_processes(view: View) -> str:
-    """Return a line on what starts the processes of the project's own command, if there are several; else ''."""
+    """Return a line that explains how several processes of the project's command are started; empty for one process."""
     config = view.config
     count = process_count(config, view.host.config)
     if config.command is None or (count == 1 and nodes_of(view) == 1):

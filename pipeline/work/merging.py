@@ -1,4 +1,4 @@
-"""Derives the job of a merge from the job of a training: same interpreter, model and precision. Pure."""
+"""Derive the job of a merge from a training job: same interpreter, model and precision. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explains why a run is a new one: its inputs differ from those of the last run of the same config and host."""
+"""Explain why a new run is needed: list the inputs that differ from the last run of the same config and host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inputs_to_record(view: View) -> RunInputs:
 
 
 def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
-    """Return lines that say why the work needs a new run instead of the last one; empty if there was none.
+    """Return lines with the inputs that differ from the last run; empty if there was no earlier run.
 
     `run` is the id of the new run; empty if it is not known yet.
     """
@@ -67,7 +67,7 @@ def describe_excluded(view: View) -> str:
 
 
 def last_run(view: View, other_than: str) -> RunNote | None:
-    """Return the last started run of this config on this host; the run `other_than` is left out."""
+    """Return the last started run of this config on this host, except the run `other_than`."""
     notes = (note for note in list_notes(view.records) if note.run != other_than)
     return next((note for note in notes if (note.config, note.host) == (view.loaded.name, view.host.name)), None)
 

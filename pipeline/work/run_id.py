@@ -1,4 +1,4 @@
-"""The id of a run, derived from its project, host and config: the same work always has the same id."""
+"""Compute the id of a run from its project, host and config; equal work has the same id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from remote.protocol.runtime import VERSION
 from remote.protocol.survey import Survey
 
 TRAINER_VERSION = 2
-CHANGE_NO_TRAINING = (
+KEYS_WITHOUT_INFLUENCE = (
     "project",
     "evaluation",
     "fixers",
@@ -33,8 +33,8 @@ CHANGE_NO_TRAINING = (
     "grace_s",
     "notify",
 )
-"""Config keys that do not influence the training process directly; `fixers` and `inputs` do so through the files."""
-CHANGE_NO_STEP = ("report_to",)
+"""Config keys without direct influence on the training process; `fixers` and `inputs` influence the files."""
+TRAIN_KEYS_WITHOUT_INFLUENCE = ("report_to",)
 """Keys of `train:` that do not influence the training process."""
 
 
@@ -47,8 +47,8 @@ def machine_inputs(view: View) -> Inputs:
 def training_settings(config: RunConfig) -> dict[str, Any]:
     """Return the settings that influence the training and differ from their defaults.
 
-    Defaults are left out, so that a key that a later version adds does not make every finished run a new one. A changed
-    default changes TRAINER_VERSION.
+    Defaults are omitted, so that a key added by a later version does not change the id of finished runs.
+    TRAINER_VERSION changes when a default changes.
     """
     settings = config.model_dump(mode="json", exclude_defaults=True)
     if config.processes == 1:
@@ -58,9 +58,9 @@ def training_settings(config: RunConfig) -> dict[str, Any]:
 
 def influential(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that influence the training."""
-    kept = {key: value for key, value in settings.items() if key not in CHANGE_NO_TRAINING}
+    kept = {key: value for key, value in settings.items() if key not in KEYS_WITHOUT_INFLUENCE}
     if train := kept.pop("train", None):
-        left = {key: value for key, value in train.items() if key not in CHANGE_NO_STEP}
+        left = {key: value for key, value in train.items() if key not in TRAIN_KEYS_WITHOUT_INFLUENCE}
         kept |= {"train": left} if left else {}
     return kept
 
@@ -94,7 +94,7 @@ def work_fingerprint(view: View) -> str:
 
 
 def run_id(view: View) -> str:
-    """Return the run's id: the run to resume, else the run that was resumed earlier for this work, else the work's id.
+    """Return the id of the run to resume, or else of the run resumed earlier for this work, or else of the work.
 
     The work's id contains the view's serial, or else the highest serial on the host.
     """
@@ -108,7 +108,7 @@ def run_id(view: View) -> str:
 
 
 def name_of(view: View) -> str:
-    """Return the run's name in this project: its id, followed by the host if another host has a run of that id."""
+    """Return the run's name in this project: its id, with the host appended if another host has the same id."""
     return view.records.run_name(run_id(view), view.host.name)
 
 

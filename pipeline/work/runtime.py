@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}`: whether the hooks apply the precision plan inside the training process."""
+"""Settings for `fixers: {runtime: auto}`: hooks apply the precision plan inside the training process."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from remote.protocol.runtime import runtime_environment
 
 
 def wants_runtime(config: RunConfig) -> bool:
-    """Return True if the hooks are to apply the plan; the built-in trainer follows it without them."""
+    """Return True if the hooks shall apply the plan; the built-in trainer follows the plan without hooks."""
     return config.command is not None and (config.fixers.model_extra or {}).get("runtime") == "auto"
 
 
 def runtime_of(view: View) -> dict[str, str]:
-    """Return the environment variables that make the hooks apply the view's precision plan; none if not wanted."""
+    """Return the environment variables that make the hooks apply the precision plan; empty if the runtime is off."""
     return runtime_environment(view.precision) if wants_runtime(view.config) else {}
 
 

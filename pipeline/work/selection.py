@@ -23,14 +23,14 @@ PROJECT = ("project",)
 DATA_PATH = ("data", "path")
 SECRETS = ("secrets",)
 BUILT_IN = ("train.", "lora.")
-"""The sections that a `command:` reads only through placeholders."""
+"""Config sections that a `command:` can only read through placeholders."""
 STEPS = "train.max_steps"
-"""The setting of them that every command gets, as HALFSTEP_STEPS."""
+"""The setting in these sections that every command receives, as HALFSTEP_STEPS."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A config and a host. `given` are the words that selected them, for hints that are typed again.
+    """A config and a host. `given`: the command-line words that selected them, for commands in hints.
 
     `project_typed`, `data_typed`, `secrets_typed`: the project, the data folder or the secrets were given on the
     command line and need no confirmation.
@@ -45,7 +45,7 @@ class Selection:
 
     @property
     def title(self) -> str:
-        """'tiny on titan', or 'tiny (train.seed=1) on titan' for one of several values."""
+        """Return 'tiny on titan', or 'tiny (train.seed=1) on titan' for one of several values."""
         values = f" ({', '.join(self.loaded.varied)})" if self.loaded.varied else ""
         return f"{self.loaded.name}{values} on {self.host.name}"
 
@@ -73,7 +73,7 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
 
 
 def load_points(host: str, points: Sequence[Point], here: Path) -> tuple[Selection, ...]:
-    """Return the selection of each combination. Raises BadUsage or BadConfig with the problems of all of them."""
+    """Return the selection of each combination. Raises BadUsage or BadConfig with the problems of all combinations."""
     found = [_or_error(partial(_varied_selection, host, point, here)) for point in points]
     if errors := [one for one in found if isinstance(one, HalfstepError)]:
         raise _both(*errors)
@@ -86,7 +86,7 @@ def _varied_selection(host: str, point: Point, here: Path) -> Selection:
 
 
 def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
-    """Raise BadUsage for an override of the built-in trainer's settings that the config's own command does not read."""
+    """Raise BadUsage for an override of built-in trainer settings that the config's command does not read."""
     if loaded.config.command is None:
         return
     keys = (override.partition("=")[0].strip() for override in overrides)
@@ -107,7 +107,7 @@ def hosts_in(typed: str) -> tuple[str, ...]:
 
 
 def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], here: Path) -> tuple[Selection, ...]:
-    """Load the config with each of the hosts; `given` of each names all of them. Raises BadUsage, BadConfig."""
+    """Load the config with each host; `given` of each selection contains all hosts. Raises BadUsage, BadConfig."""
     if "" in hosts or len(set(hosts)) < len(hosts):
         raise BadUsage(f"--host {','.join(hosts)} names a host twice, or an empty one", where="--host")
     found = [load_selection(host, config, overrides, here) for host in hosts]
@@ -123,7 +123,7 @@ def _or_error(load: Callable[[], T]) -> T | HalfstepError:
 
 
 def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
-    """Return one error with the problems of all."""
+    """Return one error with the findings of all errors."""
     if not more:
         return first
     findings = tuple(dict.fromkeys(finding for error in (first, *more) for finding in findings_of(error)))

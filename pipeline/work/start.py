@@ -16,14 +16,14 @@ from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
 
 
 def next_number(run: RunSurvey | None) -> int:
-    """Return the number of the next job. A number whose job was created, but never started, is used again."""
+    """Return the number of the next job. The number of a job that was created but never started is reused."""
     if run is None:
         return 1
     return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
 
 
 def note_of(view: View, name: str) -> RunNote:
-    """Return the record of a run, by which later commands find it without its config."""
+    """Return the record of a run, with which later commands find the run without its config."""
     return RunNote(
         run=name,
         host=view.host.name,

@@ -1,4 +1,4 @@
-"""The digest of the project's files that are inputs of a run: all but halfstep's own configs and excluded files."""
+"""Compute the digest of a run's input files: all project files except halfstep's configs and excluded files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_NOTEBOOK = 64 * 2**20
 
 
 def trained_files_digest(view: View) -> str:
-    """Return a digest of the inputs on the host, with changes by fixers.
+    """Return a digest of the input files on the host, including changes by fixers.
 
     If the host's tree differs from the laptop's, its files are unknown, and the digest of the whole tree is returned.
     """
@@ -64,7 +64,7 @@ def _without_outputs(view: View, path: str, row: Row) -> Row:
 
 
 def _own_configs(view: View) -> Iterator[str]:
-    """Yield the files in configs/ that have only keys of halfstep's configs and are not part of the command."""
+    """Yield the files in configs/ that contain only keys of halfstep's configs and are not in the command."""
     words = view.config.command or ()
     for path, row in view.scan.manifest.rows.items():
         folder, _, name = path.rpartition("/")
