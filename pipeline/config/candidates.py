@@ -1,4 +1,4 @@
-"""Find the Python files that start a training, and how Python starts them, from their syntax. Pure."""
+"""Find the Python files that start a training, and the command that runs each of them. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """Return the file as a candidate; None if it trains nothing. A file that does not parse is searched as text."""
+    """Return the file as a candidate;
+
+    None if it contains no training. A file that does not parse is searched as text.
+    """
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)

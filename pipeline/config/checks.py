@@ -16,7 +16,7 @@ from remote.protocol.training import FRESH, MESSAGES, TASKS
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
 TAKES_CODE = ("-c", "-m")
 MOST_FOLDERS = 200
-"""The most folders in which a missing file is searched for."""
+"""The maximum number of folders in which a missing file is searched for."""
 
 
 def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple[Finding, ...]:
@@ -49,7 +49,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
 
 
 def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the settings that `train.eval_steps` and `train.early_stop` need and that are missing."""
+    """Return the missing settings that `train.eval_steps` and `train.early_stop` need."""
     if config.train.early_stop is not None and config.train.eval_steps is None:
         return [document.problem(("train", "early_stop"), "needs train.eval_steps: how often the loss is measured")]
     if config.train.eval_steps is not None and config.data.validation_split is None:
@@ -112,7 +112,9 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
 
 
 def _nearest_file(path: str, root: Path) -> str:
-    """Return the file of the project that is probably meant: of the same name elsewhere, or of a similar one."""
+    """Return the project file that was probably intended: a file with the same name elsewhere, or with a similar
+    name.
+    """
     wanted = PurePosixPath(path)
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
     for folder in (root, *folders[:MOST_FOLDERS]):

@@ -1,4 +1,4 @@
-"""Converts `user@address:port`, or an ssh command as a provider shows it, to values of a host file. Pure."""
+"""Convert `user@address:port`, or the ssh command of a provider, to values of a host file. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAKES_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 KEYS = {"p": "port", "l": "user", "i": "identityfile", "J": "proxyjump"}
 USED = ("hostname", "identityfile", "port", "user", "userknownhostsfile")
 REFUSED = frozenset("BbFIPQW")
-"""Options that are refused, because no key of a host file corresponds to them and they change what ssh does."""
+"""Options that are rejected: they change the connection, and no key of a host file corresponds to them."""
 REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
 
 
@@ -43,7 +43,7 @@ class Destination:
 
     @property
     def name(self) -> str:
-        """`user@host:port`, the same for each way to write this destination."""
+        """`user@host:port`, equal for all notations of this destination."""
         host = f"[{self.hop.host}]" if ":" in self.hop.host and self.hop.port else self.hop.host
         user = f"{self.hop.user}@" if self.hop.user else ""
         return f"{user}{host}{f':{self.hop.port}' if self.hop.port else ''}"
@@ -68,7 +68,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 
 def is_destination(name: str) -> bool:
-    """Return True if `name` is an ssh command, an ssh:// address, or has a user or a port: never the name of a file."""
+    """Return True for an ssh command, an ssh:// address, or a name with a user or port, which cannot be file names."""
     name = _without_shell_prompt(name)
     if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:
         return True

@@ -22,7 +22,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping with the place of each key: a line of the file, or a `--set` option."""
+    """A YAML mapping with the origin of each key: a line of the file, or a `--set` option."""
 
     path: str
     values: dict[str, Any]
@@ -53,7 +53,7 @@ class Document:
         return Finding.error("config", f"{name}: {message}" if name else message, place, hint)
 
     def as_typed(self, key: KeyPath, value: str) -> str:
-        """Return how to set the key to that YAML value: `name: value`, or as `--set` if an option set it."""
+        """Return the text that sets the key to the YAML value: `name: value`, or `--set` if an option had set it."""
         override = self._override_of(key)
         if override is None or override.keys != key:
             return value if isinstance(key[-1], int) else f"{key[-1]}: {value}"

@@ -39,7 +39,7 @@ class Guess:
     sources: bool = False
 
     def command_of(self, script: str) -> tuple[str, ...]:
-        """Return the argv that starts the script: the only shell script or README command that does so, else Python."""
+        """Return the argv that starts the script: a unique shell script or README command, or else Python."""
         if not script:
             return ()
         if launcher := self._launcher_of(script):
@@ -51,7 +51,7 @@ class Guess:
         return ("python", "-m", module) if script in self.modules else ("python", script)
 
     def _launcher_of(self, script: str) -> str:
-        """Return the only shell script that starts the script, by file or module, without arguments; else empty."""
+        """Return the only shell script that starts the script without arguments; empty unless there is exactly one."""
         names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
         return starting[0] if len(starting) == 1 else ""

@@ -39,7 +39,7 @@ def find_config(name: str, cwd: Path) -> Path:
 
 
 def _near_path(typed: str, path: Path, cwd: Path) -> str:
-    """Return the config that is probably meant by a path to no file, as it is typed; empty if none is near."""
+    """Return the argument for the config that a wrong path probably meant; empty if no name is similar."""
     beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     if near := difflib.get_close_matches(path.name, beside, n=1):
         return str(Path(typed).parent / near[0])
@@ -119,7 +119,7 @@ RECORDS_FOLDER = ".halfstep"
 
 
 def find_project(cwd: Path) -> Path:
-    """Return the project of the folder.
+    """Return the root folder of the project that contains the folder.
 
     That is the nearest folder, from this one upwards, with records of runs, or else with configs/, or else the folder
     itself. A home folder and its parents are never a project.

@@ -39,7 +39,7 @@ class LoadedHost:
 
     @property
     def note(self) -> str:
-        """Which of two hosts of the same name was chosen; empty if there is only one."""
+        """A note that names the chosen one of two hosts with the same name; empty if there is only one."""
         if self.source.shadows and self.file_values.get("host") != self.name:
             return f"{self.name} is {self.path}, not the alias of the same name in ~/.ssh/config"
         return ""

@@ -67,7 +67,7 @@ class DataConfig(Frozen):
 Scheduler = Literal[
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt"
 ]
-"""transformers' schedules of the learning rate that need no parameters of their own."""
+"""Learning rate schedules of transformers that need no further parameters."""
 
 
 Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
@@ -105,7 +105,7 @@ class TrainConfig(Frozen):
 
 
 class EvaluationConfig(Frozen):
-    """How the model answers in an evaluation. `temperature` 0: greedy decoding."""
+    """Generation settings of an evaluation. `temperature` 0: greedy decoding."""
 
     samples: Positive | None = None
     batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] | None = None
@@ -130,7 +130,7 @@ class LogsConfig(Frozen):
 
 
 class InputsConfig(Frozen):
-    """Which files of the project are inputs of a run; the others may change without starting a new run.
+    """Selects the project files that are inputs of a run; changes of other files do not start a new run.
 
     `exclude` holds gitignore patterns; `auto` means documentation, images, tests and the outputs of notebooks.
     """

@@ -1,4 +1,4 @@
-"""Converts validation errors of a config to findings with key, value, expected value and the nearest valid name."""
+"""Convert validation errors of a config to findings with key, value, expected value and the most similar name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:
 
 
 def _without_repeats(found: list[Finding]) -> tuple[Finding, ...]:
-    """Keep one finding for each place: every member of a union reports the same value."""
+    """Keep one finding for each location, because every member of a union reports the same value."""
     kept: dict[tuple[str, str], Finding] = {}
     for finding in found:
         kept.setdefault((finding.where, finding.message.partition(":")[0]), finding)

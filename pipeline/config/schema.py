@@ -1,4 +1,4 @@
-"""The JSON Schemas of config files, and the keys in them, read from files so that no model has to be imported."""
+"""Read the JSON Schemas of config files, and their keys, from files, which is faster than importing the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detects secrets written into a config, by the name of a variable or the form of a value. Pure."""
+"""Detect secrets in a config by variable names and by the format of values. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET_VALUE = re.compile(
 
 
 def secret_reason(name: str, value: str) -> str:
-    """Return why the value looks like a secret; empty if it does not."""
+    """Return the reason why the value looks like a secret; empty if it does not."""
     if SECRET_VALUE.search(value):
         return "its value looks like a secret"
     if SECRET_NAME.search(name) and not NOT_SECRET.fullmatch(value.strip()):
@@ -38,7 +38,7 @@ def check_environment(env: Mapping[str, str], document: Document) -> Iterator[Fi
 
 
 def check_names(names: Iterable[str], document: Document) -> Iterator[Finding]:
-    """Yield a problem if `secrets:` holds a secret instead of the name of a variable."""
+    """Yield a problem if `secrets:` contains a secret instead of a variable name."""
     if any(SECRET_VALUE.search(name) for name in names):
         message = "contains a secret itself; write the name of the environment variable instead"
         yield document.problem(("secrets",), message, "secrets: [NAME]")

@@ -41,13 +41,13 @@ class Entry:
     named: bool = False
 
     def name_in(self, line: str) -> str:
-        """Return the name that a matching line contains; empty for an entry without names."""
+        """Return the package or file name that a matching line contains; empty for an entry without names."""
         match = self.pattern.search(line) if self.named else None
         return match.group(1) if match is not None else ""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:
-        """Words for a fast search: every matching line contains at least one of them. Empty if none are known."""
+        """Words for a fast search: every matching line contains one of them. Empty if no such words exist."""
         return needles_of(self.pattern.pattern)
 
 

@@ -70,7 +70,7 @@ def _cure(name: str, config: Config) -> Cure | None:
 
 
 def plan_less_memory(config: Config) -> Cure | None:
-    """Let the built-in trainer plan for less of the card's memory; None if its plan is fixed or cannot use less."""
+    """Reduce the memory for which the built-in trainer plans; None if its plan is fixed or already minimal."""
     train = config.get("train", {})
     share = float(train.get("memory_share", 0.9))
     auto = "auto" in (train.get("micro_batch", "auto"), train.get("gradient_checkpointing", "auto"))
@@ -96,7 +96,7 @@ def halve_batch(config: Config) -> Cure | None:
 
 
 def expandable_segments(config: Config) -> Cure | None:
-    """Let the allocator grow its segments, which reduces fragmentation."""
+    """Enable expandable segments of the CUDA allocator, which reduces fragmentation."""
     if "PYTORCH_CUDA_ALLOC_CONF" in config.get("env", {}):
         return None
     return Cure(
@@ -107,7 +107,7 @@ def expandable_segments(config: Config) -> Cure | None:
 
 
 def precision_auto(config: Config) -> Cure | None:
-    """Replace a configured precision that does not train by the precision chosen for the card."""
+    """Replace a configured precision that does not train with the precision chosen for the card."""
     if config.get("precision", "auto") == "auto":
         return None
     return Cure(

@@ -14,7 +14,7 @@ BAR = re.compile(
 )
 """A progress bar followed by an error on the same line, because progress bars do not end with a newline."""
 MOST_PREFIXES = 3
-"""`[default0]:[rank0]: 2024-05-01 12:00:00 ` has this number of prefixes."""
+"""The maximum number of prefixes in a line, as in `[default0]:[rank0]: 2024-05-01 12:00:00 `."""
 
 
 @dataclass(frozen=True)

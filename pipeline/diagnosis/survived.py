@@ -1,4 +1,4 @@
-"""Detects errors that did not end the training: quoted in data, or handled in a training that completed. Pure."""
+"""Detect errors that did not end the training: quoted in data, or handled in a training that completed. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What verbs report, as values: outcomes, progress, errors as findings, commands in hints."""
+"""The values that verbs report: outcomes, progress, findings, and commands in hints."""

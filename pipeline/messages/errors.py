@@ -14,7 +14,7 @@ def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
 
 
 def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
-    """Return the exception's own findings, or one named after its class: CannotConnect becomes `cannot-connect`."""
+    """Return the exception's findings, or one finding named after its class (`cannot-connect` for CannotConnect)."""
     severity = Severity.WARNING if error.exit_code is ExitCode.INTERRUPTED else Severity.ERROR
     return error.findings or (
         Finding(error_name(type(error)), severity, error.message, error.where, error.hint, error.exit_code),

@@ -1,4 +1,4 @@
-"""The summary at the end of `fix`: what changed, what was left alone and why, and what the user has to decide."""
+"""Build the summary at the end of `fix`: changes, places left alone with reasons, and decisions for the user."""
 
 from __future__ import annotations
 

@@ -10,38 +10,38 @@ from remote.protocol.jobs import JobNews
 
 
 class Listener(Protocol):
-    """Receives the progress of a verb. What the verb does never depends on its listener."""
+    """Receives the progress of a verb. The listener never influences the actions of the verb."""
 
     def heading(self, text: str) -> None:
-        """A title for everything that follows."""
+        """Start a section with a title."""
         ...
 
     def stage_started(self, stage: str) -> None:
-        """The stage named `stage` starts."""
+        """Report that the stage `stage` starts."""
         ...
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """How far the running stage is; `total` is None if unknown."""
+        """Report the progress of the running stage; `total` is None if unknown."""
         ...
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """One of many small steps; a listener may drop most of them."""
+        """Report one of many small steps; a listener may ignore most of them."""
         ...
 
     def training(self, news: JobNews) -> None:
-        """The newest state of the job that the stage waits for."""
+        """Report the newest state of the job for which the stage waits."""
         ...
 
     def note(self, text: str) -> None:
-        """A line that stays on the screen."""
+        """Report a line that stays on the screen."""
         ...
 
     def stage_ended(self, stage: StageOutcome) -> None:
-        """The stage has ended with this outcome."""
+        """Report that the stage has ended with this outcome."""
         ...
 
     def curve(self, name: str, values: Sequence[float]) -> None:
-        """A series of values, oldest first."""
+        """Report a series of values, oldest first."""
         ...
 
 

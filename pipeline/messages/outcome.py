@@ -1,4 +1,4 @@
-"""`Outcome`: what a verb found and did, as one value with stages, findings, job and artifacts."""
+"""`Outcome`: the result of a verb as one value, with stages, findings, job and artifacts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.jobs import JobState, Progress, RunSurvey, seconds_left
 
 
 class StageState(StrEnum):
-    """`skipped`: the stage's checkpoint is valid, nothing was done. `done`: the stage ran just now.
+    """`skipped`: the stage did not run, because its checkpoint is valid. `done`: the stage ran.
 
     `stopped`: its job ended on the user's request, or was preempted.
     """

@@ -25,7 +25,7 @@ def load_findings() -> dict[str, tuple[str, str]]:
 
 
 def all_names() -> Iterator[tuple[str, str]]:
-    """Yield the kind and name of everything that has a page."""
+    """Yield (kind, name) for every page."""
     yield from (("stage", name) for name in STAGES)
     yield from (("fixer", name) for name in fixer_names())
     yield from (("check", name) for name in check_names())
@@ -33,7 +33,7 @@ def all_names() -> Iterator[tuple[str, str]]:
 
 
 def page_of(name: str) -> str:
-    """Return the Markdown page of everything that has this name. Raises BadUsage with the nearest names."""
+    """Return the Markdown pages with this name, joined. Raises BadUsage with similar names."""
     stage = f"# {name}\n\n{STAGES[name]}" if name in STAGES else ""
     fixer = render_page(name) if name in fixer_names() else ""
     parts = [page for page in (stage, fixer, check_page(name), _finding_page(name)) if page]

@@ -106,7 +106,7 @@ def refuse_link(path: Path) -> None:
 
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Convert an OSError of the block to DiskFull with `path`, or to BadUsage if a file is where a folder is needed."""
+    """Convert an OSError in the block to DiskFull, or to BadUsage if a file exists where a folder is needed."""
     try:
         yield
     except OSError as error:

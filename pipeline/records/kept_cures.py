@@ -15,7 +15,7 @@ from remote.protocol.values import Malformed, decode, dumps
 
 @dataclass(frozen=True)
 class KeptCures:
-    """Cures, and the digest of their config: after a change of the config they no longer apply."""
+    """Cures, and the digest of their config; they apply only while the config is unchanged."""
 
     config: str
     cures: tuple[Cure, ...] = ()

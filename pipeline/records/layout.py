@@ -70,7 +70,7 @@ class Records:
         return self.folder_named(self.run_name(run, host))
 
     def run_name(self, run: str, host: str) -> str:
-        """Return the run's name in this project: its id, followed by the host if another host has a run of that id."""
+        """Return the run's name in this project: its id, with the host appended if another host has the same id."""
         with_host = f"{run}@{safe_name(host)}"
         if (self.runs / with_host).is_dir():
             return with_host

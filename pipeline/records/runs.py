@@ -189,7 +189,7 @@ def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote])
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """Return the run of that name, else the newest of that config, else all with that prefix.
+    """Return the run of that name, or else the newest run of that config, or else all runs with that prefix.
 
     `notes` are sorted, the newest first.
     """

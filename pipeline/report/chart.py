@@ -13,11 +13,11 @@ from pipeline.report.formatting import number, text
 COLOURS = 6
 PIXELS_A_LETTER = 6
 SMALLEST = 1e-100
-"""Smaller differences are drawn as none."""
+"""Smaller relative differences are drawn as a flat line."""
 
 
 class Scale(Enum):
-    """The scale of the y axis. POWERS: logarithmic by powers of two, drawn as steps."""
+    """The scale of the y axis. POWERS: a logarithmic axis with base 2, drawn as steps."""
 
     LINEAR = "linear"
     LOG = "log"

@@ -1,4 +1,4 @@
-"""What differs between runs: results, settings, files and machines, as rows with a value for each run."""
+"""Compare runs: rows of differing results, settings, files and machines, with one value for each run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIGEST_LETTERS = 8
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One run of a comparison, with its curves as scalars of the report; without `inputs` if none were recorded."""
+    """One run of a comparison, with its scalars. `inputs` is None if no inputs were recorded."""
 
     report: RunReport
     inputs: RunInputs | None = None
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[ComparedRun]) -> Comparison:
-    """Return what differs. Inputs are compared only if they were recorded for every run."""
+    """Return the differences. Inputs are compared only if they were recorded for every run."""
     inputs = [run.inputs for run in runs if run.inputs is not None]
     known = inputs if len(inputs) == len(runs) else []
     return Comparison(
@@ -137,7 +137,7 @@ def _speed(curves: Sequence[Curve]) -> float | None:
 
 
 def _scores(report: RunReport, curves: Sequence[Curve]) -> Iterator[tuple[str, str]]:
-    """Yield the scores of the adapter: of `pipeline evaluate` or, without one, of the training's own evaluation."""
+    """Yield the adapter's scores from `pipeline evaluate`, or else from the evaluation during training."""
     if report.evaluation is not None:
         for scores in report.evaluation.scores:
             if scores.model == ADAPTER:

@@ -1,4 +1,4 @@
-"""Render the comparison of runs as one self-contained HTML page: overlaid curves, and tables of what differs."""
+"""Render the comparison of runs as one self-contained HTML page: overlaid curves and tables of differences."""
 
 from __future__ import annotations
 

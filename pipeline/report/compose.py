@@ -64,13 +64,13 @@ def environment_of(view: View) -> Facts:
 
 
 def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return all errors and warnings, and the watch's findings that are not among them."""
+    """Return all errors and warnings, and the watch's other findings."""
     problems = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
     return (*problems, *(finding for finding in watched if finding not in problems))
 
 
 def with_commands(view: View, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings with complete commands in their hints, as the terminal shows them."""
+    """Return the findings with complete commands in their hints, identical to the output in the terminal."""
     return Outcome(
         "run", host=view.host.name, config=view.loaded.name, findings=findings, given=view.given
     ).shown_findings

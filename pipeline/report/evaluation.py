@@ -41,7 +41,7 @@ def _published(result: EvaluationResult) -> tuple[PublishedRow, ...]:
 
 
 def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each metric; with `variants`, also for those over all or only well-formed answers."""
+    """Yield a row for each metric; `variants` adds the metrics over all answers and over well-formed answers."""
     published = [row.metrics for row in _published(result)]
     for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
         if name.endswith(VARIANTS) and not variants:
@@ -97,7 +97,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def describe(result: EvaluationResult) -> str:
-    """Return one line on what was evaluated, and how."""
+    """Return one line with the evaluated samples and the generation settings."""
     intervals = f", {INTERVAL * 100:g} % intervals from {result.resamples} resamples" if result.resamples else ""
     return (
         f"{result.recordings} recordings of {result.data or 'the data'} ({result.split}), {result.answers} answers, "
@@ -106,7 +106,7 @@ def describe(result: EvaluationResult) -> str:
 
 
 def evaluation_as_json(result: EvaluationResult) -> dict[str, Any]:
-    """Return the result with the published rows and what differs from their experiment."""
+    """Return the result, the published rows, and the differences between both experiments."""
     if not is_comparable(result):
         return dict(encode(result))
     rows = [{"name": row.name, "metrics": row.metrics} for row in PUBLISHED]

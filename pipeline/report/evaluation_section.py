@@ -1,4 +1,4 @@
-"""Render the sections with scores: of the evaluation at the end of the training, or of `pipeline evaluate`."""
+"""Render the sections with scores from the evaluation at the end of the training or from `pipeline evaluate`."""
 
 from __future__ import annotations
 

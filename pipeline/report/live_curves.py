@@ -1,4 +1,4 @@
-"""The script and the style with which a page draws its curves; both are part of the page, which loads nothing."""
+"""The script and the style sheet for the curves, both embedded in the page."""
 
 from __future__ import annotations
 

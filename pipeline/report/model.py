@@ -53,7 +53,7 @@ TONES = {
 
 @dataclass(frozen=True)
 class JobRow:
-    """One job of the run: its number, how it ended, its first and last optimizer step, and how long it ran."""
+    """One job of the run: its number, result, first and last optimizer step, and duration."""
 
     number: int
     state: JobState
@@ -129,7 +129,7 @@ class RunReport:
 
     @property
     def seconds(self) -> float | None:
-        """Return how long its jobs ran, without the time in the queue or between them; None if that is unknown."""
+        """Return the total duration of the run's jobs in seconds, without waiting times; None if it is unknown."""
         return sum(job.seconds or 0.0 for job in self.jobs) or None
 
     @property

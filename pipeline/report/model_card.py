@@ -22,7 +22,7 @@ BUILT_IN = "AutoModelForMultimodalLM"
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the card says. `base` is a hub id or a path, `datasets` are hub ids, `settings` the LoRA settings.
+    """The content of a model card. `base` is a hub id or a path, `datasets` are hub ids, `settings` the LoRA settings.
 
     `place` is the repository or the folder of the adapter. `built_in`: it was trained by the built-in trainer.
     """

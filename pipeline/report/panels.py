@@ -91,7 +91,7 @@ def train_loss(curves: Iterable[Curve]) -> Curve | None:
 
 
 def is_flat(panel: Panel, curves: list[Curve]) -> bool:
-    """Return True if the number of skipped steps never changed: the page then shows it as a number, without a chart."""
+    """Return True if the number of skipped steps is constant, so that the page shows a number instead of a chart."""
     return panel.title == "Skipped steps" and all(len({value for _, value in curve.points}) == 1 for curve in curves)
 
 

@@ -60,7 +60,7 @@ def is_comparable(result: EvaluationResult) -> bool:
 
 
 def differences(result: EvaluationResult) -> tuple[str, ...]:
-    """Return what differs from the paper's experiment, or may differ because the paper does not state it.
+    """Return the differences from the paper's experiment, including settings that the paper does not state.
 
     Empty for other tasks.
     """

@@ -29,7 +29,7 @@ PAGE = "report.html"
 VALUES = "report.json"
 OUTPUT_LINES = 40
 OUTPUT_BYTES = 2**18
-"""More than is shown: a progress bar writes many states into one line."""
+"""More bytes than are shown, because a progress bar writes many states into one line."""
 STATES = {
     Verdict.RUNNING: StageState.RUNNING,
     Verdict.QUEUED: StageState.RUNNING,
@@ -100,7 +100,7 @@ def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:
 
 
 def _jobs_as_seen(jobs: tuple[JobRow, ...], note: RunNote) -> tuple[JobRow, ...]:
-    """Return the rows with the newest job as it was last seen."""
+    """Return the rows, with the last known state of the newest job."""
     rows = {row.number: row for row in jobs}
     number = note.job or max(rows, default=1)
     row = rows.get(number) or JobRow(number, note.state)
@@ -110,7 +110,7 @@ def _jobs_as_seen(jobs: tuple[JobRow, ...], note: RunNote) -> tuple[JobRow, ...]
 
 
 def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
-    """Return the stage; `train` in the state that its job has reached since the report was saved."""
+    """Return the stage, with the current state of the job for the stage `train`."""
     if stage.name != "train" or verdict not in STATES:
         return stage
     return StageOutcome(stage.name, STATES[verdict], stage.seconds)
@@ -147,7 +147,7 @@ def read_report(folder: Path) -> RunReport | None:
 
 
 def unreported(note: RunNote | None, folder: Path) -> RunReport:
-    """Return the report of a run of which only the record is left. Raises FileNotFoundError if there is none."""
+    """Return a report from the run's record alone. Raises FileNotFoundError if there is no record."""
     if note is None:
         raise FileNotFoundError(folder / VALUES)
     return RunReport(note.name, note.config, note.host, Verdict.NOT_STARTED, began_unix=note.created_unix)

@@ -1,4 +1,4 @@
-"""Opens stdout or stderr as a rich console."""
+"""Open stdout or stderr as a rich console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show an error to the user: what, where, and a command to type; with --json, as the JSON object."""
+"""Show an error to the user: message, location and suggested command, or the JSON object with --json."""
 
 from __future__ import annotations
 

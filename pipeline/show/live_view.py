@@ -27,7 +27,7 @@ QUIET_S = 15.0
 
 @dataclass(frozen=True)
 class RunningStage:
-    """What is known of the running stage; times are monotonic seconds."""
+    """The state of the running stage; times are monotonic seconds."""
 
     name: str
     began: float
@@ -68,7 +68,7 @@ class LiveView:
             self._live = None
 
     def message(self, text: str, share: float | None) -> None:
-        """Show what the stage does now, and how much of it is done (0 to 1)."""
+        """Show the current activity of the stage and its progress (0 to 1)."""
         self._stage = replace(self._stage, message=text, share=share)
 
     def training(self, news: JobNews) -> None:

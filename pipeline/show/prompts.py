@@ -1,4 +1,4 @@
-"""Decides who answers the questions of a command: the user at the terminal, or nobody."""
+"""Choose whether questions of a command are shown at the terminal or rejected."""
 
 from __future__ import annotations
 

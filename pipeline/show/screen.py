@@ -49,7 +49,7 @@ SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.I
 
 
 class Screen:
-    """The output of one verb. `as_json`: nothing but the JSON object is printed to stdout."""
+    """The output of one verb. `as_json`: only the JSON object is printed to stdout."""
 
     def __init__(self, *, as_json: bool = False, on_stderr: bool = False) -> None:
         self.as_json = as_json
@@ -122,7 +122,7 @@ class Screen:
             self.progress(describe_news(news))
 
     def note(self, text: str) -> None:
-        """Print one indented line, above what is shown live."""
+        """Print one indented line above the live view."""
         # Text must go through the console of the live view: any other console would print into the view.
         same = self._live is not None and self.out.is_terminal
         for line in self._wrapped(safe_text(text), 2):
@@ -186,7 +186,7 @@ class Screen:
         return sys.stdin.readline().strip() or default
 
     def findings(self, findings: Iterable[Finding]) -> None:
-        """Print each finding with its place and its hint."""
+        """Print each finding with its location and its hint."""
         for finding in findings:
             self._finding(finding)
 

@@ -1,4 +1,4 @@
-"""Limits progress lines if no spinner is shown, so that the log of a long run does not get a line for every step."""
+"""Limit the number of progress lines if no spinner is shown, to keep the log of a long run short."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Throttle:
         self._printed_at = 0.0
 
     def due(self, text: str, now: float, done: float | None = None, total: float | None = None) -> bool:
-        """Return True if the message is to be printed at time `now` (seconds); it then counts as printed."""
+        """Return True if the message shall be printed at time `now` (seconds), and record it as printed."""
         if not self._is_due(text, now, done, total):
             return False
         self._text, self._done, self._printed_at = text, done, now
