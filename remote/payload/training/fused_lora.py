@@ -10,12 +10,13 @@ from peft.tuners.lora import Linear
 
 
 def fuse_lora(model: Any) -> Any:
-    """Patch the LoRA layers of a PEFT model so that `addmm` adds the adapter's output; return `model`.
+    """Patch the LoRA layers of a PEFT model so that the adapter's output is added in place; return `model`.
 
     PEFT computes base + scaling * B(A(dropout(x))), with two more passes over the layer's output, which is much larger
-    than the output of A. Here, A's output is scaled and `addmm` adds the product. PEFT also copies x to the adapter's
-    float32, which autocast then casts back; here, autocast gets x itself. PEFT's own forward still handles all other
-    cases: disabled, merged or several adapters, variants such as DoRA, and mixed dtypes without autocast.
+    than the output of A, and two more tensors of its size. Here, `addmm_` adds the product to the base layer's output.
+    PEFT also copies x to the adapter's float32, which autocast then casts back; here, autocast gets x itself. PEFT's
+    own forward still handles all other cases: disabled, merged or several adapters, variants such as DoRA, and mixed
+    dtypes without autocast.
     """
     for module in model.modules():
         if type(module) is Linear:
@@ -28,10 +29,11 @@ def _forward(layer: Any, x: torch.Tensor, *inputs: Any, **named: Any) -> torch.T
     if name is None or inputs or named or not _same_dtype(layer, name, x):
         plain: torch.Tensor = Linear.forward(layer, x, *inputs, **named)
         return plain
-    base = layer.base_layer(x)
-    small = layer.lora_A[name](layer.lora_dropout[name](x)) * layer.scaling[name]
-    out = torch.addmm(base.flatten(0, -2), small.flatten(0, -2), layer.lora_B[name].weight.t())
-    return out.view(base.shape)
+    rows = x.flatten(0, -2)
+    out = layer.base_layer(rows)
+    small = layer.lora_A[name](layer.lora_dropout[name](rows)).to(out.dtype)
+    out.addmm_(small, layer.lora_B[name].weight.to(out.dtype).t(), alpha=layer.scaling[name])
+    return out.view(*x.shape[:-1], -1)
 
 
 def _only_adapter(layer: Any) -> Any:

@@ -1,22 +1,27 @@
 """Cross entropy at labelled positions only, without logits for the other positions.
 
 Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32, and about three times that with their gradient.
-For 8 answers of 120 tokens, they are 0.8 GB.
+For 8 answers of 120 tokens, they are 0.8 GB. With a frozen `lm_head`, at most 256 MiB of them exist at a time.
 """
 
 from __future__ import annotations
 
 import functools
 import types
-from typing import Any, Optional, Union
+from typing import Any, Optional, Tuple, Union
 
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, softmax
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from remote.payload.training.attention_mask import training_mask
+from remote.payload.training.last_layer import selected_rows
 
 IGNORED = -100
+LOGIT_BYTES = 2**28
+"""The most bytes of float32 logits that are computed at once."""
+GRADIENT_SCALE = 256.0
+"""Keeps the gradients of unlikely words, such as 1 / 200,064, above the smallest normal float16, 6e-5."""
 
 
 def use_label_loss(model: Any) -> None:
@@ -41,14 +46,18 @@ def use_label_loss(model: Any) -> None:
         if labels is None:
             return plain(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
-        rows = labels if input_ids is None else input_ids
-        mask = training_mask(attention_mask, rows, self.get_input_embeddings().weight.dtype)
+        ids = labels if input_ids is None else input_ids
+        mask = training_mask(attention_mask, ids, self.get_input_embeddings().weight.dtype)
         # Qwen2.5-Omni would compute the positions from a mask of two dimensions.
-        kwargs.setdefault("position_ids", torch.arange(rows.shape[1], device=rows.device)[None])
-        outputs = self.model(input_ids=input_ids, attention_mask=mask, use_cache=False, **kwargs)
+        kwargs.setdefault("position_ids", torch.arange(ids.shape[1], device=ids.device)[None])
         if label_positions is None:
             label_positions = find_labels(labels)
-        loss = label_loss(outputs.last_hidden_state, self.lm_head, labels, label_positions, num_items_in_batch)
+        before = label_positions - 1
+        with selected_rows(self.get_decoder().layers[-1], before) as selected:
+            hidden = self.model(input_ids=input_ids, attention_mask=mask, use_cache=False, **kwargs).last_hidden_state
+        hidden = hidden.flatten(0, 1)
+        rows = hidden if selected else hidden.index_select(0, before)
+        loss = label_loss(rows, self.lm_head, labels.flatten().index_select(0, label_positions), num_items_in_batch)
         return CausalLMOutputWithPast(loss=loss)
 
     model.forward = types.MethodType(forward, model)
@@ -65,18 +74,54 @@ def find_labels(labels: torch.Tensor) -> torch.Tensor:
 
 
 def label_loss(
-    hidden: torch.Tensor,
-    lm_head: Any,
-    labels: torch.Tensor,
-    positions: torch.Tensor,
-    num_items: Union[torch.Tensor, int, None] = None,
+    rows: torch.Tensor, lm_head: Any, targets: torch.Tensor, num_items: Union[torch.Tensor, int, None] = None
 ) -> torch.Tensor:
-    """Return the mean cross entropy in float32 over the labels (batch, length) at `positions` of the flattened batch.
+    """Return the mean cross entropy in float32 of the `targets`, each predicted from one of the `rows` (targets, size).
 
-    Each label is predicted from the position before it.
     The sum is divided by `num_items`, the number of labels in all micro-batches of the optimizer step, so that
-    accumulated gradients equal those of one large batch. If it is None, the number of labels in this batch is used.
+    accumulated gradients equal those of one large batch. If it is None, the number of targets is used.
     """
-    logits = lm_head(hidden.flatten(0, 1).index_select(0, positions - 1)).float()
-    total = cross_entropy(logits, labels.flatten().index_select(0, positions), reduction="sum")
-    return total / (len(positions) if num_items is None else num_items)
+    if torch.is_grad_enabled() and _is_frozen(lm_head):
+        total = _FrozenHeadLoss.apply(rows, lm_head, targets)
+    else:
+        total = cross_entropy(lm_head(rows).float(), targets, reduction="sum")
+    return total / (len(targets) if num_items is None else num_items)
+
+
+def _is_frozen(lm_head: Any) -> bool:
+    return type(lm_head) is torch.nn.Linear and not any(one.requires_grad for one in lm_head.parameters())
+
+
+class _FrozenHeadLoss(torch.autograd.Function):  # type: ignore[misc]
+    """The summed cross entropy of `lm_head(rows)`; the forward pass also computes the gradient of the rows.
+
+    No logits are kept for the backward pass, and those of a few hundred rows exist at a time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, lm_head: Any, targets: torch.Tensor) -> torch.Tensor:
+        count = max(1, LOGIT_BYTES // (4 * lm_head.out_features))
+        parts = zip(rows.split(count), targets[:, None].split(count))
+        totals, gradients = zip(*(_total_and_gradient(part, lm_head, wanted) for part, wanted in parts))
+        ctx.save_for_backward(torch.cat(gradients))
+        ctx.dtype = rows.dtype
+        return torch.stack(totals).sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad_total: torch.Tensor) -> Any:
+        (gradient,) = ctx.saved_tensors
+        return (gradient.float() * (grad_total / GRADIENT_SCALE)).to(ctx.dtype), None, None
+
+
+def _total_and_gradient(rows: torch.Tensor, lm_head: Any, targets: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Return the summed cross entropy of the `targets` (rows, 1), and its gradient by `rows` times GRADIENT_SCALE."""
+    logits = lm_head(rows)
+    dtype = logits.dtype
+    logits = logits.float()
+    most, likely = logits.max(dim=-1, keepdim=True)
+    shares = softmax(logits, dim=-1)
+    # The largest share is exp(most) / sum(exp(logits)), and at least 1 / words.
+    total = (most - shares.gather(-1, likely).log() - logits.gather(-1, targets)).sum()
+    del logits
+    shares.scatter_add_(-1, targets, shares.new_full(targets.shape, -1.0))
+    return total, shares.mul_(GRADIENT_SCALE).to(dtype) @ lm_head.weight

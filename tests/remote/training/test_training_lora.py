@@ -11,6 +11,7 @@ from peft.tuners.lora import Linear
 
 from remote.payload.training.base_model import cast_trainable, load_model, trainable_parameters
 from remote.payload.training.collator import SAMPLES
+from remote.payload.training.memory import LiveBytes
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
@@ -77,6 +78,21 @@ def test_a_half_input_is_not_copied_to_float32(made: Callable[[str], Any]) -> No
         assert layer(x).dtype == torch.float16
     assert layer(x).dtype == torch.float16
     assert seen == [torch.float16, torch.float32], "without autocast, float32 weights need a float32 input"
+
+
+@pytest.mark.parametrize("plan", [PLAN, TURING])
+def test_the_output_of_a_layer_is_allocated_once(plan: Any, made: Callable[[str], Any]) -> None:
+    layer = next(module for module in adapted(made(PHI4), plan, 0.0).modules() if isinstance(module, Linear))
+    x = torch.randn(2, 300, layer.in_features, requires_grad=True).to(getattr(torch, plan.frozen_dtype))
+    dtype = getattr(torch, plan.autocast_dtype or "float32")
+    live = LiveBytes()
+    for tensor in (x, *layer.parameters()):
+        live.add(tensor)
+    before = live.now
+    with torch.autocast("cpu", dtype=dtype, enabled=plan.autocast_dtype is not None), live:
+        out = layer(x)
+    assert out.shape == (2, 300, layer.out_features)
+    assert live.peak - before < 1.5 * out.nbytes
 
 
 def test_disabled_and_merged_adapters_are_left_to_peft(made: Callable[[str], Any]) -> None:

@@ -117,14 +117,16 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 WAITS = {"nonzero", "_local_scalar_dense", "masked_select"}
 
 
-def test_the_loss_does_not_wait_for_the_device(made: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_loss_does_not_wait_for_the_device(frozen: bool, made: Callable[[str], Any]) -> None:
     labels = batch_of(made(PHI4), 0, 1)["labels"]
     with Operations() as collating:
         positions = find_labels(labels)
     assert "nonzero" in collating.names
-    hidden = torch.randn(*labels.shape, 8, requires_grad=True)
+    rows = torch.randn(len(positions), 8, requires_grad=True)
+    head = torch.nn.Linear(8, 1024).requires_grad_(not frozen)
     with Operations() as training:
-        label_loss(hidden, torch.nn.Linear(8, 1024), labels, positions, torch.tensor(7)).backward()
+        label_loss(rows, head, labels.flatten()[positions], torch.tensor(7)).backward()
     assert not WAITS & set(training.names)
 
 
