@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any, Dict, Iterator
 
 import torch
 from peft import get_peft_model
@@ -142,9 +143,30 @@ class Estimator:
         if shape.is_shared or (self.on_card and self.plan.autocast_dtype == "float16"):
             inputs["attention_mask"] = torch.ones(1, 1, length, length, dtype=torch.bool)
         dtype = getattr(torch, self.plan.autocast_dtype or "float32")
-        with torch.autocast("cpu", dtype=dtype, enabled=self.plan.autocast_dtype is not None):
+        autocast = torch.autocast("cpu", dtype=dtype, enabled=self.plan.autocast_dtype is not None)
+        with autocast, contextlib.nullcontext() if "attention_mask" in inputs else _without_masks(self.model):
             loss = self.model(**inputs).loss
         loss.backward()
+
+
+@contextlib.contextmanager
+def _without_masks(model: Any) -> Iterator[None]:
+    """Within it, the decoder layers get no attention mask.
+
+    transformers 5.23 reads the values of the positions to find out that causal attention is enough. Fake tensors have
+    no values, so it would make a mask, with which attention copies the keys and values of grouped queries.
+    """
+
+    def drop(layer: Any, inputs: Any, named: Dict[str, Any]) -> Any:
+        return inputs, {**named, "attention_mask": None}
+
+    layers = model.get_base_model().get_decoder().layers
+    hooks = [layer.register_forward_pre_hook(drop, with_kwargs=True) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def bytes_elsewhere(model: Any, processes: int) -> int:

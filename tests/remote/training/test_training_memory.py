@@ -21,7 +21,7 @@ from remote.payload.training.base_model import (
 from remote.payload.training.collator import SAMPLES
 from remote.payload.training.device import CONTEXT_BYTES, available_main_memory, find_device
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.families.registry import find_model
+from remote.payload.training.families.registry import TINY, find_model
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
 from remote.payload.training.memory_plan import Device, check_memory, plan_memory, plan_without_estimate
 from remote.policy.cards import memory_of
@@ -92,6 +92,24 @@ def test_the_paper_fits_a_card_of_24_gigabytes() -> None:
     assert not any("image_embed" in name for name, _ in estimator.model.named_parameters())
     needed = estimator.peak_bytes(Shape(8, 420, 8 * 60), LAYERS)
     assert 11 * 10**9 < needed < 0.9 * memory_of("TITAN RTX")
+
+
+@pytest.mark.parametrize("model", sorted(TINY))
+@pytest.mark.parametrize(("on_card", "mode", "masked"), [(False, "fp32", False), (True, "fp16-mixed", True)])
+def test_attention_has_a_mask_in_the_estimate_where_it_has_one_in_training(
+    model: str, on_card: bool, mode: str, masked: bool, made: Callable[[str], Any]
+) -> None:
+    plan = judge_precision(capability=None, requested=mode)
+    estimator = Estimator(made(model).base, plan, FRESH, LORA, on_card=on_card)
+    layers = estimator.model.get_base_model().get_decoder().layers
+    seen: list[bool] = []
+    for layer in layers:
+        layer.self_attn.register_forward_pre_hook(
+            lambda module, inputs, named: seen.append(named["attention_mask"] is not None), with_kwargs=True
+        )
+    estimator.peak_bytes(Shape(2, 40, 10), 2)
+    # Checkpointed layers run twice.
+    assert seen == [masked] * (len(layers) + 2)
 
 
 def test_checkpointed_layers_are_the_first_ones(made: Callable[[str], Any]) -> None:
