@@ -56,7 +56,7 @@ def evaluate_folder(
     _refuse_links_out(adapter, own_project(selection.loaded))
     require_secrets(selection.host.config, selection.loaded.config)
     with (
-        exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}"),
+        exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}", prompter=prompter),
         host_session(selection, listener, RunOptions(), prompter=prompter) as context,
     ):
         listener.heading(f"evaluating {adapter} on {selection.host.name}")

@@ -88,7 +88,7 @@ def run_session(
     """
     doing = f"run {selection.loaded.name} on {selection.host.name}"
     with (
-        exclusive_lock(selection, doing, sign=False) as lock,
+        exclusive_lock(selection, doing, prompter=prompter, sign=False) as lock,
         host_session(selection, listener, options, prompter=prompter, pending=pending) as context,
     ):
 

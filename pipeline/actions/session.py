@@ -26,12 +26,26 @@ from remote.project.scan import Scan, scan_project
 
 
 @contextlib.contextmanager
-def exclusive_lock(selection: Selection, doing: str, *, sign: bool = True) -> Iterator[Lock]:
-    """Lock the config's host against changes by other verbs until the end of the block. Raises Busy."""
+def exclusive_lock(selection: Selection, doing: str, *, prompter: Prompter | None, sign: bool = True) -> Iterator[Lock]:
+    """Lock the config's host against changes by other verbs until the end of the block. Raises Busy.
+
+    What the project takes from the laptop is confirmed first: the lock is a file in the folder that `project:` names.
+    """
+    require_consents(selection, prompter)
     records = Records(selection.loaded.root)
     records.prepare()
     with locked(records.lock(selection.host.name, selection.loaded.record), doing, sign=sign) as lock:
         yield lock
+
+
+def require_consents(selection: Selection, prompter: Prompter | None) -> None:
+    """Ask the user to confirm the secrets and files that the config takes from the laptop.
+
+    Raises DataUntrusted, SecretsUntrusted.
+    """
+    require_project_consent(selection.loaded, prompter, typed=selection.project_typed)
+    require_data_consent(selection.loaded, prompter, typed=selection.data_typed)
+    require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed)
 
 
 @contextlib.contextmanager
@@ -48,9 +62,7 @@ def host_session(
 
     `pending` is a connection that is already being opened.
     """
-    require_project_consent(selection.loaded, prompter, typed=selection.project_typed)
-    require_data_consent(selection.loaded, prompter, typed=selection.data_typed)
-    require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed)
+    require_consents(selection, prompter)
     records = Records(selection.loaded.root)
     if selection.host.note:
         listener.note(selection.host.note)

@@ -146,11 +146,11 @@ def _on_host(
     if not config:
         raise BadUsage("fix --host needs a config", where="--config", hint=f"pipeline fix --host {host} --config NAME")
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
+    prompter = None if screen.as_json else screen
+    doing = f"fix {named.loaded.name} on {named.host.name}"
     with (
-        nullcontext() if show_only else exclusive_lock(named, f"fix {named.loaded.name} on {named.host.name}"),
-        host_session(
-            named, screen, RunOptions(), keep=not show_only, prompter=None if screen.as_json else screen
-        ) as context,
+        nullcontext() if show_only else exclusive_lock(named, doing, prompter=prompter),
+        host_session(named, screen, RunOptions(), keep=not show_only, prompter=prompter) as context,
     ):
         if undo:
             undone = undo_on_host(context)

@@ -33,21 +33,40 @@ class Launch:
 def secret_folder() -> str:
     """Return a folder in memory that only this user can read, or "" if there is none."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.access(runtime, os.W_OK):
-        return _private(os.path.join(runtime, "halfstep"))
-    if os.access("/dev/shm", os.W_OK):
-        return _private(f"/dev/shm/hs-{os.getuid()}")
-    return ""
+    found = _private(os.path.join(runtime, "halfstep")) if runtime else ""
+    return found or _shared_memory()
+
+
+def _shared_memory(root: str = "/dev/shm") -> str:
+    """Return a private folder in `root`, where every user can write: another user may have taken its usual name."""
+    usual = os.path.join(root, f"hs-{os.getuid()}")
+    if _private(usual):
+        return usual
+    try:
+        others = sorted(name for name in os.listdir(root) if name.startswith(f"hs-{os.getuid()}-"))
+    except OSError:
+        return ""
+    kept = next((path for path in (os.path.join(root, name) for name in others) if _is_private(path)), "")
+    return kept or _private(f"{usual}-{os.urandom(8).hex()}")
 
 
 def _private(folder: str) -> str:
-    with contextlib.suppress(FileExistsError):
+    """Return the folder, created if missing, or "" if that fails or anybody else may enter it."""
+    try:
         os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    # Every user can write to /dev/shm, so a folder that another user created there is not trusted.
-    if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISDIR(status.st_mode):
+    except FileExistsError:
+        pass
+    except OSError:
         return ""
-    return folder
+    return folder if _is_private(folder) else ""
+
+
+def _is_private(folder: str) -> bool:
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    return status.st_uid == os.getuid() and not status.st_mode & 0o077 and stat.S_ISDIR(status.st_mode)
 
 
 def write_launch(path: str, launch: Launch) -> None:

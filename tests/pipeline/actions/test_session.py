@@ -11,7 +11,8 @@ from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
 from pipeline.work.selection import Selection, load_selection
-from remote.errors import BadUsage
+from remote.errors import BadUsage, DataUntrusted, SecretsUntrusted
+from tests.lab.answers import Person
 from tests.pipeline.listeners import NoListener
 
 
@@ -34,5 +35,29 @@ def test_a_read_only_verb_needs_no_writable_folder(tmp_path: Path) -> None:
 def test_a_verb_that_writes_records_reports_what_prevents_it(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
-    with pytest.raises(BadUsage, match=r"\.halfstep is not a folder"), exclusive_lock(named, "test"):
+    with pytest.raises(BadUsage, match=r"\.halfstep is not a folder"), exclusive_lock(named, "test", prompter=None):
         pass
+
+
+@pytest.mark.parametrize("setting", ["project: ../private", "secrets: [HF_TOKEN]", "data: {path: ../private}"])
+@pytest.mark.parametrize("verb", ["lock", "session"])
+def test_nothing_is_written_before_the_user_has_confirmed_what_the_config_takes(
+    tmp_path: Path, setting: str, verb: str
+) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "train.py").touch()
+    named_in(tmp_path)
+    project = tmp_path / "project"
+    (project / "configs" / "plain.yaml").write_text(f"command: [python, train.py]\n{setting}\n")
+    named = load_selection("local", "plain", [f"host.workdir={tmp_path}/there"], project)
+    for person in (None, Person(yes=False)):
+        using = (
+            exclusive_lock(named, "test", prompter=person)
+            if verb == "lock"
+            else host_session(named, NoListener(), RunOptions(), prompter=person)
+        )
+        with pytest.raises((DataUntrusted, SecretsUntrusted)), using:
+            pass
+    assert not list(tmp_path.rglob(".halfstep")) and not (tmp_path / "there").exists()
+    with exclusive_lock(named, "test", prompter=Person()):
+        assert list(tmp_path.rglob(".halfstep"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.config.load import load_config, load_file
+from pipeline.records.consents import consents, is_confirmed, keep_consent
 from pipeline.work.consent import require_project_consent
-from remote.errors import DataUntrusted
+from remote.errors import BadUsage, DataUntrusted
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 
@@ -99,3 +101,37 @@ def test_without_a_terminal_nothing_is_sent_and_the_line_of_the_hint_works(
     typed = shlex.split(finding["hint"])[1:]
     assert run([*typed, "--json", "--until", "sync"]) == 0
     assert list(work.rglob("notes.md"))
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "x\\ny", "a\r\nMay nothing be sent?", "a\x0bb"])
+def test_a_name_with_a_line_break_adds_no_line_to_a_question_or_to_the_confirmations(clone: Path, name: str) -> None:
+    (clone.parent / name).mkdir()
+    (clone.parent / name / "train.py").touch()
+    write_config(clone / "configs", f"../{name}")
+    person = Person()
+    require_project_consent(load_config("plain", clone), person, typed=False)
+    require_project_consent(load_config("plain", clone), None, typed=False)
+    (question,) = person.questions
+    assert question.splitlines()[1:] == ["May they be sent to the host?"]
+    kept = consents("trusted_data", os.environ).read_bytes()
+    assert (kept.count(b"\n"), kept.count(b"\t")) == (1, 1)
+
+
+@pytest.mark.parametrize("planted", [("a", "b\tc"), ("a\tb", "c"), ("a\nb", "c"), ("a\\tb", "c"), ("b", "c")])
+def test_a_confirmation_holds_for_its_own_fields_only(tmp_path: Path, planted: tuple[str, str]) -> None:
+    path = tmp_path / "trusted"
+    keep_consent(path, *planted)
+    assert is_confirmed(path, *planted)
+    others = [("a", "b", "c"), ("a", "b\tc"), ("a\tb", "c"), ("a\nb", "c"), ("a\\tb", "c"), ("b", "c"), ("a",)]
+    assert [one for one in others if is_confirmed(path, *one)] == [planted]
+
+
+@pytest.mark.parametrize("planted", ["link", "folder", "/dev/zero"])
+def test_confirmations_are_kept_in_a_regular_file_only(tmp_path: Path, planted: str) -> None:
+    path, victim = tmp_path / "trusted", tmp_path / "victim"
+    victim.write_text("mine\n")
+    path.mkdir() if planted == "folder" else path.symlink_to(victim if planted == "link" else planted)
+    for use in (is_confirmed, keep_consent):
+        with pytest.raises(BadUsage, match="cannot be used"):
+            use(path, "mine")
+    assert victim.read_text() == "mine\n"

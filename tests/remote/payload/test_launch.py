@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import stat
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.processes.launch import Launch, secret_folder, take_launch, write_launch
+from remote.payload.processes.launch import Launch, _shared_memory, secret_folder, take_launch, write_launch
 
 LAUNCH = Launch({"HF_TOKEN": "hf_value"}, {"PATH": "/bin"})
 
@@ -20,6 +21,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder `halfstep` in which secrets will be stored. It does not exist yet."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return tmp_path / "halfstep"
+
+
+def assert_in_memory(unused: Path) -> None:
+    """The folder is another one of this user's alone, in memory, rather than the disk of the workdir."""
+    found = secret_folder()
+    assert found.startswith("/dev/shm/hs-") and Path(found) != unused
+    assert stat.S_IMODE(os.lstat(found).st_mode) == 0o700
 
 
 def test_SE_22_the_folder_of_secrets_is_created_private_under_any_umask(runtime: Path) -> None:
@@ -36,23 +44,50 @@ def test_SE_22_the_folder_of_secrets_is_created_private_under_any_umask(runtime:
 def test_SE_22_a_folder_of_secrets_that_others_may_enter_is_not_used(runtime: Path, mode: int) -> None:
     runtime.mkdir()
     runtime.chmod(mode)
-    assert secret_folder() == ""
+    assert_in_memory(runtime)
 
 
 def test_SE_22_a_planted_link_or_file_is_not_used(runtime: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o700)
     runtime.symlink_to(tmp_path / "theirs")
-    assert secret_folder() == ""
+    assert_in_memory(runtime)
     runtime.unlink()
     runtime.touch(mode=0o600)
-    assert secret_folder() == ""
+    assert_in_memory(runtime)
 
 
 @pytest.mark.root
 def test_SE_22_a_folder_of_another_user_is_not_used(runtime: Path, account: Callable[..., str]) -> None:
     runtime.mkdir(mode=0o700)
     shutil.chown(runtime, account())
-    assert secret_folder() == ""
+    assert_in_memory(runtime)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("planted", ["a folder of another user", "an open folder", "a link", "a file"])
+def test_SE_22_a_name_that_another_user_has_taken_in_memory_does_not_send_the_secrets_to_the_disk(
+    tmp_path: Path, account: Callable[..., str], planted: str
+) -> None:
+    """Otherwise any user of the host could decide that the secrets are written to the disk."""
+    tmp_path.chmod(0o1777)
+    taken = tmp_path / f"hs-{os.getuid()}"
+    if planted == "a link":
+        taken.symlink_to("/tmp")
+    elif planted == "a file":
+        taken.touch()
+    else:
+        taken.mkdir()
+        taken.chmod(0o777 if planted == "an open folder" else 0o700)
+    os.chown(taken, pwd.getpwnam(account()).pw_uid, -1, follow_symlinks=False)
+    (tmp_path / f"hs-{os.getuid()}-0").mkdir(mode=0o755)
+    folder = Path(_shared_memory(str(tmp_path)))
+    assert folder.parent == tmp_path and folder != taken
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.stat().st_uid == os.getuid()
+    assert _shared_memory(str(tmp_path)) == str(folder), "the next start finds the files of this one"
+
+
+def test_SE_22_without_memory_that_can_be_written_there_is_no_folder(tmp_path: Path) -> None:
+    assert _shared_memory(str(tmp_path / "missing")) == ""
 
 
 def test_SE_22_a_launch_file_is_private_under_any_umask_and_read_once(tmp_path: Path) -> None:
