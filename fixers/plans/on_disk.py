@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
+from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
 from remote.protocol.values import decode, dumps
@@ -132,10 +132,10 @@ def _original(root: Path, digest: str) -> Path:
 def _read_journal(root: Path) -> Journal:
     path = root / UNDO / "journal.json"
     try:
-        return decode(Journal, json.loads(path.read_bytes()))
+        return decode(Journal, read_json(path))
     except FileNotFoundError:
         return Journal()
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise FixRefused(f"the record of earlier fixes cannot be read: {error}", where=str(path)) from None
 
 

@@ -16,6 +16,7 @@ from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
+from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.parts import replacing
 from remote.protocol.values import decode, dumps
@@ -62,7 +63,7 @@ class PlanCache:
         """Load the cache for these fixers and this target; empty if there is none or it cannot be read."""
         cache = PlanCache(root / FOLDER / f"{key}.json")
         try:
-            stored = json.loads(cache.file.read_bytes())
+            stored = read_json(cache.file, is_cache=True)
             cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pipeline.diagnosis.cures import Cure
 from pipeline.records.files import write_atomic
 from pipeline.records.inputs import digest
+from remote.project.digests import read_json
 from remote.protocol.values import Malformed, decode, dumps
 
 
@@ -24,7 +24,7 @@ class KeptCures:
 def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
     """Return the recorded cures of exactly this config."""
     try:
-        kept = decode(KeptCures, json.loads(path.read_bytes()))
+        kept = decode(KeptCures, read_json(path))
     except (OSError, ValueError, Malformed):
         return ()
     return kept.cures if kept.config == digest(config) else ()

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from pathlib import Path
 from pipeline.config.find import RECORDS_FOLDER
 from pipeline.config.schema import SCHEMAS
 from pipeline.records.files import refuse_link, write_atomic
+from remote.project.digests import read_json
 
 NOTE = "run.json"
 LONGEST_STEM = 180
@@ -136,7 +136,7 @@ class Records:
 def _host_of(note: Path) -> str:
     """Return the host in a run's record; empty if it cannot be read."""
     try:
-        return str(json.loads(note.read_bytes())["host"])
+        return str(read_json(note)["host"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import safe_name
+from remote.project.digests import read_json
 from remote.protocol.values import Malformed, decode, dumps
 
 RUN_INPUTS = "inputs.json"
@@ -39,7 +39,7 @@ def write_inputs(folder: Path, inputs: RunInputs) -> None:
 def read_inputs(folder: Path) -> RunInputs | None:
     """Return the recorded inputs; None if there are none."""
     try:
-        return decode(RunInputs, json.loads((folder / RUN_INPUTS).read_bytes()))
+        return decode(RunInputs, read_json(folder / RUN_INPUTS))
     except (OSError, ValueError, Malformed):
         return None
 
@@ -50,7 +50,7 @@ def read_resumed(path: Path) -> dict[str, str]:
     A run is the name of a folder: anything else, which a cloned project may contain, is ignored.
     """
     try:
-        recorded = json.loads(path.read_bytes()).items()
+        recorded = read_json(path).items()
         return {str(work): str(run) for work, run in recorded if run and safe_name(str(run)) == run}
     except (OSError, ValueError, AttributeError):
         return {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hmac
-import json
 import shlex
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pipeline.records.consents import hmac_of
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
+from remote.project.digests import read_json
 from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
 from remote.protocol.gauges import Gauges, GpuUse
@@ -112,7 +112,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
 def read_note(folder: Path) -> RunNote | None:
     """Return the note in a run's folder; None if it cannot be read or belongs to another run."""
     try:
-        note = replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
+        note = replace(decode(RunNote, read_json(folder / NOTE)), name=folder.name)
     except (OSError, ValueError, Malformed):
         return None
     if note.stopped:  # older versions recorded a stopped job as failed
@@ -123,7 +123,7 @@ def read_note(folder: Path) -> RunNote | None:
 def is_own_note(folder: Path) -> bool:
     """Return True if this user wrote the note, which is not the case in a cloned project."""
     try:
-        body = json.loads((folder / NOTE).read_bytes())
+        body = read_json(folder / NOTE)
         kept = str(body.pop(SIGNATURE, ""))
         return hmac.compare_digest(hmac_of(dumps(body)).encode(), kept.encode())
     except (OSError, ValueError, AttributeError, TypeError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.records.files import write_atomic
+from remote.project.digests import MAX_JSON, read_regular
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 VERSION = 1
@@ -57,9 +58,11 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
     If the file is missing, damaged or from a newer version, return none: every stage runs again.
     """
     try:
-        return parse_checkpoints(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+        return parse_checkpoints(read_regular(path, MAX_JSON))
+    except OSError:
         return StageCheckpoints()
+    except RecursionError:
+        return StageCheckpoints(problem="the stage checkpoints are damaged; every stage is checked again")
 
 
 def parse_checkpoints(data: bytes) -> StageCheckpoints:

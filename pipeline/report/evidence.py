@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.records.files import write_atomic
 from pipeline.report.model import CureRow, FixRow
+from remote.project.digests import read_json
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import Malformed, decode, dumps
 
@@ -24,7 +24,7 @@ class Evidence:
 def read_evidence(path: Path) -> Evidence:
     """Return the saved evidence; empty if there is none or it cannot be read."""
     try:
-        return decode(Evidence, json.loads(path.read_bytes()))
+        return decode(Evidence, read_json(path))
     except (OSError, ValueError, Malformed):
         return Evidence()
 

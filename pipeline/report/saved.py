@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -18,6 +17,7 @@ from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
+from remote.project.digests import read_json
 from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.lines import LineCollapser
 from remote.protocol.values import Malformed, decode, dumps
@@ -133,7 +133,7 @@ def end_of_output(folder: Path, secrets: Collection[str]) -> str:
 def read_evaluation(folder: Path) -> EvaluationResult | None:
     """Return the newest result of `pipeline evaluate` in a run's folder; None if there is none."""
     try:
-        return decode(EvaluationResult, json.loads((folder / RESULT).read_bytes()))
+        return decode(EvaluationResult, read_json(folder / RESULT))
     except (OSError, ValueError, Malformed):
         return None
 
@@ -141,7 +141,7 @@ def read_evaluation(folder: Path) -> EvaluationResult | None:
 def read_report(folder: Path) -> RunReport | None:
     """Return the saved report of a run's folder; None if there is none that can be read."""
     try:
-        return decode(RunReport, json.loads((folder / VALUES).read_bytes()))
+        return decode(RunReport, read_json(folder / VALUES))
     except (OSError, ValueError, Malformed):
         return None
 

@@ -20,6 +20,8 @@ VERSION = 3
 """The version of the cache, which also increases when the rules for secrets change."""
 MEMORY = "scan.json"
 CHUNK = 2**20
+MAX_JSON = 64 * 2**20
+DEEPEST = 50
 TRIES = 3
 SETTLED_NS = 100_000_000
 COARSE_NS = 2_000_000_000
@@ -47,7 +49,7 @@ def stat_fields(status: os.stat_result) -> StatFields:
 def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """Read the cache. Return an empty dict if it is damaged or of another version."""
     try:
-        data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
+        data = read_json(folder / name, is_cache=True)
         if data["version"] != VERSION:
             return {}
         return {
@@ -114,6 +116,24 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", str(path))
     return data
+
+
+def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
+    """Return the value in a JSON file of a project's records, which a cloned project may have brought along.
+
+    Raises OSError as `read_regular`, and ValueError if it is not JSON or nested too deeply. `is_cache`: the caller
+    takes the value apart at once, so its depth is not checked, which takes time in a large file.
+    """
+    try:
+        value = json.loads(read_regular(path, MAX_JSON).decode("utf-8", "surrogateescape"))
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None
+    level = [] if is_cache else [value]
+    for _ in range(DEEPEST):
+        children = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        if not (level := [item for items in children for item in items]):
+            return value
+    raise ValueError(f"{path}: nested too deeply")
 
 
 def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from remote.project.digests import read_json
 from remote.protocol.values import dumps
 
 RECORD = ".adapter.json"
@@ -44,7 +44,7 @@ def digest_of(folder: Path, path: Path) -> str:
 
 def _read(folder: Path) -> dict[str, list[Any]]:
     with contextlib.suppress(OSError, ValueError):
-        rows = json.loads((folder / RECORD).read_bytes())
+        rows = read_json(folder / RECORD, is_cache=True)
         if isinstance(rows, dict):
             return {name: row for name, row in rows.items() if isinstance(row, list)}
     return {}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from pathlib import Path
 
 from remote.host import Host, garbled
-from remote.project.digests import write_state
+from remote.project.digests import read_json, write_state
 from remote.project.scan import Scan
 from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
@@ -67,7 +66,7 @@ def _path(root: Path, host: Host, project: str) -> Path:
 
 def _read(path: Path) -> Manifest | None:
     try:
-        rows = json.loads(path.read_bytes().decode("utf-8", "surrogateescape"))["rows"]
+        rows = read_json(path, is_cache=True)["rows"]
         return Manifest(
             {name: Row(source, source, mode, size, link) for name, (source, mode, link, size) in rows.items()}
         )

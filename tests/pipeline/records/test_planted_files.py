@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fixers.plans.plan_cache import PlanCache
 from pipeline.records.files import locked, write_atomic
+from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
+from pipeline.records.run_inputs import read_inputs, read_resumed
+from pipeline.records.runs import is_own_note, read_note
+from pipeline.records.stage_checkpoints import read_checkpoints
+from pipeline.report.evidence import read_evidence
+from pipeline.report.saved import read_evaluation, read_report
 from remote.errors import BadUsage
+from remote.project.digests import MAX_JSON, read_memory
 
 
 @pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
@@ -69,3 +78,42 @@ def test_SE_12_the_records_of_a_host_are_not_written_through_a_link(tmp_path: Pa
     with pytest.raises(BadUsage, match="is a symbolic link"):
         write_atomic(getattr(records, record)("local", "train"), b"{}")
     assert list(victim.iterdir()) == []
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "cures.json": lambda path: read_cures(path, {}),
+    "run.json": lambda path: (read_note(path.parent), is_own_note(path.parent)),
+    "inputs.json": lambda path: read_inputs(path.parent),
+    "resumed.json": read_resumed,
+    "checkpoints.json": lambda path: read_checkpoints(path).stages,
+    "evidence.json": read_evidence,
+    "report.json": lambda path: read_report(path.parent),
+    "evaluation.json": lambda path: read_evaluation(path.parent),
+    "scan.json": lambda path: read_memory(path.parent),
+    "plans.json": lambda path: PlanCache.of(path.parents[2], path.stem).rows,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("planted", ["/dev/zero", "fifo", "large", "deep", "deeper", "folder", "link"])
+def test_SE_12_a_planted_record_without_end_or_bottom_counts_as_missing(
+    tmp_path: Path, name: str, planted: str
+) -> None:
+    path = tmp_path / ".halfstep" / "planned" / name
+    path.parent.mkdir(parents=True)
+    victim = tmp_path / "victim.json"
+    victim.write_text('{"host": "mine"}')
+    if planted == "fifo":
+        os.mkfifo(path)
+    elif planted == "folder":
+        path.mkdir()
+    elif planted == "large":
+        with path.open("wb") as file:
+            file.truncate(MAX_JSON + 1)
+    elif planted.startswith("deep"):
+        levels = 400 if planted == "deep" else 200_000
+        path.write_text('{"run": ' * levels + "1" + "}" * levels)
+    else:
+        path.symlink_to(victim if planted == "link" else planted)
+    missing = tmp_path / "missing" / ".halfstep" / "planned" / name
+    assert READERS[name](path) == READERS[name](missing)
