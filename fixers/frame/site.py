@@ -46,7 +46,7 @@ class Site:
 class Fixer(Protocol):
     """A setup fixer: a module whose docstring is its rule page.
 
-    `version` increases with each release that changes the same input differently. `safety` is "safe" or "unsafe".
+    `version` increases when the output for the same input changes. `safety` is "safe" or "unsafe".
     `plan` changes nothing and is deterministic.
     """
 

@@ -13,7 +13,7 @@ BARE = re.compile(rf"{VERSION}(?:\.\*)?")
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
-"""A YAML number below this is refused, because YAML reads 2.10 as 2.1."""
+"""A YAML number below this is rejected, because YAML parses 2.10 as 2.1."""
 
 
 class BadTorch(ValueError):
@@ -26,7 +26,7 @@ class BadTorch(ValueError):
 
 @dataclass(frozen=True)
 class TorchRequirement:
-    """A requirement as pip accepts it, and its clauses, such as (">=", "2.4")."""
+    """A pip requirement, and its clauses, such as (">=", "2.4")."""
 
     requirement: str
     clauses: tuple[tuple[str, str], ...] = ()

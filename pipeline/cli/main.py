@@ -134,7 +134,8 @@ def _report_usage(words: list[str], error: click.ClickException) -> int:
 def _report(words: list[str], error: HalfstepError) -> int:
     if isinstance(error, Interrupted):
         error.hint = error.hint or shlex.join(["pipeline", *words])
-    # If stdout rejects the JSON object, the error goes to stderr as text; if that fails too, the exit code remains.
+    # If writing the JSON object to stdout fails, the error is printed to stderr; if that also fails, only the exit
+    # code reports it.
     for shown in (words, [word for word in words if word != "--json"]):
         with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
             importlib.import_module("pipeline.show.failure").show_error(shown, error)

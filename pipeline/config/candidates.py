@@ -30,10 +30,7 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """Return the file as a candidate;
-
-    None if it contains no training. A file that does not parse is searched as text.
-    """
+    """Return the file as a candidate; None if it contains no training. Invalid Python is searched as text."""
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)

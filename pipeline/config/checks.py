@@ -112,9 +112,7 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
 
 
 def _nearest_file(path: str, root: Path) -> str:
-    """Return the project file that was probably intended: a file with the same name elsewhere, or with a similar
-    name.
-    """
+    """Return a project file with the same name in another folder, or with a similar name; empty if there is none."""
     wanted = PurePosixPath(path)
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
     for folder in (root, *folders[:MOST_FOLDERS]):

@@ -46,7 +46,7 @@ class LoadedConfig:
 
 
 def load_config(name: str, cwd: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
-    """Load the config of that name, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
+    """Load the config `name` with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     return load_file(find_config(name, cwd), cwd, overrides)
 
 

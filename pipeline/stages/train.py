@@ -136,7 +136,7 @@ def _refuse_while_running(view: View) -> None:
 
 
 def _resume_point(context: Context, name: str) -> str:
-    """Return the path of the newest verified checkpoint. Raises CheckpointInvalid (exit 43) if none verifies."""
+    """Return the path of the newest verified checkpoint. Raises CheckpointInvalid (exit 43) if all are invalid."""
     point = prepare_resume(context.host, context.view.layout.key, name)
     command = context.view.config.command
     if command is None:
@@ -178,7 +178,7 @@ def detached_result(name: str, phase: Phase) -> StageResult:
 
 
 def interrupted_result(name: str) -> StageResult:
-    """Return the result of a stage whose user pressed Ctrl-C: the job keeps running, and the verb exits with 130."""
+    """Return the stage's result after Ctrl-C: the job keeps running, and the verb exits with 130."""
     error = Interrupted("interrupted", hint=f"pipeline attach {name}")
     message = f"{name} keeps running on the host"
     others = commands_for(name)[1:]
@@ -188,7 +188,7 @@ def interrupted_result(name: str) -> StageResult:
 
 
 def commands_for(name: str) -> tuple[str, ...]:
-    """Return the commands that reach the run, one per line."""
+    """Return the commands for following, querying and stopping the run, one per line."""
     return tuple(f"  pipeline {verb} {name}" for verb in ("attach", "status", "stop"))
 
 

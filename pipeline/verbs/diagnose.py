@@ -40,7 +40,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
         exit_code=exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
         findings=(*(findings if as_json else ()), *log.stale),
-        more={"diagnoses": [_in_full(one, log.name) for one in found]},
+        more={"diagnoses": [_finding_as_json(one, log.name) for one in found]},
     )
     screen.closing(outcome)
     return outcome.exit_code
@@ -96,7 +96,7 @@ def _ending(note: RunNote | None) -> str:
     return f"; but the job failed with exit {note.exit}{by}"
 
 
-def _in_full(one: Diagnosis, log: str) -> dict[str, object]:
+def _finding_as_json(one: Diagnosis, log: str) -> dict[str, object]:
     """Return the finding and its catalog entry for --json."""
     finding, entry = as_finding(one, log), one.entry
     return {
