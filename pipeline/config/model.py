@@ -77,7 +77,7 @@ Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 class TrainConfig(Frozen):
     """Hyperparameters. An optimizer step takes batch size x gradient accumulation samples per device.
 
-    `micro_batch` and `gradient_checkpointing` with the value `auto` are chosen to fit into `memory_share` of the card's free
+    With `auto`, `micro_batch` and `gradient_checkpointing` are chosen to fit into `memory_share` of the card's free
     memory.
     """
 
