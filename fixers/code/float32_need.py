@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from posixpath import splitext
 
 from fixers.frame.target import Target
-from fixers.sources.expressions import tail_of
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.finished_setups import has_optimizer_argument, is_prepared_with_optimizer, is_tested_in_half
 from fixers.sources.float_models import is_float32
-from fixers.sources.half_models import may_be_half
+from fixers.sources.half_models import may_be_half, stays_bfloat16
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import Consumer, is_library_trainer
+
+HALVES = frozenset({"half", "float16", "bfloat16"})
+LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
 
 
 def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> bool:
@@ -27,7 +31,9 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.code_facts.half_models))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
-    if is_float32(source, owner, call, half_makers):
+    if is_float32(source, owner, call, half_makers) or stays_bfloat16(source, owner) or _is_of_unsloth(source, owner):
+        return False
+    if not owner and not consumer.trainer and not _names_half(source, half_makers):
         return False
     loads_float32 = target.at_least("transformers", (5,)) is False
     if not owner or (_is_of_library(source, consumer) and not loads_float32):
@@ -55,6 +61,27 @@ def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
     if not consumer.trainer or _is_of_library(source, consumer):
         return False
     return has_optimizer_argument(consumer.call) or is_prepared_with_optimizer(source, consumer.owner, consumer.call)
+
+
+def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
+    """Return True for a model that a function of unsloth returns: it makes trained weights float32 where needed."""
+    made = (each for each in source.names.of_type(ast.Assign) if isinstance(each.value, ast.Call))
+    return any(
+        (source.names.meaning(each.value.func) or "").startswith("unsloth.")  # type: ignore[attr-defined]
+        for each in made
+        if owner in {written(source, part) for target in each.targets for part in ast.walk(target)}
+    )
+
+
+def _names_half(source: PythonSource, half_makers: tuple[str, ...]) -> bool:
+    """Return True if code of the file names a half dtype, chooses one for a load, or calls what makes half models."""
+    names = source.names
+    attributes = (each.attr for each in names.of_type(ast.Attribute))
+    keywords = (each.arg or "" for each in names.of_type(ast.keyword))
+    callees = {tail_of(call) for call in names.of_type(ast.Call)}
+    if any(each in HALVES for each in attributes) or any(LOADS_HALF.match(each) for each in keywords):
+        return True
+    return bool(callees.intersection(half_makers))
 
 
 def _is_of_library(source: PythonSource, consumer: Consumer) -> bool:

@@ -9,10 +9,11 @@ What it does
     attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
     follows that cast. An existing cast in the right place is recognised. A model is cast only if its weights may be
     half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
-    function of the project that does so creates it. Models that are created in float32 and never cast are left alone,
-    in other files too; so are those of DeepSpeed, which keeps float32 copies, if the file imports it or all commands
-    and documents that start the script do so with DeepSpeed, those that a project's own trainer gets together with
-    their optimizer, and those of test functions. Other frozen weights stay float16.
+    function of the project that does so creates it. Left alone are models that are created in float32 and never cast,
+    models that the file casts to bfloat16 only, models of unsloth, models that a project's own trainer gets together
+    with their optimizer, and those of test functions. DeepSpeed keeps float32 copies: models are also left alone if the
+    file imports its `initialize`, or if all commands and documents that start the script use DeepSpeed. Other frozen
+    weights stay float16.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by

@@ -1,4 +1,4 @@
-"""The newest package versions that a project allows, read from its requirements and packaging files."""
+"""The newest package versions that a project allows: its requirements, packaging files, README and copied libraries."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import configparser
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from posixpath import basename, dirname
 from typing import Any
 
 from fixers.frame.site import Tree
+from fixers.sources.library_copies import copied_packages, version_in
 
 DEEPEST = 4
 REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")
@@ -19,6 +21,10 @@ CONDA = re.compile(r"[\w.-]*(?:environment|conda|requirements)[\w.-]*\.ya?ml$")
 REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*([=<>~!^,.*\d\s]*)")
 CLAUSE = re.compile(r"(===?|=|<=|<|~=|~|\^)\s*([0-9][0-9.]*)")
 IN_LIST = re.compile(r"^[ \t]*-[ \t]*[\"']?([A-Za-z0-9][^\n\"'#]*)", re.MULTILINE)
+EXACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)==(\d+(?:\.\d+)+)")
+READMES = re.compile(r"readme[\w.-]*\.(?:md|rst|txt)$", re.IGNORECASE)
+BEFORE_TRANSFORMERS_5 = "4.999"
+"""The newest transformers where huggingface-hub is older than 1.0, which transformers 5 requires."""
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
 
@@ -47,13 +53,16 @@ def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[st
 def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
     """Return `{folder: {package: newest allowed version}}`; the version is empty if nothing limits it.
 
-    The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files. Files in
-    `requirements/` count for the parent folder.
+    The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and what a README
+    pins exactly. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
+    version; what the library itself requires does not count.
     """
+    copies = copied_packages(tree.paths())
+    roots = tuple(root for root, _ in copies)
     found: dict[str, list[tuple[int, str]]] = {}
     for path in tree.paths():
         at = _precedence(path)
-        if at is not None and path.count("/") <= DEEPEST:
+        if at is not None and path.count("/") <= DEEPEST and not path.startswith(roots):
             folder = dirname(path)
             if IN_FOLDER.search(path):
                 folder = dirname(folder)
@@ -64,7 +73,36 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
         for _, path in sorted(files, reverse=True):
             listed = _pins_in(tree, path)
             pins |= {package: version or pins.get(package, "") for package, version in listed.items()}
+    for root, package in copies:
+        if version := _version_of(tree, package):
+            for folder in _above(root):
+                pins = folders.setdefault(folder, {})
+                library = basename(dirname(package)).replace("_", "-")
+                pins[library] = pins.get(library) or version
+    for pins in folders.values():
+        _limit_transformers(pins)
     return folders
+
+
+def _above(root: str) -> Iterator[str]:
+    """Yield the folder and those that contain it, without the project's top folder."""
+    folder = root.rstrip("/")
+    while folder:
+        yield folder
+        folder = dirname(folder)
+
+
+def _version_of(tree: Tree, path: str) -> str:
+    with suppress(OSError):
+        return version_in(tree.read(path).decode("utf-8", "replace"))
+    return ""
+
+
+def _limit_transformers(pins: dict[str, str]) -> None:
+    """Limit transformers where the pinned huggingface-hub is too old for transformers 5."""
+    hub = pins.get("huggingface-hub", "")
+    if hub and _numbers(hub) < (1,) and not pins.get("transformers"):
+        pins["transformers"] = BEFORE_TRANSFORMERS_5
 
 
 def _limits(pins: Mapping[str, str]) -> dict[str, str]:
@@ -121,16 +159,28 @@ def _precedence(path: str) -> int | None:
         return 1
     if called in READERS:
         return 2 + [*READERS].index(called)
-    return 9 if CONDA.match(called) else None
+    if CONDA.match(called):
+        return 9
+    return 10 if READMES.match(called) else None
 
 
 def _pins_in(tree: Tree, path: str) -> dict[str, str]:
     try:
         text = tree.read(path).decode("utf-8", "replace")
+        if READMES.match(basename(path)):
+            return _of_readme(text)
         read = READERS.get(basename(path), _of_conda if CONDA.match(basename(path)) else str.splitlines)
         return dict(filter(None, map(_parse, read(text))))
     except (OSError, ValueError, SyntaxError, configparser.Error):
         return {}
+
+
+def _of_readme(text: str) -> dict[str, str]:
+    """Return the versions that a README pins exactly; a package that it pins to several versions does not count."""
+    found: dict[str, set[str]] = {}
+    for package, version in EXACT.findall(text):
+        found.setdefault(package.lower().replace("_", "-"), set()).add(version)
+    return {package: min(versions) for package, versions in found.items() if len(versions) == 1}
 
 
 def _of_pyproject(text: str) -> Iterator[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from posixpath import basename, dirname, join
 
 from fixers.frame.target import Target
 from fixers.sources.file_roles import is_for_accelerator, is_foreign
+from fixers.sources.library_copies import LIBRARIES
 
 TESTS = "tests"
 FOREIGN = "JAX, TensorFlow, MLX or Paddle"
@@ -19,12 +20,7 @@ IN_TESTS = re.compile(
     r"(?:.*/)?(?:tests?(?:_\w+)?|testing(?:_\w+)?|(?:unit|integration)_?tests?)/"
     r"|(?:.*/)?(?:test_\w+|\w+_test|conftest|testing_utils)\.py$"
 )
-LIBRARIES = frozenset(
-    {"transformers", "peft", "trl", "accelerate", "diffusers", "datasets", "deepspeed", "fairseq", "timm", "evaluate"}
-    | {"torchaudio", "torchvision", "lightning", "pytorch_lightning", "bitsandbytes", "optimum", "xformers", "apex"}
-)
 HARD_CAST = re.compile(rb"\.to\(torch\.bfloat16\)")
-BUILDS = ("setup.py", "pyproject.toml", "setup.cfg")
 FRAMEWORK_WORDS = frozenset({"jax", "flax", "mlx", "paddle", "tensorflow"})
 ACCELERATOR_WORDS = frozenset(
     {"tpu", "xla", "pytorch_xla", "npu", "ascend", "hpu", "gaudi", "habana", "ipex", "xpu", "trainium", "neuron"}
@@ -55,22 +51,6 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
 def _is_edited(path: str, data: bytes) -> bool:
     """Return True for a module that always casts to bfloat16; original libraries contain no such cast."""
     return bool(LIBRARIES.intersection(path.split("/"))) and HARD_CAST.search(data) is not None
-
-
-def library_copies(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders that contain the complete source of a library: its package and its build file.
-
-    Each path ends with a slash. The top folder is excluded, because the project may be that library itself.
-    """
-    known = frozenset(paths)
-    found: set[str] = set()
-    for path in known:
-        if path.endswith("/__init__.py"):
-            above, _, package = dirname(path).rpartition("/")
-            root = dirname(above) if basename(above) == "src" else above
-            if package in LIBRARIES and root and any(f"{root}/{build}" in known for build in BUILDS):
-                found.add(f"{root}/")
-    return tuple(sorted(found))
 
 
 def _judge_python(path: str, data: bytes, target: Target) -> str:

@@ -11,13 +11,13 @@ from posixpath import basename, dirname, splitext
 
 from fixers.frame.code_facts import CodeFacts, judge_source, merge_facts, reads_settings
 from fixers.frame.code_traits import unscaled_options
-from fixers.frame.scope import library_copies
 from fixers.frame.site import Tree
 from fixers.plans.own_launches import deepspeed_only
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
 from fixers.sources.launched import Launched
+from fixers.sources.library_copies import library_copies
 from fixers.sources.readers.find import is_test
 
 IMPORTS, USES, SHARED, DEEPSPEED = "*", "* uses", "* shared", "* deepspeed"

@@ -48,7 +48,8 @@ from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
-from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.config_files import is_json, read_config, reads_config
+from fixers.sources.json_nodes import holds_json_lines
 from fixers.sources.nodes import Mapping, Node, Scalar
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
@@ -94,6 +95,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     try:
         documents = read_config(source.path, source.data)
     except Unparsable as error:
+        if is_json(source.path) and holds_json_lines(source.data):
+            return NOTHING
         message = f"could not be read ({error.message}); left as it was"
         return _unchanged(source, error.line, message, "check its precision by hand")
     settings = Settings(EditList(source.path, source.data, name), target.code_facts)

@@ -28,6 +28,7 @@ DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
 CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
 AUTOCASTS = re.compile(rb"\bautocast\(")
 CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
+NOT_SELECTED = re.compile(rb"#.*|\bload_in_[48]bit=False")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
 DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
 DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^)]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
@@ -116,7 +117,7 @@ def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield each line that selects a dtype, with the header line of its block."""
     lines = body.split(b"\n")
     for at, line in enumerate(lines):
-        if any(word in line for word in CHOOSES_DTYPE):
+        if any(word in NOT_SELECTED.sub(b"", line) for word in CHOOSES_DTYPE):
             indent = len(line) - len(line.lstrip())
             above = (each for each in reversed(lines[:at]) if each.strip() and len(each) - len(each.lstrip()) < indent)
             yield line, next(above, b"").strip()

@@ -95,18 +95,18 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
         keywords = (each.value for each in call.keywords if each.arg in ("dtype", None))
         if tail == "to" and not any(may_be_dtype(source, each) for each in (*call.args, *keywords)):
             continue
-        if _may_be(source, call.func.value, owner) and not is_not_trained(source, call):
+        if may_refer_to(source, call.func.value, owner) and not is_not_trained(source, call):
             return True
     return False
 
 
-def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
+def may_refer_to(source: PythonSource, node: ast.expr, owner: str) -> bool:
     """Return True if the node is the owner, contains it, or is an argument or loop variable named like a module."""
     name = written(source, node)
     if not name:
         if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
             return False
-        return any(_may_be(source, each, owner) for each in _holders(node))
+        return any(may_refer_to(source, each, owner) for each in _holders(node))
     if name == owner or owner.startswith(f"{name}.") or name.startswith(f"{owner}."):
         return True
     return NAMES_MODULE.fullmatch(name) is not None and _is_passed(source, node, name)

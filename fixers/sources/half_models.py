@@ -19,6 +19,7 @@ from fixers.sources.float_models import (
     is_cast_anywhere,
     keeps,
     may_be_dtype,
+    may_refer_to,
     scope_of,
 )
 from fixers.sources.names import FUNCTIONS
@@ -45,6 +46,25 @@ def may_be_half(
     if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return True
     return Search(source, half_makers, loads_float32).of_name(owner, at)
+
+
+def stays_bfloat16(source: PythonSource, owner: str) -> bool:
+    """Return True if the file casts the model to bfloat16 and nowhere to float16: it trains without a loss scaler."""
+    casts = (call for call in source.names.of_type(ast.Call) if tail_of(call) in ("to", *CASTS))
+    dtypes = {
+        _dtype_of_cast(source, call)
+        for call in casts
+        if isinstance(call.func, ast.Attribute) and may_refer_to(source, call.func.value, owner)
+    }
+    return "bfloat16" in dtypes and "float16" not in dtypes
+
+
+def _dtype_of_cast(source: PythonSource, call: ast.Call) -> str:
+    if tail_of(call) in ("half", "bfloat16"):
+        return "float16" if tail_of(call) == "half" else "bfloat16"
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "dtype")]
+    named = ((source.names.meaning(each) or "").removeprefix("torch.") for each in given)
+    return next(({"half": "float16"}.get(name, name) for name in named if name in ("half", "float16", "bfloat16")), "")
 
 
 class Search:
@@ -116,7 +136,7 @@ class Search:
 
     def of_load(self, call: ast.Call) -> bool:
         """Return True for a load with a dtype other than float32, or for a language model loaded without a dtype."""
-        if any(each.arg in QUANTISES for each in call.keywords):
+        if any(each.arg in QUANTISES and not _is_off(each.value) for each in call.keywords):
             return True
         dtypes = [each.value for each in call.keywords if each.arg in ("dtype", "torch_dtype")]
         if dtypes:
@@ -168,6 +188,10 @@ class Search:
         """Return True for an argument named like a module."""
         name = written(self.source, value).rpartition(".")[2]
         return NAMES_MODULE.fullmatch(name) is not None or isinstance(value, ast.Call)
+
+
+def _is_off(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _is_bound(source: PythonSource, name: str, at: ast.AST) -> bool:

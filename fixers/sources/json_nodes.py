@@ -36,6 +36,15 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
     return node
 
 
+def holds_json_lines(data: bytes) -> bool:
+    """Return True for records, one on each line: data, which no program reads as settings."""
+    lines = [line for line in data.splitlines()[:2] if line.strip()]
+    try:
+        return len(lines) == 2 and all(isinstance(json.loads(line), (dict, list)) for line in lines)
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True)
 class JsonString:
     """A string: its value, the source text between the quotes, and the byte offset of that text in the file."""

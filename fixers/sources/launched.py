@@ -47,13 +47,11 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes]) -> Iter
     for line in text.splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
-        found = STARTS.search(line)
-        if found is None:
-            continue
-        module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
-        script = module or found["script"].decode("utf-8", "replace")
         named = any(name in with_deepspeed for name in VARIABLE.findall(line))
-        yield Launched(path, script, named or USES_DEEPSPEED.search(line) is not None)
+        for found in STARTS.finditer(line):
+            module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
+            script = module or found["script"].decode("utf-8", "replace")
+            yield Launched(path, script, named or USES_DEEPSPEED.search(line) is not None)
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:

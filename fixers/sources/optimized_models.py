@@ -11,6 +11,7 @@ from fixers.sources.python import PythonSource
 
 PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
 MAKES_OPTIMIZER = re.compile(r"(?:build|make|create|get|set_?up|init|configure)_?\w*[Oo]ptim(?:izers?)?$")
+GROUPS = re.compile(r"(?:get|make|build|create|group)_\w*param(?:eter)?(?:s|_groups)?")
 MODEL = re.compile(r"(?:^|[._])(?:model|student|llm)$")
 
 
@@ -21,10 +22,18 @@ def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
     if not found:
         for name in (each.id for each in given if isinstance(each, ast.Name)):
             for value in assigned_before(source, call, name):
-                found += _owners_in(source, value) if _is_collection(value) else ()
+                found += _owners_in(source, value) if _is_collection(value) else _owners_grouped(source, value)
     if not found:
         found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_returned_by(source, each)]
     return tuple(dict.fromkeys(found))
+
+
+def _owners_grouped(source: PythonSource, value: ast.expr) -> Iterator[str]:
+    """Yield the models given to a function of another file that groups parameters: `get_grouped_parameters(model)`."""
+    if isinstance(value, ast.Call) and GROUPS.fullmatch(tail_of(value)):
+        own = any(each.name == tail_of(value) for each in source.names.of_type(ast.FunctionDef))
+        given = () if own else (written(source, each) for each in (*value.args, *values_of(value)))
+        yield from (each for each in given if MODEL.search(each))
 
 
 def _owners_returned_by(source: PythonSource, call: ast.Call) -> Iterator[str]:

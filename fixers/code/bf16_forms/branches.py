@@ -12,6 +12,9 @@ from fixers.sources.python import PythonSource
 
 NAMES_IT = re.compile(r"bf16|bfloat", re.IGNORECASE)
 OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
+FINDS_OTHER = re.compile(
+    r"\b(?:xla|hpu|npu|xpu|mps|mlu)\.is_available$|\bis_(?:torch_)?(?:xla|hpu|npu|xpu|mps|mlu|ipex|tpu)_available$"
+)
 HALVES = ("torch.float16", "torch.half")
 NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 
@@ -82,9 +85,13 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 
 
 def selects_other_device(test: ast.expr) -> bool:
-    """Return True for `device == "cpu"`, `device.type in ("cpu", "mps")`, and such a comparison joined by `and`."""
+    """Return True for `device == "cpu"`, `device.type in ("cpu", "mps")`, `torch.xpu.is_available()`, and such a test
+    joined by `and`.
+    """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
+    if isinstance(test, ast.Call):
+        return FINDS_OTHER.search(ast.unparse(test.func)) is not None
     return _compares_with_device(test, (ast.Eq, ast.In))
 
 

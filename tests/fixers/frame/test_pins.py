@@ -170,3 +170,39 @@ def test_a_package_without_limit_takes_the_version_of_a_folder_further_up(tmp_pa
 @pytest.mark.parametrize("path", ["/abs/train.py", "train.py", "../train.py"])
 def test_a_file_outside_the_project_has_no_pins(path: str) -> None:
     assert nearest_pins({"a": PINS}, path) == {}
+
+
+def _write(root: Path, files: dict[str, str]) -> DiskTree:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return DiskTree(root)
+
+
+COPY = {"ltu/hf/tf/setup.py": "", "ltu/hf/tf/src/transformers/__init__.py": '__version__ = "4.28.0.dev0"\n'}
+
+
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        (COPY, "4.28.0"),
+        (COPY | {"ltu/hf/tf/examples/requirements.txt": "transformers\n"}, "4.28.0"),
+        (COPY | {"ltu/requirements.txt": "transformers==4.30.0\n"}, "4.30.0"),
+        ({"ltu/transformers/__init__.py": '__version__ = "4.28.0"\n'}, None),
+        (COPY | {"ltu/hf/tf/src/transformers/__init__.py": "__version__ = read()\n"}, None),
+        ({"setup.py": 'deps = ["huggingface-hub>=0.33.4,<1.0", "transformers>=4.53.3"]\n'}, "4.999"),
+        ({"setup.py": 'deps = ["huggingface-hub>=0.33.4,<2.0", "transformers>=4.53.3"]\n'}, None),
+        ({"requirements.txt": "huggingface_hub==0.20.1\ntransformers==4.37.0\n"}, "4.37.0"),
+        ({"README.md": "* transformers==4.31.0\n"}, "4.31.0"),
+        ({"README.md": "`pip install transformers==4.31.0 torch`\n"}, "4.31.0"),
+        ({"README.md": "transformers==4.31.0, or transformers==5.0.0\n"}, None),
+        ({"README.md": "transformers==4.31.0\n", "requirements.txt": "transformers==4.40.0\n"}, "4.40.0"),
+        ({"README.md": "transformers>=4.31.0\n"}, None),
+        ({"notes.md": "transformers==4.31.0\n"}, None),
+    ],
+)
+def test_copies_of_libraries_old_hubs_and_readmes_limit_the_version(
+    tmp_path: Path, files: dict[str, str], version: str | None
+) -> None:
+    pins = pins_by_folder(_write(tmp_path, files))
+    assert (project_pins(pins) | nearest_pins(pins, "ltu/train.py")).get("transformers") == version
