@@ -1,19 +1,22 @@
 """attention-to-sdpa: SDPA replaces FlashAttention, which the card cannot run.
 
 What it does
-    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default, flag
-    or environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too;
-    sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and
-    branches that test the card are left alone. A call of `flash_attn_func` and the like is reported. Sequence packing
-    without FlashAttention lets samples attend to each other and is reported. A dtype that is float32 only where
-    FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes float16, if the file trains in
-    mixed precision. A switch such as `flash_attn=True` is left unchanged if the project neither imports nor selects
-    FlashAttention and calls PyTorch's own attention, which runs on every card. FlashAttention is kept, with a warning,
-    if the project's code fails without it: the other branch of a switch raises an error or uses variables that only the
-    FlashAttention branch assigns; layers of transformers get a two-dimensional padding mask; the file that selects
-    FlashAttention assigns `is_causal` of a layer; or a class such as `LlamaFlashAttention2` is asserted or patched and
-    its SDPA counterpart is not. Scripts, Dockerfiles and settings files are handled by `launch-flags` and
-    `mixed-precision-config`.
+    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default,
+    flag or environment variable selects it, in Python heredocs and in commands given to `subprocess` and
+    `os.system` too; sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists
+    of choices and branches that test the card are left alone. Eager attention replaces it where the project's own
+    choice is `"flash_attention_2" if x else "eager"`, or where a model class of the project has `_supports_sdpa =
+    False`. The default of an argument is changed only if a call in its file relies on it. A call of
+    `flash_attn_func` and the like is reported, unless a function, class or branch around it is named after
+    FlashAttention. Sequence packing without FlashAttention lets samples attend to each other and is reported. A
+    dtype that is float32 only where FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes
+    float16, if the file trains in mixed precision. A switch such as `flash_attn=True` is left unchanged if the
+    project neither imports nor selects FlashAttention and calls PyTorch's own attention, which runs on every card.
+    FlashAttention is kept, with a warning, if the project's code fails without it: the other branch of a switch
+    raises an error or uses variables that only the FlashAttention branch assigns; layers of transformers get a
+    two-dimensional padding mask; the file that selects FlashAttention assigns `is_causal` of a layer; or a class
+    such as `LlamaFlashAttention2` is asserted or patched and its SDPA counterpart is not. Scripts, Dockerfiles and
+    settings files are handled by `launch-flags` and `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -46,6 +49,7 @@ from fixers.frame.code_traits import Traits
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
+from fixers.sources.attention_choice import alternative_of, is_named_flash, is_unused_default
 from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
@@ -56,7 +60,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 5
+version = 6
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -78,6 +82,7 @@ CHOOSES_ATTENTION = re.compile(
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
+UNUSED_DEFAULT = "defaults of arguments that no caller in their file relies on"
 WHY = "FlashAttention needs compute capability 8.0"
 
 
@@ -115,10 +120,11 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
 
 
 def _name_kernel(draft: Draft) -> None:
-    """Report the first FlashAttention kernel call that is not guarded by a test of the card."""
+    """Report the first FlashAttention kernel call that neither a test of the card nor the name of its owner guards."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
-    call = next((each for each in kernels if not is_gated(draft.source, each)), None)
+    reached = (each for each in kernels if not is_gated(draft.source, each) and not is_named_flash(draft.source, each))
+    call = next(reached, None)
     if call is not None:
         hint = "torch.nn.functional.scaled_dot_product_attention"
         draft.warn(call, f"{tail_of(call)} is called, which does not run on this card", hint=hint)
@@ -135,11 +141,20 @@ def _judge_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
         return
-    if _must_stay(draft, node, traits):
+    if _is_left_default(draft, node) or _must_stay(draft, node, traits):
         return
-    literal = rewritten_literal(draft.source, node, "sdpa")
+    word = alternative_of(draft.source, node) or traits.other_attention
+    literal = rewritten_literal(draft.source, node, word)
     if literal is not None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
+
+
+def _is_left_default(draft: Draft, node: ast.Constant) -> bool:
+    """Return True, and record the place, for the default of an argument that no caller of this file relies on."""
+    if not is_unused_default(draft.source, node):
+        return False
+    draft.leave(node, UNUSED_DEFAULT)
+    return True
 
 
 def _must_stay(draft: Draft, node: ast.Constant, traits: Traits, switch: str = "") -> bool:
@@ -211,6 +226,8 @@ def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
         return
     above = draft.source.names.parent(value)
     is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
-    if switch is None or is_state or is_gated(draft.source, value) or _must_stay(draft, value, traits, switch):
+    if switch is None or is_state or is_gated(draft.source, value) or _is_left_default(draft, value):
+        return
+    if _must_stay(draft, value, traits, switch):
         return
     draft.edits.append(draft.source.replace_node(value, "False", WHY))

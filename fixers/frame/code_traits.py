@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from posixpath import basename, dirname
 from typing import Any
 
+from fixers.sources.attention_choice import lacks_sdpa
 from fixers.sources.commands import reads_commands
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
 from fixers.sources.launched import Launched, launched_in
@@ -82,7 +83,8 @@ class Traits:
     commands or configs start processes on one machine, or on a number that may be larger. `of_gradients`: options that
     set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's
     Trainer clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze
-    weights. `launched`: the scripts that commands and documents start.
+    weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models of the project have
+    no SDPA.
     """
 
     flash: bool = False
@@ -104,6 +106,7 @@ class Traits:
     clips: bool = False
     frozen_loads: tuple[str, ...] = ()
     launched: tuple[Launched, ...] = ()
+    lacks_sdpa: bool = False
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
@@ -120,6 +123,11 @@ class Traits:
     def flash_is_sdpa(self) -> bool:
         """Whether the code's FlashAttention switch selects PyTorch's SDPA, which runs on every card."""
         return self.sdpa and not self.flash
+
+    @property
+    def other_attention(self) -> str:
+        """The implementation that replaces FlashAttention: every model has eager attention."""
+        return "eager" if self.lacks_sdpa else "sdpa"
 
     @property
     def only_one_machine(self) -> bool:
@@ -164,6 +172,7 @@ def traits_of(path: str, source: bytes) -> Traits:
         loops=b".backward()" in source,
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
+        lacks_sdpa=lacks_sdpa(source),
     )
 
 

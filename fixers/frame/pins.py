@@ -6,7 +6,7 @@ import ast
 import configparser
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from posixpath import basename, dirname
 from typing import Any
@@ -73,15 +73,19 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
         for _, path in sorted(files, reverse=True):
             listed = _pins_in(tree, path)
             pins |= {package: version or pins.get(package, "") for package, version in listed.items()}
-    for root, package in copies:
-        if version := _version_of(tree, package):
-            for folder in _above(root):
-                pins = folders.setdefault(folder, {})
-                library = basename(dirname(package)).replace("_", "-")
-                pins[library] = pins.get(library) or version
+    _add_copies(tree, copies, folders)
     for pins in folders.values():
         _limit_transformers(pins)
     return folders
+
+
+def _add_copies(tree: Tree, copies: Iterable[tuple[str, str]], folders: dict[str, dict[str, str]]) -> None:
+    """Pin the versions of copied libraries in the folders that contain the copies and do not pin them otherwise."""
+    for root, package in copies:
+        library, version = basename(dirname(package)).replace("_", "-"), _version_of(tree, package)
+        for folder in _above(root) if version else ():
+            pins = folders.setdefault(folder, {})
+            pins[library] = pins.get(library) or version
 
 
 def _above(root: str) -> Iterator[str]:

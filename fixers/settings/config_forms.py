@@ -213,11 +213,12 @@ class Settings:
         switch = FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.code_facts.traits.flash_is_sdpa
         if not (named or switch):
             return False
-        broken = self.code_facts.traits.broken_without_flash(self.edit_list.path, "" if named else name)
+        traits = self.code_facts.traits
+        broken = traits.broken_without_flash(self.edit_list.path, "" if named else name)
         if broken is not None:
             self.warn(value, broken.message)
             return False
-        self.replace(value, "sdpa" if named else as_false(value.text), WHY_FLASH)
+        self.replace(value, traits.other_attention if named else as_false(value.text), WHY_FLASH)
         return True
 
     def judge_packing(self, siblings: Mapping) -> None:

@@ -231,7 +231,7 @@ class Launch:
     def judge_attention(self, option: CommandOption) -> bool:
         value = option.value.text if option.value else None
         if option.value and value and FLASH_VALUE.fullmatch(value):
-            return self.replace_flash(option.value, "sdpa")
+            return self.replace_flash(option.value, self.code_facts.traits.other_attention)
         if not FLASH_SWITCH.fullmatch(option.name):
             self.follow_attention_variable(option.value)
             return False
@@ -266,7 +266,7 @@ class Launch:
             return
         self.attention_variables.add(match[1] or match[3] or match[4])
         if match[2] and FLASH_VALUE.fullmatch(match[2]):
-            self.replace_flash(default_in(piece, match), "sdpa")
+            self.replace_flash(default_in(piece, match), self.code_facts.traits.other_attention)
 
     # complex: one case for each way to select attention
     def judge_attention_variable(self, name: str, value: TextRange) -> None:
@@ -277,9 +277,9 @@ class Launch:
         selects = name in self.attention_variables or ATTENTION.fullmatch(lower_name)
         match = VARIABLE.fullmatch(value.raw)
         if match and match[2] and selects and FLASH_VALUE.fullmatch(match[2]):
-            self.replace_flash(default_in(value, match), "sdpa")
+            self.replace_flash(default_in(value, match), self.code_facts.traits.other_attention)
         elif (selects or FLASH_SWITCH.fullmatch(lower_name)) and FLASH_VALUE.fullmatch(text):
-            self.replace_flash(value, "sdpa")
+            self.replace_flash(value, self.code_facts.traits.other_attention)
         elif FLASH_SWITCH.fullmatch(lower_name) and is_true(text) and not self.code_facts.traits.flash_is_sdpa:
             self.replace_flash(value, as_false(text), lower_name)
         elif NO_FLASH_SWITCH.fullmatch(lower_name) and is_false(text):

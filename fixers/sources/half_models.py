@@ -136,7 +136,7 @@ class Search:
 
     def of_load(self, call: ast.Call) -> bool:
         """Return True for a load with a dtype other than float32, or for a language model loaded without a dtype."""
-        if any(each.arg in QUANTISES and not _is_off(each.value) for each in call.keywords):
+        if _quantises(call):
             return True
         dtypes = [each.value for each in call.keywords if each.arg in ("dtype", "torch_dtype")]
         if dtypes:
@@ -190,8 +190,10 @@ class Search:
         return NAMES_MODULE.fullmatch(name) is not None or isinstance(value, ast.Call)
 
 
-def _is_off(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and not value.value
+def _quantises(load: ast.Call) -> bool:
+    """Return True if the load may quantise the weights, as unpacked options may; `load_in_8bit=False` does not."""
+    given = (each.value for each in load.keywords if each.arg in QUANTISES)
+    return any(not isinstance(value, ast.Constant) or bool(value.value) for value in given)
 
 
 def _is_bound(source: PythonSource, name: str, at: ast.AST) -> bool:

@@ -4,7 +4,9 @@ import pytest
 
 from tests.fixers.plans.project_plan import changed, planned, warned
 
-SWITCH = "class Block:\n    def __init__(self, flash_attn=True):\n        self.flash = flash_attn\n"
+SWITCH = (
+    "class Block:\n    def __init__(self, flash_attn=True):\n        self.flash = flash_attn\n\n\nblock = Block()\n"
+)
 OWN_ATTENTION = (
     "import torch.nn.functional as F\n\n\ndef attend(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)\n"
 )

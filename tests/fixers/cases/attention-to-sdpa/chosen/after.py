@@ -11,3 +11,6 @@ args.use_flash_attn = False
 
 def load(attn_implementation="sdpa"):
     pass
+
+
+model = load()

@@ -11,3 +11,6 @@ args.use_flash_attn = True
 
 def load(attn_implementation="flash_attention_2"):
     pass
+
+
+model = load()

@@ -14,8 +14,11 @@ parser.add_argument("--attn", default="sdpa", choices=["eager", "flash_attention
 parser.add_argument("--use-flash-attn", action="store_true", default=False)
 parser.add_argument("--use-cache", help="without use_flash_attn", default=True)
 args = parser.parse_args([])
-attn = "sdpa" if args.attn else "eager"
+attn = "eager" if args.attn else "eager"
 
 
 def load(name, use_flash_attention_2=False, use_cache=True):
     return build(getattr(args, "use_flash_attn", False))
+
+
+model = load("m")

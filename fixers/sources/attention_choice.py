@@ -1,0 +1,86 @@
+"""What a project offers in place of FlashAttention, and whether callers rely on a default that selects it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import PythonSource
+
+RUNS_ANYWHERE = ("eager", "sdpa")
+NAMES_FLASH = re.compile(r"[Ff]lash|FLASH|FA[23](?![a-z])|\bfa[23]\b")
+NO_SDPA = re.compile(rb"^[ \t]+_supports_sdpa[ \t]*=[ \t]*False\b", re.MULTILINE)
+TABLE = re.compile(rb"^\w*(?:ATTN|ATTENTION)\w*[ \t]*=[ \t]*\{([^{}]*)\}", re.MULTILINE)
+
+
+def lacks_sdpa(data: bytes) -> bool:
+    """Return True for models without SDPA: a class says so, or the table of attention classes has only the others."""
+    if b"_supports_sdpa" in data and NO_SDPA.search(data):
+        return True
+    tables = TABLE.findall(data) if b"flash_attention_2" in data else []
+    return any(b"flash_attention_2" in each and b"eager" in each and b"sdpa" not in each for each in tables)
+
+
+def alternative_of(source: PythonSource, node: ast.expr) -> str | None:
+    """Return the other attention of a conditional expression: "eager" in `"flash_attention_2" if x else "eager"`."""
+    match source.names.parent(node):
+        case ast.IfExp(body=one, orelse=other):
+            word = constant_of(other if one is node else one)
+            return word if isinstance(word, str) and word in RUNS_ANYWHERE else None
+    return None
+
+
+def is_named_flash(source: PythonSource, node: ast.AST) -> bool:
+    """Return True in a function, class or branch named after FlashAttention: code outside of it selects it."""
+    child = node
+    for above in source.names.ancestors(node):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and NAMES_FLASH.search(above.name):
+            return True
+        if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
+            return True
+        child = above
+    return False
+
+
+def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for the default of an argument that no call of this file, outside of the function, leaves out.
+
+    Callers in other files may rely on what else the branch of FlashAttention does.
+    """
+    arguments = source.names.parent(node)
+    function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
+    if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
+        return False
+    at = _position_of(arguments, node)
+    calls = _calls_of(source, function)
+    return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
+
+
+def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:
+    """Return the name of the argument with this default, and its position; a large one for keywords only."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    if default in arguments.defaults:
+        at = len(positional) - len(arguments.defaults) + arguments.defaults.index(default)
+        bound = positional[0].arg in ("self", "cls")
+        return positional[at].arg, at - bound
+    return arguments.kwonlyargs[arguments.kw_defaults.index(default)].arg, 1000
+
+
+def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of the function, or of the class whose `__init__` it is."""
+    called, above = getattr(function, "name", ""), source.names.parent(function)
+    if called == "__init__" and isinstance(above, ast.ClassDef):
+        called = above.name
+    yield from (call for call in source.names.of_type(ast.Call) if called and tail_of(call) == called)
+
+
+def _leaves_out(call: ast.Call, name: str, at: int) -> bool:
+    """Return True if the call gives the argument no value; unpacked arguments may give it one."""
+    unpacked = any(each.arg is None for each in call.keywords) or any(
+        isinstance(each, ast.Starred) for each in call.args
+    )
+    return not unpacked and len(call.args) <= at and all(each.arg != name for each in call.keywords)
