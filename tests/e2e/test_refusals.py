@@ -28,7 +28,10 @@ def runs(user: User, *more: str) -> CommandResult:
     return user.run_pipeline("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
 
 
-def test_BI_31_an_unknown_host_key_is_not_trusted_without_confirmation(user: User, sshd: Sshd, tmp_path: Path) -> None:
+def test_BI_31_an_unknown_host_key_is_not_trusted_without_confirmation(
+    user: User, start_sshd: Callable[..., Sshd], tmp_path: Path
+) -> None:
+    sshd = start_sshd(used_before=False)
     nobody = tmp_path / "nobody_known"
     nobody.write_text("")
     user.write_host_file("titan", sshd, known_hosts=nobody)

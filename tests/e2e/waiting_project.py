@@ -11,6 +11,7 @@ from pipeline.config.hosts import load_host
 from pipeline.hosts.trust import digest_of, trusted_hosts
 from pipeline.records.consents import keep_consent
 from tests.e2e.user import User
+from tests.lab.payload import install_payload
 from tests.lab.wait import until
 
 SCRIPT = """
@@ -91,6 +92,7 @@ def write_waiting_project(user: User) -> WaitingProject:
     for name in ("one", "two"):
         (hosts / f"{name}.yaml").write_text(f"host: local\nworkdir: {user.home / name}\n")
         confirm_host_file(user, name)
+        install_payload(user.home / name)
     (user.project / "train.py").write_text(SCRIPT)
     (user.project / "configs" / "plain.yaml").write_text(
         f"# pipeline run --host one --config plain\nproject: .\ncommand: [python, train.py]\nenv: {{HELD: {folder}}}\n"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from remote.link.address import Address
+from tests.lab.payload import install_payload
 from tests.lab.wait import PATIENCE_S
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -58,7 +59,8 @@ class Sshd:
     """One server. `root` contains its keys, configuration, log and its users' home.
 
     Everybody logs in as the user who runs the tests, with HOME set to an empty folder, so that it works without root
-    and the real home is never read. `shell` runs commands in another login shell, as sshd would.
+    and the real home is never read. `shell` runs commands in another login shell, as sshd would. With `used_before`,
+    the default workdir has the payload that an earlier connection stored.
     """
 
     root: Path
@@ -69,6 +71,7 @@ class Sshd:
     environment: Mapping[str, str] = field(default_factory=dict)
     shell: str | None = None
     prefix: Sequence[str] = ()
+    used_before: bool = True
     process: subprocess.Popen[bytes] | None = None
     _orphans: list[int] = field(default_factory=list)
 
@@ -106,6 +109,8 @@ class Sshd:
     def start(self) -> Sshd:
         """Start the server; its port stays the same over a restart."""
         self.home.mkdir(parents=True, exist_ok=True)
+        if self.used_before and not (self.home / "halfstep").exists():
+            install_payload(self.home / "halfstep")
         for kind in self.host_kinds:
             make_key(self.host_key(kind), kind=kind)
         make_key(self.user_key)

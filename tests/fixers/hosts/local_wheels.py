@@ -10,6 +10,7 @@ from remote.link.local import local_host
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.package_index import wheel
+from tests.lab.payload import install_payload
 
 TITAN_RTX = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
 ARCHITECTURES = "class cuda:\n    @staticmethod\n    def get_arch_list():\n        return {}\n"
@@ -17,7 +18,7 @@ ARCHITECTURES = "class cuda:\n    @staticmethod\n    def get_arch_list():\n     
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     wheels = tmp_path / "host" / PROJECT.tree / "wheels"
     wheels.mkdir(parents=True)
     wheel(wheels, "torch", "2.13.1", ARCHITECTURES.format(["sm_75", "sm_80"]))

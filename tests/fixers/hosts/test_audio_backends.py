@@ -13,11 +13,12 @@ from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.package_index import wheel
+from tests.lab.payload import install_payload
 
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     yield agent
     agent.close()
 

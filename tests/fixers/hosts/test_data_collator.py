@@ -14,6 +14,7 @@ from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, manifest_row, put, remote_content, site_at, survey_of
+from tests.lab.payload import install_payload
 
 FILE = "src/AudioDataCollator.py"
 OLD = b"class AudioDataCollator:\n    padding = 0\n"
@@ -22,7 +23,7 @@ NEW = b"class AudioDataCollator:\n    padding = -100\n"
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     yield agent
     agent.close()
 

@@ -10,6 +10,7 @@ from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import site_at, survey_of
 from tests.lab.hub import COMMIT, Hub, Repository, serve
+from tests.lab.payload import install_payload
 
 REPO = "lab/speech-model"
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -23,7 +24,7 @@ def hub():
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     yield agent
     agent.close()
 

@@ -13,6 +13,7 @@ from remote.link.local import local_host
 from remote.protocol.jobs import JobResult, Started
 from remote.protocol.values import dumps
 from tests.fixers.setup_rig import PROJECT
+from tests.lab.payload import install_payload
 from tests.lab.wait import PATIENCE_S
 
 RUN = "paper_r64-3f9c21aa"
@@ -22,7 +23,7 @@ WAITS = "import sys; print(flush=True); sys.stdin.read()"
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     yield agent
     agent.close()
 

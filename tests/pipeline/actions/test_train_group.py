@@ -24,6 +24,7 @@ from remote.errors import BadUsage, RemoteFault
 from remote.link.local import local_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
+from tests.lab.payload import install_payload
 from tests.lab.processes import processes_of
 from tests.lab.wait import until
 from tests.pipeline.listeners import NoListener
@@ -65,6 +66,8 @@ def contexts_in(root: Path, workdirs: tuple[str, str]) -> list[Context]:
     python.write_text(TORCHRUN)
     python.chmod(0o755)
     view = view_of(root / "project", None)
+    for workdir in set(workdirs):
+        install_payload(root / workdir)
     made = []
     for name, workdir in zip("ab", workdirs, strict=True):
         host = load_host("local", root, [f"host.python={python}", "host.address=127.0.0.1"])

@@ -19,6 +19,7 @@ from remote.payload.probes import network
 from remote.payload.request.refusal import Refusal
 from remote.protocol.rendezvous import Listening
 from tests.lab.fake_host import FakeHost
+from tests.lab.payload import install_payload
 from tests.lab.sshd import Sshd, nobody_listens
 from tests.lab.wait import until
 
@@ -38,7 +39,7 @@ def test_hosts_meet_at_the_addresses_that_ssh_reached(start_sshd: Callable[..., 
 
 
 def test_a_port_is_open_on_the_address_of_the_host_only(tmp_path: Path) -> None:
-    host = local_host(str(tmp_path))
+    host = local_host(str(install_payload(tmp_path)))
     with listening(host, "127.0.0.2", "t" * 64) as place:
         assert reach(host, place, "t" * 64) == ""
         assert reach(host, replace(place, address="127.0.0.1"), "t" * 64) == "Connection refused"
@@ -63,7 +64,7 @@ def is_free(port: int) -> bool:
 
 
 def test_an_unreachable_address_is_a_finding_that_names_both_hosts(tmp_path: Path) -> None:
-    hosts = [local_host(str(tmp_path / name)) for name in "ab"]
+    hosts = [local_host(str(install_payload(tmp_path / name))) for name in "ab"]
     rendezvous = find_rendezvous([("a", hosts[0], "127.0.0.1"), ("b", hosts[1], "no-such-host.invalid")])
     (finding,) = rendezvous.findings
     assert finding.message.startswith("a cannot connect to b at no-such-host.invalid, port ")
@@ -94,7 +95,7 @@ def test_SE_a_host_s_address_is_validated_before_it_is_in_the_command_line_of_an
 
 
 def test_a_closed_port_and_another_program_are_distinguished(tmp_path: Path) -> None:
-    host = local_host(str(tmp_path))
+    host = local_host(str(install_payload(tmp_path)))
     with nobody_listens() as port:
         assert reach(host, Listening("127.0.0.1", port), "t" * 64) == "Connection refused"
     with socket.create_server(("127.0.0.1", 0)) as server:

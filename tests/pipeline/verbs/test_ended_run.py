@@ -20,6 +20,7 @@ from remote.payload.checkpoints import published
 from remote.protocol.jobs import JobResult, RunRecord, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
+from tests.lab.payload import install_payload
 from tests.remote.jobs.test_checkpoints import save
 from tests.remote.pull.event_records import point
 
@@ -31,7 +32,7 @@ Types = Callable[..., tuple[int, dict[str, object]]]
 def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Types:
     """Runs verbs in a project whose one run, on `local`, was stopped before its first checkpoint."""
     monkeypatch.chdir(tmp_path)
-    workdir = tmp_path / "work"
+    workdir = install_payload(tmp_path / "work")
     write_note(Records(tmp_path), RunNote(RUN, "here", "plain", "p-1", 1.0, {"host": "local", "workdir": str(workdir)}))
     layout = ProjectLayout("p-1").run(RUN)
     job = workdir / layout.job(1).root

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from remote.link.local import local_host
+from tests.lab.payload import install_payload
 from tests.remote.jobs.jobs_bench import Bench, ours
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    workdir = tmp_path / "work dir"
+    workdir = install_payload(tmp_path / "work dir")
     made = Bench(local_host(str(workdir)), workdir)
     yield made
     # Its current agent, since a test may have closed the first one and opened another.

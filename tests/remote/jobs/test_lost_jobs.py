@@ -39,7 +39,6 @@ def test_a_job_killed_with_its_supervisor_is_resumed_from_its_newest_whole_check
 
 def test_a_supervisor_killed_before_the_first_step_leaves_a_job_that_trains(bench: Bench):
     held = bench.workdir / "held"
-    bench.workdir.mkdir()
     os.mkfifo(held)
     script = f"open({str(held)!r}).read(); print('trained')"
     spec = replace(bench.spec(), argv=(bench.python, "-c", script))

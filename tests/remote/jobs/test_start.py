@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -148,6 +149,8 @@ def test_FI_40_a_second_start_after_a_lost_acknowledgement_finds_the_first_one(b
 
 
 def test_FI_40_ten_laptops_that_start_at_once_start_one_process(bench: Bench):
+    # Each of them installs the payload too.
+    shutil.rmtree(bench.workdir / "payload")
     go = bench.workdir / "go"
     request = StartRequest(PROJECT, bench.spec("--until", go), "tiny")
     answers = []

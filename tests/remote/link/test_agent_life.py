@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ from remote.link.streams import LocalStarter
 from remote.protocol.frames import pack_json
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
+
+
+@pytest.fixture
+def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
+    """A server to which halfstep has never connected."""
+    return start_sshd(used_before=False)
 
 
 def temporary_files() -> set[str]:

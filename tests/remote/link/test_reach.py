@@ -14,16 +14,18 @@ import pytest
 from remote.link.agent import AgentHost
 from remote.link.local import local_host
 from remote.link.reach import open_host
+from tests.lab.payload import install_payload
 from tests.lab.sshd import Sshd
 
 
 @pytest.fixture(params=["local", "ssh"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentHost]:
+    workdir = str(install_payload(tmp_path / "work"))
     if request.param == "local":
-        host = local_host(str(tmp_path / "work"))
+        host = local_host(workdir)
     else:
         server: Sshd = request.getfixturevalue("sshd")
-        host = open_host(server.address(workdir=str(tmp_path / "work")))
+        host = open_host(server.address(workdir=workdir))
     yield host
     host.close()
 

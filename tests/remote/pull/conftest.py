@@ -15,6 +15,7 @@ from remote.protocol.jobs import EventFile
 from remote.protocol.layout import ProjectLayout
 from remote.pull.events import pull_events
 from remote.pull.report import PulledFile, PullReport
+from tests.lab.payload import install_payload
 
 KEY, RUN = "speech-1234abcd", "tiny-5678efab"
 
@@ -61,7 +62,7 @@ class Box:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
-    host = local_host(str(tmp_path / "work"))
+    host = local_host(str(install_payload(tmp_path / "work")))
     run = tmp_path / "work" / ProjectLayout(KEY).run(RUN).root
     (run / "tensorboard").mkdir(parents=True)
     (run / "jobs" / "1").mkdir(parents=True)

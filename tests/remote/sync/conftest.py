@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.mounts import why_no_mounts
+from tests.lab.payload import install_payload
 from tests.remote.sync.sync_bench import Bench, mounted
 
 FILES = {
@@ -24,7 +25,7 @@ FILES = {
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """Six local files, and an empty host."""
-    bench = Bench(tmp_path / "speech", tmp_path / "workdir")
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"))
     bench.write(FILES)
     (bench.root / "train.py").chmod(0o755)
     yield bench

@@ -1,6 +1,7 @@
 """What a sync and a job leave on the host can be read by their user only."""
 
 import os
+import shutil
 import stat
 
 import pytest
@@ -12,7 +13,7 @@ def mode(path) -> int:
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000], ids=oct)
 def test_SE_10_a_synced_project_lies_in_a_folder_of_mode_0700_whatever_the_workdir_allows(bench, umask):
-    bench.workdir.mkdir()
+    shutil.rmtree(bench.workdir / "payload")
     bench.workdir.chmod(0o755)
     before = os.umask(umask)
     try:

@@ -10,6 +10,7 @@ from tokenizers.trainers import BpeTrainer
 from remote.link.local import local_host
 from tests.fixers.hosts.tokenizer.model_site import REPO
 from tests.lab.hub import Hub, Repository, serve
+from tests.lab.payload import install_payload
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +37,6 @@ def hub(whole):
 
 @pytest.fixture
 def host(tmp_path):
-    agent = local_host(str(tmp_path / "host"))
+    agent = local_host(str(install_payload(tmp_path / "host")))
     yield agent
     agent.close()
