@@ -40,13 +40,13 @@ def finished_run(root: Path, server: Sshd, rounds: int) -> tuple[float, float, f
     """Measure `pipeline run` with nothing to do against `rsync -az` with nothing to do."""
     user = User(root / "project", root / "laptop")
     write_plain_project(user.project, extra_files=200)
-    host = user.knows("titan", server, folder=root / "hosts")
+    host = user.write_host_file("titan", server, folder=root / "hosts")
     words = ("run", "--host", str(host), "--config", "plain", "--json")
-    done = user.types(*words)
+    done = user.run_pipeline(*words)
     assert done.code == 0, done.out + done.err
 
     def ours() -> None:
-        assert set(user.types(*words).states.values()) == {"skipped"}
+        assert set(user.run_pipeline(*words).states.values()) == {"skipped"}
 
     trust = f"-o IdentitiesOnly=yes -F /dev/null -o UserKnownHostsFile={server.known_hosts}"
     ssh = f"ssh -p {server.port} -i {server.user_key} {trust}"
