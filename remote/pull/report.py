@@ -13,7 +13,7 @@ from remote.protocol.findings import Finding, Severity
 class PulledState(Enum):
     """The state of one file after a pull.
 
-    WHOLE: complete. WAITING: its last record is still being written. DAMAGED: the data after this point cannot be read.
+    WHOLE: complete. WAITING: its last record is still being written. DAMAGED: later records cannot be read.
     SKIPPED: not copied. REFUSED: its name is unsafe. LEFT: it is not needed.
     """
 

@@ -28,21 +28,21 @@ def survey(call: Call) -> Dict[str, Any]:
     tree = call.path(layout.tree)
     interpreter = read_interpreter(request.python, tree, call.path(layout.environment))
     disk = read_disk(call.path(layout.runs))
-    found_tree = survey_tree(call.workdir, layout.key)
+    tree_survey = survey_tree(call.workdir, layout.key)
     runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)
     driver, gpus = read_gpus(queries, request.gpus, request.card)
-    found = Survey(
+    host_survey = Survey(
         payload=call.payload,
         machine=read_machine(),
         interpreter=interpreter,
         driver=driver,
         gpus=gpus,
         disk=disk,
-        tree=found_tree,
+        tree=tree_survey,
         runs=runs,
         data=present_data(call.path(layout.data)),
     )
-    answer: Dict[str, Any] = encode(found)
+    answer: Dict[str, Any] = encode(host_survey)
     return answer
 
 

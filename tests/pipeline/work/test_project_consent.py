@@ -88,7 +88,7 @@ def test_a_clone_named_configs_does_not_send_the_folder_around_it(clone: Path) -
         require_project_consent(load_file(path, clone), None, typed=False)
 
 
-def test_without_a_terminal_nothing_is_sent_and_the_line_of_the_hint_works(
+def test_without_a_terminal_nothing_is_sent_and_the_command_in_the_hint_works(
     clone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_config(clone / "configs", "..")

@@ -31,7 +31,10 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
         empty_rows=int((~counted.any(dim=-1)).sum()) if labels.dim() > 1 else 0,
         items=None if items is None else float(items),
     )
-    mask, tokens = _like(labels, inputs.get("attention_mask")), _like(labels, inputs.get("input_ids"))
+    mask, tokens = (
+        _tensor_of_same_shape(labels, inputs.get("attention_mask")),
+        _tensor_of_same_shape(labels, inputs.get("input_ids")),
+    )
     real = torch.ones_like(counted) if mask is None else mask != 0
     if mask is not None:
         padding = counted & ~real
@@ -39,16 +42,16 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
         counts = dataclasses.replace(counts, padding_counted=int(padding.sum()), padding_ids=ids, real=int(real.sum()))
     if tokens is not None:
         copies = bool(((labels == tokens) | ~real).all())
-        counts = dataclasses.replace(counts, copies_input=copies, of_input=_of_input(labels, tokens, counted))
+        counts = dataclasses.replace(counts, copies_input=copies, of_input=_are_input_tokens(labels, tokens, counted))
     return counts
 
 
-def _like(labels: Any, value: Any) -> Optional[Any]:
+def _tensor_of_same_shape(labels: Any, value: Any) -> Optional[Any]:
     is_tensor = isinstance(value, sys.modules["torch"].Tensor)
     return value if is_tensor and value.shape == labels.shape else None
 
 
-def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
+def _are_input_tokens(labels: Any, tokens: Any, counted: Any) -> bool:
     """Return True if the labels are tokens of the input, at the same position or one position earlier."""
     same = int(((labels == tokens) & counted).sum())
     shifted = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
