@@ -10,7 +10,9 @@ What it does
     and its driver; without a driver it is the CPU build. These builds come from download.pytorch.org/whl; if that
     is unreachable, the host's default index is used, whose torch for Linux on x86-64 is a CUDA build of several GB.
     The size is shown before the download and compared with the free disk space. The next run resumes an interrupted
-    installation. The project itself is not installed as a package; put `-e .` into requirements.txt for that.
+    installation. flash-attn is left out if the card cannot run it. Packages that import torch while they are built,
+    such as flash-attn and mamba-ssm, are installed after torch. The project itself is not installed as a package; put
+    `-e .` into requirements.txt for that.
 
 Why
     A torch wheel contains code for some cards only: the builds of torch 2.11 for CUDA 12.8 and 13.0 start at Turing,
@@ -41,6 +43,7 @@ from typing import Any
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
+from fixers.setup.flash_attention import PACKAGES
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_supports, runs_on
 from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
@@ -52,7 +55,7 @@ from remote.protocol.machine import Driver, Gpu, Interpreter
 from remote.protocol.survey import Survey
 
 name = "environment"
-version = 3
+version = 4
 safety = "unsafe"
 
 REQUESTED = ("create", True)
@@ -125,6 +128,9 @@ def _request(
         "no_index": bool(settings.get("no_index")),
         "capability": list(capability),
         "environment": dict(site.environment),
+        "left_out": [
+            name for name, since in PACKAGES.items() if site.gpu is None or tuple(site.gpu.capability) < since
+        ],
     }
 
 

@@ -42,6 +42,8 @@ class Guess:
         """Return the argv that starts the script: a unique shell script or README command, or else Python."""
         if not script:
             return ()
+        if script.endswith(".sh"):
+            return ("bash", script)
         if launcher := self._launcher_of(script):
             return ("bash", launcher)
         module = script.removesuffix(".py").replace("/", ".")

@@ -23,7 +23,7 @@ from pipeline.verbs.first_look import FirstLook, look_at
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
-from remote.link.ssh.aliases import is_alias
+from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.policy.cards import UnknownCard, parse_card
 
 DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
@@ -79,15 +79,18 @@ def init(
     destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, here).path is not None
-    address = look.address or ("" if known else _asked_address(host, questions))
+    address = look.address or ("" if known else host if is_alias(host) else _asked_address(host, questions))
     found = next(_data_folders(here, set(tree.paths())), "")
+    command = guess.command_of(script)
+    if script and command[1:] != (script,):
+        screen.note(f"command: {shlex.join(command)}")
     answers = Answers(
         name,
         host,
         address,
         script,
         guess.collator,
-        guess.command_of(script),
+        command,
         data=_data_of(data, found, here, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
@@ -143,10 +146,18 @@ def _choose_host(
 ) -> tuple[str, str, FirstLook]:
     """Return the host's destination, name and survey; ask for the host if it was not given."""
     if not destination and not host:
-        asked = questions.ask("host (an alias, a name, user@address:port, an ssh command, or local)", default=LOCAL)
+        question = "host (an alias, a name, user@address:port, an ssh command, or local)"
+        asked = questions.ask(question, default=_usual_host(here))
         destination, host = _split("", asked)
     look = look_at(destination, here, screen, prompter) if destination else FirstLook()
     return destination, host or questions.ask("name of the host", default=safe_name(look.address)), look
+
+
+def _usual_host(here: Path) -> str:
+    """Return the only host with a file in this project, else the only ssh alias, else local."""
+    files = {path.stem for path in (here / "configs" / "hosts").glob("*.yaml")}
+    named = files or set(list_aliases())
+    return named.pop() if len(named) == 1 else LOCAL
 
 
 def _split(destination: str, host: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """`pipeline report`: write the HTML report of a run, or the comparison of several runs.
 
-The pages show local data. The logs of a run that has not ended are pulled from its host first.
+The pages show local data. The logs of a run that has not ended, or whose logs were never pulled, are pulled first.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from remote.errors import BadUsage, Busy, HalfstepError
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 
+ENDED = (JobState.STOPPED, JobState.FAILED, JobState.LOST, JobState.SUCCEEDED)
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
@@ -35,7 +36,7 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
     screen = Screen(as_json=as_json)
     found = [_run_with_report(run) for run in runs or (None,)]
     records = found[0][1]
-    findings = tuple(finding for note, _ in found for finding in _pull_if_running(note, records, screen))
+    findings = tuple(finding for note, _ in found for finding in _pull_missing(note, records, screen))
     notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
     if len(notes) == 1:
         page, outcome = _write_report(notes[0], records)
@@ -57,9 +58,14 @@ def _run_with_report(run: str | None) -> tuple[RunNote, Records]:
     return note, records
 
 
-def _pull_if_running(note: RunNote, records: Records, screen: Screen) -> tuple[Finding, ...]:
-    """Pull state and logs of a run that was running when last seen; warn if its host is unreachable."""
-    if note.state is not JobState.RUNNING:
+def _pull_missing(note: RunNote, records: Records, screen: Screen) -> tuple[Finding, ...]:
+    """Pull state and logs of a run that was running when last seen, or that were never pulled.
+
+    Warn if the host of a running job is unreachable.
+    """
+    ended = note.state in ENDED
+    never_pulled = bool(note.host_config) and not (records.folder_named(note.name) / "jobs").is_dir()
+    if note.state is not JobState.RUNNING and not (ended and never_pulled):
         return ()
     screen.progress(f"looking at {note.name} on {note.host}")
     try:
@@ -68,6 +74,8 @@ def _pull_if_running(note: RunNote, records: Records, screen: Screen) -> tuple[F
             with contextlib.suppress(Busy), locked(opened.folder / "pull.lock", f"pull {note.name}"):
                 pull_run(opened.host, note.project, survey, opened.folder, weights=False, listener=screen)
     except HalfstepError as error:
+        if ended:
+            return ()
         if error.exit_code not in UNREACHABLE_OR_GONE:
             raise
         return (unreachable_warning(note, error, "the report shows local data"),)

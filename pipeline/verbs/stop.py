@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.open_run import OpenRun, open_run
+from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import as_errors, judge_others, judge_still_training, others_elsewhere
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import job_outcome
+from pipeline.records.files import locked
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
+from remote.errors import HalfstepError
 from remote.operations.jobs import stop_job
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -31,11 +34,14 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
             screen.progress(f"stopping {note.name}")
             survivors = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
             survey, training = opened.look()
+            _pull(opened, survey, screen)
     if was_alive:
         others = judge_still_training("stop", note.host, training)
     else:
         others = as_errors((*others, *others_elsewhere("stop", run, note, opened.records, None if as_json else screen)))
     screen.note(describe_stop(note.name, survey, was_alive))
+    if was_alive and survey.result is not None and survey.result.stopped:
+        screen.note(f"to resume: {note.resume_command}")
     findings = (*(_unkillable(pid, note.host) for pid in survivors), *others)
     outcome = replace(
         outcome_for("stop", note),
@@ -45,6 +51,16 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     )
     screen.closing(outcome)
     return outcome.exit_code
+
+
+def _pull(opened: OpenRun, survey: RunSurvey, screen: Screen) -> None:
+    """Pull the logs of the stopped run for later reports; a failure does not undo the stop."""
+    note = opened.note
+    try:
+        with locked(opened.folder / "pull.lock", f"pull {note.name}"):
+            pull_run(opened.host, note.project, survey, opened.folder, weights=False, listener=screen)
+    except HalfstepError as error:
+        screen.note(f"the logs were not pulled ({error.message}); `pipeline pull {note.name}` downloads them")
 
 
 def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:

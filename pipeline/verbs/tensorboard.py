@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -33,9 +35,8 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     """Run TensorBoard and print its address. Ctrl-C ends TensorBoard; the job keeps running."""
     screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:
-        raise ToolFailed(
-            "TensorBoard is not installed in the environment of halfstep", hint="pipx inject halfstep tensorboard"
-        )
+        hint = install_command(sys.prefix, sys.executable, shutil.which("uv"))
+        raise ToolFailed("TensorBoard is not installed in the environment of halfstep", hint=hint)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +53,14 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
             _keep_live(run, (note, records), screen, viewer)
             viewer.wait()
             raise _ended(viewer, note.name)
+
+
+def install_command(prefix: str, python: str, uv: str | None) -> str:
+    """Return the command that adds TensorBoard to halfstep's environment: by pipx, by uv if there is one, or by pip."""
+    if "/pipx/" in prefix:
+        return "pipx inject halfstep tensorboard"
+    installer = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    return shlex.join([*installer, "tensorboard"])
 
 
 def free_port(port: int, run: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,12 @@ def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -
     first_text = script.read_text()
     first = detached(user)
     waiting.await_training(1)
-    assert user.run_pipeline("stop").code == 0
+    ended = user.run_pipeline("stop")
+    assert ended.code == 0 and "to resume: pipeline run --host one --config plain" in ended.out
+    log = user.project / ".halfstep/runs" / first / "jobs/1/output.log"
+    assert log.is_file(), "stop pulls the logs, so a comparison has the curves of the stopped run"
+    shutil.rmtree(log.parents[1])
+    assert user.run_pipeline("report", first).code == 0 and log.is_file(), "logs that were never pulled are pulled"
     script.write_text(first_text + "# another\n")
     second = detached(user)
     waiting.await_training(2)

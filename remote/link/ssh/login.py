@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -223,12 +224,18 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         tried = "; ".join(dict.fromkeys(self.tried)) or "no key: no default key file exists and no agent holds a key"
         allowed = f"; it allows {', '.join(self._allowed)}" if self._allowed else ""
         port = "" if hop.port == 22 else f"-p {hop.port} "
-        hints = list(dict.fromkeys(self.hints)) or [f"ssh-copy-id {port}{hop.user}@{hop.host}"]
+        key = f"-i {shlex.quote(own)} " if (own := self._own_key()) else ""
+        hints = list(dict.fromkeys(self.hints)) or [f"ssh-copy-id {key}{port}{hop.user}@{hop.host}"]
         return AuthRefused(
             f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",
             where=hop.alias,
             hint=hints[0],
         )
+
+    def _own_key(self) -> str:
+        """Return the first configured key with a public part, if only configured keys are used; else empty."""
+        files = self._hop.identity_files if self._hop.identities_only else ()
+        return next((f"{path}.pub" for path in files if Path(f"{path}.pub").is_file()), "")
 
 
 def _read_public_key(path: Path) -> paramiko.PKey | None:

@@ -15,6 +15,7 @@ from remote.payload.files.atomic import write_atomic
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.fix.installing import refused
 from remote.payload.fix.marks import MARK, begin_marked, discard, note_made, read_mark
+from remote.payload.fix.requirements import BUILD_TOOLS, Requirements, sort_requirements
 from remote.payload.fix.venv import Venv
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
@@ -105,7 +106,10 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     _remove_interrupted_installs(path)
     pip = venv.newest_pip(sources=_sources(args, tree), offline=args["no_index"])
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
-    for what, arguments in _steps(args, tree, extra):
+    wanted = sort_requirements(tree, args["requirements"], args["packages"], args.get("left_out", ()), temporary)
+    for package in wanted.left_out:
+        call.push({"note": f"{package} is left out: the card cannot run it; the fixers select sdpa instead"})
+    for what, arguments in _steps(args, extra, wanted, _sources(args, tree), temporary):
         venv.report_downloads(pip, arguments, temporary)
         venv.install(pip, arguments, what)
     if args["capability"]:
@@ -120,14 +124,15 @@ def _remove_interrupted_installs(path: str) -> None:
             shutil.rmtree(folder)
 
 
-def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator[Any]:
+def _steps(
+    args: Mapping[str, Any], extra: Sequence[str], wanted: Requirements, sources: Sequence[str], temporary: str
+) -> Iterator[Any]:
     """Yield (description, arguments) of each `pip install`.
 
-    There is one, which resolves all versions together, or two if torch has its own index.
+    There is one, which resolves all versions together, or two if torch has its own index. Packages that import torch
+    while they are built follow, without build isolation.
     """
-    sources = _sources(args, tree)
-    files = [word for name in args["requirements"] for word in ("-r", os.path.join(tree, check_path(name)))]
-    packages = [*files, *args["packages"]]
+    packages = wanted.words
     names = [*args["requirements"], *args["packages"]]
     if args["index"]:
         yield args["torch"], [*sources, "--index-url", args["index"], args["torch"]]
@@ -135,6 +140,13 @@ def _steps(args: Mapping[str, Any], tree: str, extra: Sequence[str]) -> Iterator
             yield ", ".join(names), [*sources, *packages]
     else:
         yield ", ".join([args["torch"], *names]), [*sources, *extra, args["torch"], *packages]
+    if wanted.deferred:
+        listed = os.path.join(temporary, "deferred.txt")
+        with open(listed, "w", encoding="utf-8") as file:
+            file.write("\n".join(wanted.deferred) + "\n")
+        if not args["no_index"]:
+            yield "the build tools", [*sources, *BUILD_TOOLS]
+        yield ", ".join(wanted.deferred), [*sources, "--no-build-isolation", "-r", listed]
 
 
 def _sources(args: Mapping[str, Any], tree: str) -> List[str]:
@@ -166,4 +178,5 @@ def _recipe(args: Mapping[str, Any], tree: str) -> str:
     for name in args["requirements"]:
         with open(os.path.join(tree, check_path(name)), "rb") as file:
             files.append([name, hashlib.sha256(file.read()).hexdigest()])
-    return hashlib.sha256(dumps([{key: args[key] for key in keys}, files])).hexdigest()
+    left_out = [list(args["left_out"])] if args.get("left_out") else []
+    return hashlib.sha256(dumps([{key: args[key] for key in keys}, files, *left_out])).hexdigest()

@@ -21,6 +21,12 @@ SHOWN_LINES = 8
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
 FULL = {"No space left on device": 28, "Disk quota exceeded": 122}
 
+HINTS = {
+    "CUDA_HOME environment variable is not set": "install the CUDA toolkit (nvcc) on the host, or remove the package"
+    ' from the requirements: attn_implementation="sdpa" needs no package',
+    "No module named 'torch'": "this package imports torch while it is built: remove it from the requirements, and"
+    " install it on the host by `pip install --no-build-isolation`",
+}
 ParseLine = Callable[[str], Optional[Dict[str, Any]]]
 """A function that turns one line of output into an event, or None."""
 
@@ -108,7 +114,8 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
         if phrase in text:
             kind, _ = DISK_ERRORS[number]
             return Refusal(kind, message, where=where, hint="df -h", exit_code=ExitCode.DISK)
-    return refused("install", message, where)
+    hint = next((hint for words, hint in HINTS.items() if words in text), "")
+    return refused("install", message, where, hint)
 
 
 def reason_of(text: str) -> str:

@@ -1,7 +1,10 @@
 """The environment fixer creates a real venv from local wheels."""
 
+import io
 import os
 import subprocess
+import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from tests.fixers.setup_rig import PROJECT, site_at
 
 __all__ = ["host"]
 
+A100 = Gpu(0, "GPU-3", "A100", (8, 0), 40 * 2**30)
 P100 = Gpu(0, "GPU-2", "P100", (6, 0), 16 * 2**30)
 
 
@@ -49,6 +53,55 @@ def test_an_unavailable_requirement_is_named_and_undo_removes_the_venv(host):
     assert state_of(host) == "unfinished"
     assert host.act("fix.undo", {"project": PROJECT.key, "fixer": "environment"}) == {"restored": [venv(host)]}
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
+
+
+BACKEND = """import torch, zipfile
+def build_wheel(folder, settings=None, metadata=None):
+    name = "flash_attn-2.8-py3-none-any.whl"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as file:
+        file.writestr("flash_attn.py", "")
+        file.writestr("flash_attn-2.8.dist-info/METADATA", "Metadata-Version: 2.1\\nName: flash-attn\\nVersion: 2.8\\n")
+        file.writestr("flash_attn-2.8.dist-info/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        file.writestr("flash_attn-2.8.dist-info/RECORD", "")
+    return name
+"""
+FILES = {
+    "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+    "backend.py": BACKEND,
+    "PKG-INFO": "Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8\n",
+}
+
+
+def flash_attn(host):
+    """Put a source package whose build imports torch beside the wheels, and require it in an included file."""
+    tree = Path(host.workdir) / PROJECT.tree
+    with tarfile.open(tree / "wheels/flash_attn-2.8.tar.gz", "w:gz") as archive:
+        for name, text in FILES.items():
+            member = tarfile.TarInfo(f"flash_attn-2.8/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    (tree / "requirements.txt").write_text("speechkit>=1\n-r more/gpu.txt\n")
+    (tree / "more").mkdir()
+    (tree / "more/gpu.txt").write_text("flash_attn>=2  # fast\n")
+
+
+def test_flash_attn_is_left_out_where_the_card_cannot_run_it(host):
+    flash_attn(host)
+    (change,) = environment.plan(site_of(host)).changes
+    events = []
+    assert host.act(change.op, change.args, on_event=events.append)["made"] is True
+    assert [event["note"] for event in events if "flash-attn" in event.get("note", "")] == [
+        "flash-attn is left out: the card cannot run it; the fixers select sdpa instead"
+    ]
+    imports(host, "torch", "speechkit")
+    assert not list(Path(venv(host)).glob("lib/*/site-packages/flash_attn*"))
+
+
+def test_a_package_that_imports_torch_while_it_is_built_is_installed_after_torch(host):
+    flash_attn(host)
+    (change,) = environment.plan(site_of(host, gpu=A100)).changes
+    assert host.act(change.op, change.args)["made"] is True
+    imports(host, "torch", "speechkit", "flash_attn")
 
 
 def test_a_torch_that_cannot_run_on_the_card_is_an_error(host):

@@ -123,6 +123,7 @@ def change(words, build="cu129", **args):
         "no_index": False,
         "capability": [7, 5],
         "environment": {"PIP_INDEX_URL": "u"},
+        "left_out": ["flash-attn", "flash_attn", "flash-attn-3", "flash_attn_3"],
     }
     summary = f"create venv on the host with {words}"
     return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")

@@ -15,6 +15,12 @@ from tests.pipeline.config.config_files import write
 TRAIN = ("src/train.py", b"if __name__ == '__main__':\n    loss.backward()\n    optimizer.step()\n")
 
 
+def test_a_shell_script_is_started_by_bash_even_if_another_one_names_it() -> None:
+    guess = guess_project([TRAIN, ("go.sh", b"python src/train.py\n"), ("all.sh", b"bash go.sh\n")])
+    assert guess.command_of("go.sh") == ("bash", "go.sh")
+    assert guess.command_of("src/train.py") == ("bash", "go.sh")
+
+
 @pytest.mark.parametrize(
     ("shells", "launcher"),
     [

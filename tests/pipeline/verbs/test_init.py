@@ -113,6 +113,27 @@ def test_an_alias_needs_no_host_file(user: User) -> None:
     assert not (user.project / "configs" / "hosts").exists()
 
 
+def test_the_only_alias_is_the_default_host_and_its_address_is_not_asked(user: User) -> None:
+    (user.home / ".ssh").mkdir()
+    (user.home / ".ssh" / "config").write_text("Host *\n  Compression yes\nHost titan\n  HostName 10.0.0.1\n")
+    code, output = typed(user, ["", "", ""], "--config", "mine", "--script", "train.py")
+    assert code == 0 and "[titan]" in output and "address or ssh alias" not in output
+    assert "--host titan --config mine" in output
+    (user.home / ".ssh" / "config").write_text("Host titan\nHost rig\n")
+    code, output = typed(user, ["", "", "", ""], "--config", "other", "--script", "train.py")
+    assert code == 0 and "[local]" in output
+
+
+def test_a_command_other_than_the_script_is_shown(user: User) -> None:
+    (user.project / "go.sh").write_text("python train.py --lr 1e-4\n")
+    rows = (("train.py", True, True), ("go.sh", False, True), ("src/train_teacher.py", False, False))
+    for script, shown, started_by_bash in rows:
+        result = user.run_pipeline("init", "--host", "local", "--script", script, "--config", "mine", "--force")
+        assert result.code == 0 and ("command: bash go.sh" in result.out) is shown
+        config = (user.project / "configs" / "mine.yaml").read_text()
+        assert ('command: ["bash", "go.sh"]' in config) is started_by_bash
+
+
 def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_in_one(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
         (user.project / path).write_text("import torch\n")

@@ -18,6 +18,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
+from pipeline.verbs.tensorboard import install_command
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
 
@@ -33,6 +34,20 @@ print("a line on stdout", flush=True)
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=told.logdir)
 http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
 """
+
+
+@pytest.mark.parametrize(
+    ("prefix", "uv", "command"),
+    [
+        ("/home/me/.local/share/pipx/venvs/halfstep", "/usr/bin/uv", "pipx inject halfstep tensorboard"),
+        ("/home/me/tools/halfstep", "/usr/bin/uv", "uv pip install --python /v/bin/python tensorboard"),
+        ("/home/me/venv", None, "/v/bin/python -m pip install tensorboard"),
+    ],
+)
+def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
+    prefix: str, uv: str | None, command: str
+) -> None:
+    assert install_command(prefix, "/v/bin/python", uv) == command
 
 
 def write_tensorboard(folder: Path, program: str) -> None:

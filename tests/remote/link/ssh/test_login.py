@@ -56,9 +56,10 @@ def agent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path) -> None:
     wrong = make_key(tmp_path / "wrong")
     error = refused(sshd, identity_file=str(wrong))
-    assert str(wrong) in error.message
-    assert "publickey" in error.message
-    assert f"ssh-copy-id -p {sshd.port}" in error.hint
+    assert str(wrong) in error.message and "publickey" in error.message
+    assert f"ssh-copy-id -i {wrong}.pub -p {sshd.port}" in error.hint
+    Path(f"{wrong}.pub").unlink()
+    assert f"ssh-copy-id -p {sshd.port}" in refused(sshd, identity_file=str(wrong)).hint
     assert wrong.read_text().splitlines()[1] not in error.message
 
 

@@ -1,0 +1,85 @@
+"""Requirements as pip takes them, except packages that import torch while they are built."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Collection, Dict, Iterator, List, Sequence
+
+from remote.payload.tree.paths import check_path
+
+BUILT_WITH_TORCH = ("flash-attn", "flash-attn-3", "mamba-ssm", "causal-conv1d")
+"""Their setup.py imports torch, which pip's isolated build environment lacks (flash-attention#358)."""
+BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja", "psutil")
+"""What these packages need for a build without isolation."""
+NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)\s*")
+
+
+@dataclass
+class Requirements:
+    """Requirements, sorted by how they are installed.
+
+    `words`: pip's arguments for most packages. `deferred`: requirements to install after torch. `left_out`: names of
+    packages that are not installed.
+    """
+
+    words: List[str] = field(default_factory=list)
+    deferred: List[str] = field(default_factory=list)
+    left_out: List[str] = field(default_factory=list)
+
+
+def sort_requirements(
+    tree: str, files: Sequence[str], packages: Sequence[str], left_out: Collection[str], folder: str
+) -> Requirements:
+    """Sort the requirements of the files and the packages. Files that change are copied to `folder`."""
+    found = Requirements()
+    for name in files:
+        path = os.path.join(tree, check_path(name))
+        texts: Dict[str, str] = {}
+        kept = len(found.deferred) + len(found.left_out)
+        _copy(path, folder, left_out, found, texts)
+        changed = len(found.deferred) + len(found.left_out) > kept
+        for copy, text in texts.items() if changed else ():
+            with open(copy, "w", encoding="utf-8") as file:
+                file.write(text)
+        found.words += ["-r", next(iter(texts)) if changed else path]
+    found.words += [each for each in packages if not _sorted_out(each, left_out, found)]
+    return found
+
+
+def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
+    """Add the text of the file and of the files that it includes to `texts`; return the path of its copy."""
+    copy = os.path.join(folder, f"{len(os.listdir(folder))}-{len(texts)}-{os.path.basename(path)}")
+    texts[copy] = ""
+    lines: List[str] = []
+    for line in _logical_lines(path):
+        include = INCLUDE.fullmatch(line)
+        if include is not None:
+            option, target = include.group(1), os.path.join(os.path.dirname(path), include.group(2))
+            nested = option in ("-r", "--requirement") and os.path.isfile(target) and len(texts) < 100
+            target = _copy(target, folder, left_out, found, texts) if nested else target
+            lines.append(f"{option} {target}" if "://" not in include.group(2) else line)
+        elif not _sorted_out(line, left_out, found):
+            lines.append(line)
+    texts[copy] = "\n".join(lines) + "\n"
+    return copy
+
+
+def _logical_lines(path: str) -> Iterator[str]:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        yield from file.read().replace("\\\n", " ").splitlines()
+
+
+def _sorted_out(line: str, left_out: Collection[str], found: Requirements) -> bool:
+    """Return True if the requirement is deferred or left out; record which."""
+    name = NAME.match(line)
+    package = re.sub(r"[-_.]+", "-", name.group(1)).lower() if name else ""
+    if package in left_out:
+        found.left_out.append(package)
+    elif package in BUILT_WITH_TORCH:
+        found.deferred.append(line.strip())
+    else:
+        return False
+    return True
