@@ -13,12 +13,33 @@ from remote.payload.proof.hooks.report import ModelTables, RankReport, TrainedTe
 from remote.payload.proof.hooks.step import Step
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
-from remote.protocol.proof import ProofRequest
+from remote.protocol.proof import ProofReport, ProofRequest
+from tests.proof.conftest import Prove
 from tests.proof.declared import declared, planned_steps
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FAULTS = sorted((SCRIPTS / "faults").glob("*.py"))
 HEALTHY = sorted((SCRIPTS / "healthy").glob("*.py"))
+
+
+@pytest.fixture(scope="session")
+def proved() -> dict[Path, ProofReport]:
+    """The reports of the scripts that were proved without options."""
+    return {}
+
+
+@pytest.fixture
+def prove(prove: Prove, proved: dict[Path, ProofReport]) -> Prove:
+    """The proof of one script, which is made once for all tests that pass no options."""
+
+    def run(script: Path, **options: object) -> ProofReport:
+        if options:
+            return prove(script, **options)
+        if script not in proved:
+            proved[script] = prove(script)
+        return proved[script]
+
+    return run
 
 
 def run_of(script: Path) -> dict[str, object]:

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,12 @@ print("pulling", flush=True)
 report = pull_events(host, sys.argv[3], sys.argv[4], files, Path(sys.argv[5]))
 print(report.files[0].state.value, flush=True)
 """
-BIG = b"".join(pack_record(os.urandom(1 + n % 5000)) for n in range(4000))
+
+
+@cache
+def big() -> bytes:
+    """10 MB of records."""
+    return b"".join(pack_record(os.urandom(1 + n % 5000)) for n in range(4000))
 
 
 def pulling(box) -> subprocess.Popen[bytes]:
@@ -60,36 +66,36 @@ def size_of(path: Path) -> int:
 
 
 def test_FI_62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_completes_it(box):
-    box.events.write_bytes(BIG)
+    box.events.write_bytes(big())
     seed = random.Random(62)
     sizes = set()
     for _ in range(12):
         process = pulling(box)
         assert process.stdout is not None
         process.stdout.readline()
-        moment = seed.randrange(len(BIG))
+        moment = seed.randrange(len(big()))
         while size_of(box.mirrored) < moment and process.poll() is None:
             pass
         process.kill()
         ended = process.wait()
         process.stdout.close()
         local = box.mirrored.read_bytes() if box.mirrored.exists() else b""
-        assert BIG.startswith(local)
+        assert big().startswith(local)
         sizes.add(len(local))
         if ended != -signal.SIGKILL or seed.random() < 0.5:
             box.mirrored.unlink()
     assert len(sizes) > 2, "no kill hit a pull at work"
 
     assert box.pull_one().state is PulledState.WHOLE
-    assert box.mirrored.read_bytes() == BIG
+    assert box.mirrored.read_bytes() == big()
 
 
 def test_FI_62_simultaneous_pulls_all_succeed_and_leave_one_complete_file(box):
-    box.events.write_bytes(BIG)
+    box.events.write_bytes(big())
     processes = [pulling(box) for _ in range(3)]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert outputs == [b"pulling\nwhole\n"] * 3
-    assert box.mirrored.read_bytes() == BIG
+    assert box.mirrored.read_bytes() == big()
     assert sorted(path.name for path in box.mirrored.parent.iterdir()) == [box.events.name]
 
 
@@ -105,7 +111,7 @@ def small_disk(box) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_FI_24_FI_62_a_full_local_disk_is_exit_22_and_with_space_the_pull_completes(box, small_disk):
-    box.events.write_bytes(BIG[: complete_prefix(BIG[: 2**20]).size_bytes])
+    box.events.write_bytes(big()[: complete_prefix(big()[: 2**20]).size_bytes])
 
     with pytest.raises(DiskFull) as caught:
         box.pull()
@@ -113,7 +119,7 @@ def test_FI_24_FI_62_a_full_local_disk_is_exit_22_and_with_space_the_pull_comple
     local = box.mirrored.read_bytes()
     assert caught.value.exit_code is ExitCode.DISK
     assert str(box.mirrored) in caught.value.message
-    assert BIG.startswith(local)
+    assert big().startswith(local)
     assert complete_prefix(local).size_bytes == len(local)
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     assert box.pull_one().state is PulledState.WHOLE
