@@ -77,9 +77,10 @@ def _names_half(source: PythonSource, half_makers: tuple[str, ...]) -> bool:
     """Return True if code of the file names a half dtype, chooses one for a load, or calls what makes half models."""
     names = source.names
     attributes = (each.attr for each in names.of_type(ast.Attribute))
-    keywords = (each.arg or "" for each in names.of_type(ast.keyword))
+    keywords = (each for each in names.of_type(ast.keyword) if LOADS_HALF.match(each.arg or ""))
+    dtypes = {names.meaning(each.value) or "" for each in keywords}
     callees = {tail_of(call) for call in names.of_type(ast.Call)}
-    if any(each in HALVES for each in attributes) or any(LOADS_HALF.match(each) for each in keywords):
+    if any(each in HALVES for each in attributes) or not all(each.startswith("torch.") for each in dtypes):
         return True
     return bool(callees.intersection(half_makers))
 

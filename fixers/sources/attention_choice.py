@@ -13,6 +13,7 @@ from fixers.sources.python import PythonSource
 
 RUNS_ANYWHERE = ("eager", "sdpa")
 NAMES_FLASH = re.compile(r"[Ff]lash|FLASH|FA[23](?![a-z])|\bfa[23]\b")
+TESTS_PACKAGE = re.compile(r"available|installed|is not None|flash_attn_\w*func|^HAS_|_HAS_")
 NO_SDPA = re.compile(rb"^[ \t]+_supports_sdpa[ \t]*=[ \t]*False\b", re.MULTILINE)
 TABLE = re.compile(rb"^\w*(?:ATTN|ATTENTION)\w*[ \t]*=[ \t]*\{([^{}]*)\}", re.MULTILINE)
 
@@ -35,15 +36,22 @@ def alternative_of(source: PythonSource, node: ast.expr) -> str | None:
 
 
 def is_named_flash(source: PythonSource, node: ast.AST) -> bool:
-    """Return True in a function, class or branch named after FlashAttention: code outside of it selects it."""
+    """Return True in a function, class or branch named after FlashAttention: code outside of it selects it.
+
+    A branch that only tests whether FlashAttention is installed does not count.
+    """
     child = node
     for above in source.names.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and NAMES_FLASH.search(above.name):
             return True
-        if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
+        if isinstance(above, ast.If) and child in above.body and _is_switch(source.segment(above.test)):
             return True
         child = above
     return False
+
+
+def _is_switch(test: str) -> bool:
+    return NAMES_FLASH.search(test) is not None and not TESTS_PACKAGE.search(test)
 
 
 def is_unused_default(source: PythonSource, node: ast.expr) -> bool:

@@ -59,7 +59,12 @@ def test_an_older_transformers_loads_in_float32_unless_it_quantises(options: str
 
 @pytest.mark.parametrize(
     ("text", "reported"),
-    [(GROUPS, False), (GROUPS + "\n\nnet = Net().to(torch.float16)\n", True), (GROUPS.replace("1e-4)", "r)"), False)],
+    [
+        (GROUPS, False),
+        (GROUPS + "\n\nposition = torch.arange(0, 8, dtype=torch.long)\n", False),
+        (GROUPS + "\n\nnet = Net().to(torch.float16)\n", True),
+        (GROUPS + "\n\nnet = load(dtype=args.dtype)\n", True),
+    ],
 )
 def test_an_optimizer_without_a_named_model_is_reported_only_beside_half_weights(text: str, reported: bool) -> None:
     assert bool(_planned(text).findings) is reported
@@ -72,6 +77,7 @@ def test_an_optimizer_without_a_named_model_is_reported_only_beside_half_weights
         ("torch_dtype=torch.float16", ["build"]),
         ("load_in_8bit=False", []),
         ("# torch_dtype=torch.float16", []),
+        ('"""Measured against the float16 peak."""', []),
     ],
 )
 def test_a_comment_or_a_switch_that_is_off_makes_no_half_model(line: str, found: list[str]) -> None:

@@ -101,6 +101,7 @@ KERNEL = "from flash_attn import flash_attn_func\n\n\n{head}\n    y = flash_attn
         ("def forward(q, k, v):", True),
         ("class Attention:", True),
         ("if fast:", True),
+        ("if is_flash_attn_2_available():", True),
         ("def forward_flashattn(q, k, v):", False),
         ("class PhiFlashAttention2:", False),
         ("class CLIPAttentionFA2:", False),
