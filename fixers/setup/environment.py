@@ -128,10 +128,13 @@ def _request(
         "no_index": bool(settings.get("no_index")),
         "capability": list(capability),
         "environment": dict(site.environment),
-        "left_out": [
-            name for name, since in PACKAGES.items() if site.gpu is None or tuple(site.gpu.capability) < since
-        ],
+        "left_out": _unusable_flash(site.gpu),
     }
+
+
+def _unusable_flash(gpu: Gpu | None) -> list[str]:
+    """Return the names of the flash-attn packages that the card cannot run."""
+    return [name for name, since in PACKAGES.items() if gpu is None or tuple(gpu.capability) < since]
 
 
 def _official_index(build: str) -> str:

@@ -79,18 +79,15 @@ def init(
     destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, here).path is not None
-    address = look.address or ("" if known else host if is_alias(host) else _asked_address(host, questions))
+    address = look.address or ("" if known else _address_of(host, questions))
     found = next(_data_folders(here, set(tree.paths())), "")
-    command = guess.command_of(script)
-    if script and command[1:] != (script,):
-        screen.note(f"command: {shlex.join(command)}")
     answers = Answers(
         name,
         host,
         address,
         script,
         guess.collator,
-        command,
+        _command_of(guess, script, screen),
         data=_data_of(data, found, here, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
@@ -155,8 +152,7 @@ def _choose_host(
 
 def _usual_host(here: Path) -> str:
     """Return the only host with a file in this project, else the only ssh alias, else local."""
-    files = {path.stem for path in (here / "configs" / "hosts").glob("*.yaml")}
-    named = files or set(list_aliases())
+    named = {path.stem for path in (here / "configs" / "hosts").glob("*.yaml")} or set(list_aliases())
     return named.pop() if len(named) == 1 else LOCAL
 
 
@@ -169,8 +165,16 @@ def _split(destination: str, host: str) -> tuple[str, str]:
     return destination, host
 
 
-def _asked_address(host: str, questions: Questions) -> str:
-    return judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
+def _command_of(guess: Guess, script: str, screen: Screen) -> tuple[str, ...]:
+    """Return the command that starts the script, and show it if it is more than the script's name."""
+    command = guess.command_of(script)
+    if script and command[1:] != (script,):
+        screen.note(f"command: {shlex.join(command)}")
+    return command
+
+
+def _address_of(host: str, questions: Questions) -> str:
+    return host if is_alias(host) else judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
 
 
 def _creates_environment(
@@ -219,8 +223,7 @@ def _write(
     if (host_file := _host_file(here, host)) in files:
         keep_trust(load_host(str(host_file), here))  # its settings are the user's own answers
     screen.note(f"next: pipeline verify --host {host} --config {name}")
-    outcome = Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]})
-    screen.closing(outcome)
+    screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
 
 
