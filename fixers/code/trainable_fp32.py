@@ -79,7 +79,7 @@ matches = reads_python
 
 TRAINS_IN_HALF = (
     *(b"float16", b"fp16", b".half()", b"GradScaler", b"16-mixed", b"get_peft_model", b"load_adapter", b"PeftModel"),
-    b"mixed_precision",
+    *(b"mixed_precision", b"HfArgumentParser", b"TrlParser"),
 )
 OPTIMIZERS = (b"Trainer(", b"Adam", b"SGD", b"Adafactor", b"Lion", b"RMSprop", b"Adagrad", b"LAMB")
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
@@ -111,7 +111,17 @@ EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Cast trainable parameters to float32 before the optimizer or trainer of a half-precision model is created."""
-    if not (holds_any(source.data, TRAINS_IN_HALF) and _may_make_optimizer(source.data)):
+    return _rewrite(source, target) if holds_any(source.data, TRAINS_IN_HALF) else NOTHING
+
+
+def may_train_half(source: Source, target: Target) -> bool:
+    """Return True if weights that are not cast to float32 may be half, also where other files select their dtype."""
+    missing = _rewrite(source, target)
+    return bool(missing.edits or missing.findings)
+
+
+def _rewrite(source: Source, target: Target) -> Rewrite:
+    if not _may_make_optimizer(source.data):
         return NOTHING
     if OWN_MASTER_WEIGHTS.search(source.data):
         return NOTHING

@@ -5,9 +5,9 @@ What it does
     have a new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
     (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
     scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
-    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Nothing is renamed for an
-    installed or pinned version without the new name, or in a file that imports what transformers 5 no longer has
-    (`AdamW`, `transformers.deepspeed`). The requirements file nearest to a script counts. In a call of a TRL trainer
+    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Something is renamed only if
+    the installed or pinned version has the new name; without a known version, nothing is. The requirements file nearest
+    to a script counts. In a call of a TRL trainer
     that also has arguments which moved to its config (`dataset_text_field`, `packing`), `tokenizer` stays, with a
     warning. Arguments that need a decision are reported.
 
@@ -23,8 +23,7 @@ After
     trainer = Trainer(model=model, args=args, processing_class=processor)
 
 What it can break
-    A script that must also run with an older transformers: pin that version in requirements.txt,
-    pyproject.toml, setup.py, setup.cfg or environment.yaml, and nothing is changed.
+    A script that must also run with an older transformers than the one that is installed or pinned.
 
 How to undo
     pipeline fix --undo
@@ -34,7 +33,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 
 from fixers.code.draft import Draft
 from fixers.code.trainer_options_in_dicts import has_argument_dict, judge_loose_dicts, judge_options
@@ -48,7 +46,6 @@ from fixers.sources.source import Source
 from fixers.sources.trainer_names import (
     ARGUMENTS,
     OLD_TRL,
-    REMOVED_IN_V5,
     TRAIN,
     TRAINER,
     TRL_ARGUMENTS,
@@ -85,8 +82,6 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not in_dicts and not IMPORTS.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)
-    if target.at_least(*V5) is None and _imports_version_4(draft):
-        target = replace(target, packages={**target.packages, "transformers": "4.0"})
     seen: set[int] = set()
     for call in draft.source.names.of_type(ast.Call):
         made = _class_of(draft, call.func)
@@ -110,23 +105,6 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
     return rewrite_launch_options(launch, target, name)
 
 
-def _imports_version_4(draft: Draft) -> bool:
-    """Return True if a module-level import needs a name that transformers 5 removed."""
-    for node in draft.source.tree.body:
-        match node:
-            case ast.ImportFrom(module="transformers", names=names):
-                found = any(REMOVED_IN_V5.fullmatch(alias.name) for alias in names)
-            case ast.ImportFrom(module=str(module)):
-                found = REMOVED_IN_V5.fullmatch(module) is not None and module.startswith("transformers.")
-            case ast.Import(names=names):
-                found = any(REMOVED_IN_V5.fullmatch(alias.name) and "." in alias.name for alias in names)
-            case _:
-                found = False
-        if found:
-            return True
-    return False
-
-
 def _class_of(draft: Draft, function: ast.expr) -> str:
     """Return the called library class, or the library class that the called class inherits from."""
     meaning = draft.source.names.meaning(function)
@@ -143,7 +121,7 @@ def _judge(draft: Draft, call: ast.Call, table: dict[str, Renamed | Removed], ta
     given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
         change = table.get(keyword.arg or "")
-        if change is None or target.at_least(change.package, change.since) is False:
+        if change is None or not target.at_least(change.package, change.since):
             continue
         if isinstance(change, Removed):
             _remove(draft, call, keyword, change)
@@ -157,7 +135,7 @@ def _judge_trainer(draft: Draft, call: ast.Call, made: str, target: Target) -> N
     """Rename arguments of a trainer, unless the newer TRL version rejects other arguments of the call."""
     if made.startswith("trl."):
         old = sorted({each.arg for each in call.keywords if each.arg} & OLD_TRL)
-        if target.at_least(*TRL_PROCESSING_CLASS) is False:
+        if not target.at_least(*TRL_PROCESSING_CLASS):
             return
         if old:
             message = f"this call is for an older TRL: {', '.join(old)} moved to the config, and tokenizer was renamed"
@@ -191,6 +169,6 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
     if not (draft.source.names.meaning(function.value) or "").startswith("transformers."):
         return
     for keyword in call.keywords:
-        if keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5) is not False:
+        if keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5):
             hint = f"quantization_config=BitsAndBytesConfig({keyword.arg}=True)"
             draft.warn(keyword, f"transformers 5 removed {keyword.arg}", hint=hint)

@@ -33,7 +33,7 @@ def judge_options(draft: Draft, call: ast.Call, table: Table, target: Target, se
         names = given | {name_of_entry(key) for key, _ in entries}
         for key, value in entries:
             change = table.get(str(name_of_entry(key)))
-            if change is None or id(key) in seen or target.at_least(change.package, change.since) is False:
+            if change is None or id(key) in seen or not target.at_least(change.package, change.since):
                 continue
             seen.add(id(key))
             _judge_entry(draft, key, value, change, taken=isinstance(change, Renamed) and change.to in names)
@@ -50,7 +50,7 @@ def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
             change = ARGUMENTS.get(name)
             if key is None or change is None or id(key) in seen or name in target.code_facts.options:
                 continue
-            if target.at_least(change.package, change.since) is not False:
+            if target.at_least(change.package, change.since):
                 seen.add(id(key))
                 advice = change.to if isinstance(change, Renamed) else change.instead or "remove it"
                 draft.warn(key, f"transformers rejects {name}, if this dict is given to TrainingArguments: {advice}")

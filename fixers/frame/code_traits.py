@@ -53,6 +53,9 @@ LOADS_MODEL = re.compile(
 )
 FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
 CLIPS = re.compile(rb"gradient_clip_val[\"']?[ \t]*[=:](?!=|[ \t]*(?:None\b|null\b|0(?:\.0*)?(?:[\s,)]|$)))")
+TRAINS = re.compile(
+    rb"--(?:learning_rate|lr|bf16|fp16|num_train_epochs|per_device_train_batch_size|train_batch_size)\b"
+)
 DEFINITION = re.compile(rb"^(?:class|def)[ ]", re.MULTILINE)
 GROUP = re.compile(rb"class[ ]+(\w+)(?:\((?:object)?\))?[ ]*:(?=.*self\.optimizers\[)", re.DOTALL)
 OFF_IS_HALF = re.compile(

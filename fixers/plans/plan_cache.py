@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.code_facts import CodeFacts
@@ -97,6 +97,19 @@ class PlanCache:
         self.grown = True
         self.seen.add(path)
         self.rows[path] = (digest, json.loads(dumps(code_facts)) if code_facts != CodeFacts() else None)
+
+    def find_row(self, path: str, digest: str) -> list[Any] | None:
+        """Return the stored row of plain values; None if the file is new or changed."""
+        known, kept = self.rows.get(path, ("", None))
+        if known != digest or not isinstance(kept, list):
+            return None
+        self.seen.add(path)
+        return kept
+
+    def store_row(self, path: str, digest: str, row: list[Any]) -> None:
+        self.grown = True
+        self.seen.add(path)
+        self.rows[path] = (digest, row)
 
     def save(self) -> None:
         """Write the cache; without permission to write, planning continues uncached."""

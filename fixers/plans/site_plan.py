@@ -18,7 +18,9 @@ from fixers.frame.target_of import target_of
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.own_code import read_code_facts
+from fixers.plans.own_modules import read_modules
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
+from fixers.plans.proved import prove
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
@@ -29,32 +31,80 @@ OFF_IN_PURE_FP16 = {"trainable-fp32"}
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
 """Fixers that select float16, and those that float16 then needs: without a loss scale its gradients underflow."""
 UNSCALED = "bfloat16 stays: this loop keeps float32 master weights of its own and does not scale the loss"
-FOR_JOBS = {"trainer-resume"}
+OF_PRECISION = {
+    *("bf16-probe", "bf16-to-fp16", "mixed-precision-config", "launch-flags", "attention-to-sdpa", "scaler-gate"),
+    *("loss-fp32", "trainable-fp32"),
+}
+"""Fixers whose changes belong together: a program gets all of them or none."""
+FOR_JOBS = {"trainer-resume", "port"}
 """Fixers that serve jobs of `pipeline run`; no card needs their changes."""
 OFF = ("off", False, "never")
 """`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
-    """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names."""
+    """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names.
+
+    A training program gets every change of its precision or none: see `fixers.plans.proved`.
+    """
     with _without_gc():
         try:
-            return _plan(site, chosen_names(site, only))
+            chosen, target = chosen_names(site, only), full_target(site)
+            sources = _sources(chosen, target)
+            rewrites = _proved(site, sources, target, _offered(site, sources, target))
+            setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
+            fixed = replace(site, tree=as_planned(site.tree, rewrites))
+            return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
         finally:
             TREES.clear()
 
 
-def _plan(site: Site, chosen: set[str]) -> Plan:
-    target = full_target(site)
-    sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
-    setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
+def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
+    """Plan what the source fixers offer for each file, whether or not the programs are proved to work after it."""
+    with _without_gc():
+        try:
+            target = full_target(site)
+            return _offered(site, _sources(chosen_names(site, only), target), target)
+        finally:
+            TREES.clear()
+
+
+def _sources(chosen: set[str], target: Target) -> list[SourceFixer]:
+    return [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
+
+
+def _offered(site: Site, sources: Sequence[SourceFixer], target: Target) -> Plan:
     loops = target.code_facts.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
     if loops:
         sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
-    rewrites = plan_dependent(
+    return plan_dependent(
         target.code_facts.consumers, lambda readers: _plan_sources(site, sources, _with(target, readers))
     ).plus(Plan(tuple(map(_unscaled, loops))))
-    return one_change_each(rewrites.plus(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+
+
+def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, plan: Plan) -> Plan:
+    """Return the plan with the changes of precision of proved programs only; other changes of a file are kept."""
+    precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
+    named = replace(plan, findings=tuple(each for each in plan.findings if each.check in precise))
+    named = replace(named, changes=tuple(each for each in plan.changes if precise.intersection(_fixers_of(each))))
+    if not named.changes:
+        return plan
+    proof = prove(named, read_modules(site.tree, target), target, site.tree.read, for_run=bool(site.config))
+    others = [fixer for fixer in fixers if fixer.name not in OF_PRECISION]
+    kept = [change for change in plan.changes if change not in named.changes or _path(change) not in proof.withheld]
+    for change in named.changes:
+        if _path(change) in proof.withheld and not _fixers_of(change) <= OF_PRECISION:
+            outcome = plan_file(_path(change), site.tree.read(_path(change)), others, target)
+            kept += [outcome.change] if outcome.change else []
+    return Plan(plan.findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+
+
+def _path(change: FileChange | HostChange) -> str:
+    return change.path if isinstance(change, FileChange) else ""
+
+
+def _fixers_of(change: FileChange | HostChange) -> set[str]:
+    return set(change.fixers) if isinstance(change, FileChange) else set()
 
 
 def _with(target: Target, consumers: Consumers) -> Target:

@@ -228,7 +228,10 @@ class Settings:
                 self.replace(value, as_false(value.text), WHY_PACKING)
 
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
-        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable its fp16 block, which is inserted if missing."""
+        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable the fp16 block, which is inserted if missing.
+
+        Where bf16 is "auto", it stays: the arguments of Trainer decide, and must agree with the file in both blocks.
+        """
         enabled = block.get("enabled")
         other = siblings.get("fp16")
         if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
@@ -248,7 +251,8 @@ class Settings:
                 return
             if isinstance(counterpart, Scalar) and not is_true(counterpart.text):
                 self._set(counterpart, "true")
-        self._set(enabled, "false")
+        if other is not None or enabled.text != "auto":
+            self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:
         """Set a boolean; quotes, such as those of "auto", are removed."""

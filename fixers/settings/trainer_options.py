@@ -116,7 +116,7 @@ class _Renaming:
         change = ARGUMENTS.get(name)
         if change is None or name in self.target.code_facts.options:
             return None
-        return None if self.target.at_least(change.package, change.since) is False else change
+        return change if self.target.at_least(change.package, change.since) else None
 
     def _remove(self, words: Sequence[Word], at: int) -> None:
         """Remove the option, its boolean value and the space after it (before it, at the end of a command)."""

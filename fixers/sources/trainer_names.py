@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 
@@ -61,7 +60,3 @@ OLD_TRL = frozenset(
 """Arguments of TRL's trainers that moved to their configs before `tokenizer` was removed."""
 TRL_PROCESSING_CLASS = ("trl", (0, 12))
 """The first TRL version whose trainers accept `processing_class`."""
-REMOVED_IN_V5 = re.compile(
-    r"(?:transformers\.)?(?:deepspeed|AdamW|AutoModelFor(?:Vision2Seq|LMHead)|TF[A-Z]\w+|Flax\w+)"
-)
-"""Modules and classes that transformers 5 removed: a file that imports one needs transformers 4."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from fixers.frame.change import Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX, read_cases
 
 
@@ -21,4 +21,4 @@ def write_cases(root: Path) -> Path:
 
 
 def plan_all(root: Path, **options) -> Plan:
-    return plan_fixes(Site(DiskTree(root), gpu=options.pop("card", TITAN_RTX), **options))
+    return plan_offers(Site(DiskTree(root), gpu=options.pop("card", TITAN_RTX), **options))

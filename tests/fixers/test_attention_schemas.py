@@ -12,7 +12,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.schemas.attention import REPLACED, STAYS, TRANSFORMERS
 
@@ -31,7 +31,7 @@ def test_flash_attention_is_turned_off_only_where_the_program_runs_without_it(tm
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     assert run(folder, stub) == "done"
-    plan = plan_fixes(Site(DiskTree(folder), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(folder), gpu=TITAN_RTX))
     assert bool(plan.changes) == (name in REPLACED)
     warned = [each.message for each in plan.findings if "FlashAttention stays" in each.message]
     assert bool(warned) == (name in STAYS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from fixers.sources.readers.find import may_contain_readers
 from tests.fixers.all_cases import plan_all
 from tests.fixers.casebook import AMPERE, TITAN_RTX
@@ -15,7 +15,7 @@ from tests.fixers.casebook import AMPERE, TITAN_RTX
 def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(project: Path) -> None:
     first = plan_all(project)
     tree = _KnowingTree(project)
-    assert plan_fixes(Site(tree, gpu=TITAN_RTX)) == first
+    assert plan_offers(Site(tree, gpu=TITAN_RTX)) == first
     pins = {path for path in tree.read_paths if path.endswith(("setup.cfg", "pyproject.toml"))}
     changed = {change.path for change in first.changes}
     refused = {finding.where.partition(":")[0] for finding in first.findings if "accepts only" in finding.message}
@@ -24,7 +24,7 @@ def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(pro
     assert all(path in refused or may_contain_readers((project / path).read_bytes()) for path in withdrawn)
     victim = first.changes[0].path
     (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
-    again = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX))
+    again = plan_offers(Site(DiskTree(project), gpu=TITAN_RTX))
     assert next(c for c in again.changes if c.path == victim).after == b"import torch\ny = torch.float16\n"
 
 
@@ -32,15 +32,15 @@ def test_a_cached_outcome_of_a_file_that_changed_while_planning_is_not_used(proj
     tree = _KnowingTree(project)
     victim = plan_all(project).changes[0].path
     (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
-    changes = {change.path: change for change in plan_fixes(Site(tree, gpu=TITAN_RTX)).changes}
+    changes = {change.path: change for change in plan_offers(Site(tree, gpu=TITAN_RTX)).changes}
     assert changes[victim].before == b"import torch\ny = torch.bfloat16\n"
     assert changes[victim].after == b"import torch\ny = torch.float16\n"
 
 
 def test_caches_of_other_targets_are_kept_up_to_a_limit(project: Path) -> None:
     for name in ("bf16-to-fp16", "local-rank", "loss-fp32", "device-map", "scaler-gate") * 2:
-        plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=[name])
-        plan_fixes(Site(DiskTree(project), gpu=AMPERE), only=[name])
+        plan_offers(Site(DiskTree(project), gpu=TITAN_RTX), only=[name])
+        plan_offers(Site(DiskTree(project), gpu=AMPERE), only=[name])
     assert len(list((project / ".halfstep/planned").iterdir())) == 8
 
 

@@ -14,7 +14,7 @@ from fixers.frame.site import Site
 from fixers.plans import on_disk
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from remote.errors import BadUsage, Busy, FixRefused
 from tests.fixers.all_cases import plan_all
 from tests.fixers.casebook import AMPERE, TITAN_RTX
@@ -96,7 +96,7 @@ def test_FI_33_after_a_kill_between_any_two_writes_the_next_fix_gives_the_same_b
 
 def test_undo_reverts_two_fixes_in_a_row(project: Path) -> None:
     before = _digests(project)
-    apply_to_disk(project, plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
+    apply_to_disk(project, plan_offers(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
     between = _digests(project)
     apply_to_disk(project, plan_all(project))
     assert len({str(before), str(between), str(_digests(project))}) == 3
@@ -160,21 +160,21 @@ def test_a_change_to_float16_includes_the_cast_of_trainable_parameters(tmp_path:
     (tmp_path / "train.py").write_text(
         "import torch\nmodel.to(torch.bfloat16)\noptimizer = torch.optim.AdamW(model.parameters())\n"
     )
-    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["bf16-to-fp16"])
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["bf16-to-fp16"])
     assert set(plan.changes[0].fixers) == {"bf16-to-fp16", "trainable-fp32"}
     compile(plan.changes[0].after, "train.py", "exec")
 
 
 def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
-    plan = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX, settings={"local-rank": "off"}))
+    plan = plan_offers(Site(DiskTree(project), gpu=TITAN_RTX, settings={"local-rank": "off"}))
     assert not [change for change in plan.changes if "local-rank" in change.fixers]
 
 
 def test_pure_float16_leaves_trainable_parameters_in_float16(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("model.half()\noptimizer = torch.optim.AdamW(model.parameters())\n")
     site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "fp16-pure"})
-    assert plan_fixes(site).changes == ()
-    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "auto"})).changes
+    assert plan_offers(site).changes == ()
+    assert plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "auto"})).changes
 
 
 class _BareTree:
@@ -190,19 +190,19 @@ class _BareTree:
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_planned(tmp_path: Path) -> None:
-    plan = plan_fixes(Site(_BareTree(), gpu=TITAN_RTX))
+    plan = plan_offers(Site(_BareTree(), gpu=TITAN_RTX))
     assert [change.path for change in plan.changes] == ["there.py"]
     assert [(finding.check, finding.where) for finding in plan.findings] == [("unreadable-source", "gone.py")]
 
 
 def test_an_unknown_fixer_is_bad_usage(tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match="no-such"):
-        plan_fixes(Site(DiskTree(tmp_path)), only=["no-such"])
+        plan_offers(Site(DiskTree(tmp_path)), only=["no-such"])
 
 
 def test_a_diff_shows_reasons_lines_and_bytes_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(b"# coding: latin-1\r\nimport torch\r\ns = '\xe9'; x = torch.bfloat16")
-    text = render_diff(plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)))
+    text = render_diff(plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX)))
     assert text.splitlines() == [
         "# line 3: no bfloat16 on this card (bf16-to-fp16)",
         "--- a/a.py",
@@ -222,6 +222,6 @@ def test_BI_59_a_huge_file_is_reported_and_left(tmp_path: Path) -> None:
     with (tmp_path / "big.py").open("wb") as file:
         file.write(b"import torch\nx = torch.bfloat16\n")
         file.truncate(50 * 2**20)
-    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
     assert plan.changes == ()
     assert [(f.check, f.where, f.exit_code) for f in plan.findings] == [("unparsable-source", "big.py:1", 31)]

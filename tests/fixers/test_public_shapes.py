@@ -11,7 +11,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
 
@@ -84,12 +84,12 @@ def fixed(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     site = Site(DiskTree(folder), gpu=replace(TITAN_RTX))
-    plan = plan_fixes(site)
+    plan = plan_offers(site)
     assert [finding for finding in plan.findings if finding.severity is Severity.ERROR] == []
     for change in plan.changes:
         assert isinstance(change, FileChange)
         (folder / change.path).write_bytes(change.after)
-    assert plan_fixes(Site(DiskTree(folder), gpu=replace(TITAN_RTX))).changes == ()
+    assert plan_offers(Site(DiskTree(folder), gpu=replace(TITAN_RTX))).changes == ()
     return {path: (folder / path).read_text() for path in files}
 
 
@@ -121,7 +121,7 @@ def test_a_key_that_the_projects_own_code_reads_keeps_its_name(
     ("files", "shell"),
     [
         ({"train.py": ARGUMENTS, **V5}, TODAYS_SHELL),
-        ({"train.py": ARGUMENTS}, TODAYS_SHELL),
+        ({"train.py": ARGUMENTS}, SHELL),
         ({"train.py": ARGUMENTS, **V4}, SHELL),
         ({"train.py": OWN_OPTION, **V5}, SHELL),
         ({"train.py": ARGUMENTS, "other.py": OWN_OPTION, **V5}, SHELL.replace("evaluation_strategy", "eval_strategy")),

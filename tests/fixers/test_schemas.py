@@ -12,7 +12,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.schemas import branches, parsers, registries
 from tests.fixers.schemas.project import Project
@@ -43,7 +43,7 @@ def test_a_program_accepts_what_the_fixers_write_into_its_settings(
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     assert selected(project, folder, stub) == "bfloat16"
-    plan = plan_fixes(Site(DiskTree(folder), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(folder), gpu=TITAN_RTX))
     for change in plan.changes:
         assert isinstance(change, FileChange)
         (folder / change.path).write_bytes(change.after)
@@ -54,4 +54,4 @@ def test_a_program_accepts_what_the_fixers_write_into_its_settings(
         assert selected(project, folder, stub) == "bfloat16"
     else:
         assert selected(project, folder, stub) == "float16"
-        assert plan_fixes(Site(DiskTree(folder), gpu=TITAN_RTX)).changes == ()
+        assert plan_offers(Site(DiskTree(folder), gpu=TITAN_RTX)).changes == ()

@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.on_disk import apply_to_disk
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
 
@@ -35,7 +35,7 @@ def test_BI_59_what_cannot_be_read_is_reported_with_its_line_and_left(
     (tmp_path / name).write_bytes(data)
     (tmp_path / "good.py").write_bytes(FLIP)
 
-    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
     assert apply_to_disk(tmp_path, plan) == ("good.py",)
 
     assert (tmp_path / name).read_bytes() == data
@@ -50,7 +50,7 @@ def test_BI_59_what_cannot_be_read_is_reported_with_its_line_and_left(
 def test_BI_59_a_config_that_may_be_a_template_is_a_warning_with_its_line(tmp_path: Path) -> None:
     data = b"bf16: true\nlist: [1, 2\nnext: 3\n"
     (tmp_path / "broken.yaml").write_bytes(data)
-    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
     assert apply_to_disk(tmp_path, plan) == ()
     assert (tmp_path / "broken.yaml").read_bytes() == data
     [finding] = plan.findings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_each_failure_is_diagnosed_and_the_script_trains_after_its_fixer(script,
     tree.mkdir()
     copy = tree / "train.py"
     copy.write_text(script.read_text())
+    (tree / "requirements.txt").write_text(f"transformers=={version('transformers')}\n")
     history: list[str] = []
     status, output = job(copy)
     assert status == 1
@@ -66,7 +68,8 @@ def test_each_failure_is_diagnosed_and_the_script_trains_after_its_fixer(script,
         cure = next_cure(history, diagnose_text(output), {})
         assert cure is not None and cure.fixer, output[-2000:]
         history.append(cure.name)
-        apply_to_disk(tree, plan_fixes(Site(DiskTree(tree), gpu=TURING), only=[cure.fixer]))
+        site = Site(DiskTree(tree), gpu=TURING, config={"command": ["python", "train.py"]})
+        apply_to_disk(tree, plan_fixes(site, only=[cure.fixer]))
         status, output = job(copy)
     assert output.endswith("trained\n")
     assert diagnose_text(output) == ()

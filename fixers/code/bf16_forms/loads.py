@@ -16,6 +16,7 @@ MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGe
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")
 TRL_CONFIGS = re.compile(r"trl\.(?:\w+\.)*\w*(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config$")
 WHY_AUTO = '"auto" selects the checkpoint\'s dtype, which is bfloat16 for most current models'
+WHY_NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
 WHY_TRL = "TRL enables bfloat16 unless float16 is set"
 
 
@@ -60,8 +61,7 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
     if any(_holds_dtype(draft, value) for value in starred):
         return
     if starred or target.at_least("transformers", (5,)) is None:
-        message = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
-        draft.warn(call, message, hint='dtype="float16"')
+        draft.warn(call, WHY_NO_DTYPE, hint='dtype="float16"')
         return
     quote = draft.source.quote_for(call) or '"'
     _append_keyword(draft, call, f"dtype={quote}float16{quote}", WHY_AUTO)

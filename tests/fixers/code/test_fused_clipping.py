@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 FABRIC = """import torch
@@ -37,7 +37,7 @@ class Speech(L.LightningModule):
 def after(root: Path, files: dict[str, str], path: str) -> str:
     for name, text in files.items():
         (root / name).write_text(text, "utf-8")
-    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
     changes = {change.path: change.after.decode() for change in plan.changes if isinstance(change, FileChange)}
     return changes.get(path, files[path])
 

@@ -12,7 +12,7 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 HEAD = """import torch
@@ -181,7 +181,7 @@ def planned(code: str) -> str:
 def changed(root: Path, model: str, train: str) -> set[str]:
     (root / "models.py").write_text(model, "utf-8")
     (root / "train.py").write_text(train, "utf-8")
-    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
+    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
     return {change.path for change in plan.changes if isinstance(change, FileChange)}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 
@@ -13,7 +13,7 @@ def planned(root: Path, files: dict[str, str]) -> Plan:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, "utf-8")
-    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    return plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
 
 
 def changed(plan: Plan) -> dict[str, str]:

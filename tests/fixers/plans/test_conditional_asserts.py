@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 MODEL = """import torch
@@ -55,7 +55,7 @@ class Engine:
 def _plan(root: Path, **files: str) -> Plan:
     for name, text in files.items():
         (root / name.replace("__", ".")).write_text(text)
-    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    return plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
 
 
 def _after(plan: Plan) -> dict[str, str]:

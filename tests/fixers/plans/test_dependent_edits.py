@@ -11,7 +11,7 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.own_code import read_code_facts
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from fixers.sources.readers.consumers import Consumers
 from tests.fixers.casebook import TITAN_RTX
 
@@ -42,14 +42,14 @@ def _write(root: Path, files: dict[str, str]) -> Path:
 def test_a_word_stays_in_all_files_if_one_of_its_readers_cannot_be_edited(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    plan = plan_fixes(Site(DiskTree(_write(tmp_path, {**files, "train.yaml": YAML})), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(_write(tmp_path, {**files, "train.yaml": YAML})), gpu=TITAN_RTX))
     assert plan.changes == ()
     assert [each.where for each in plan.findings if "accepts only" in each.message] == ["train.yaml:1"]
 
 
 def test_words_and_readers_change_together_if_all_can_be_edited(tmp_path: Path) -> None:
     files = {"model.py": READER, "other.py": READER, "train.yaml": YAML}
-    plan = plan_fixes(Site(DiskTree(_write(tmp_path, files)), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(_write(tmp_path, files)), gpu=TITAN_RTX))
     assert [change.path for change in plan.changes if isinstance(change, FileChange)] == sorted(files)
 
 

@@ -11,7 +11,7 @@ from tests.fixers.setup_rig import MemoryTree
 
 
 def planned(command=None, gpu=TITAN_RTX, **env):
-    launch = plan_launch(Launch(command, env), Site(MemoryTree({}), gpu))
+    launch = plan_launch(Launch(command, env), Site(MemoryTree({}), gpu, config={"precision": "auto"}))
     return launch.env if command is None else launch.command
 
 

@@ -7,7 +7,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 POLICIES = """import torch
@@ -67,7 +67,7 @@ def changed(root: Path, files: dict[str, str]) -> dict[str, str]:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, "utf-8")
-    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
     return {each.path: each.after.decode() for each in plan.changes if isinstance(each, FileChange)}
 
 

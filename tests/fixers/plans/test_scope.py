@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.scope import ACCELERATORS, FOREIGN, INFERENCE, TESTS
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 HALF = "import torch\n\nmodel.to(torch.bfloat16)\n"
@@ -37,7 +37,7 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, "utf-8")
-    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX, config=config))
+    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX, config=config))
     return {change.path for change in plan.changes}, {each.where: each.reason for each in plan.skipped}  # type: ignore[union-attr]
 
 

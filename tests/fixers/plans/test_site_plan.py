@@ -21,7 +21,7 @@ EVERY = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
 @pytest.mark.parametrize(
     ("only", "settings", "config", "chosen"),
     [
-        (None, {}, {}, EVERY - {"trainer-resume"}),
+        (None, {}, {}, EVERY - {"trainer-resume", "port"}),
         (None, {}, {"precision": "auto"}, EVERY),
         (["trainer-resume"], {}, {}, {"trainer-resume"}),
         (["port"], {}, {}, {"port"}),

@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 SHARD = """import torch
@@ -64,7 +64,7 @@ for batch in data:
 def _plan(root: Path, **files: str) -> Plan:
     for name, text in files.items():
         (root / name.replace("__", ".")).write_text(text)
-    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    return plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
 
 
 def _changed(plan: Plan) -> set[str]:

@@ -134,7 +134,7 @@ BLOCK = '"loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16, 
     ("before", "after"),
     [
         ('{"bf16": {"enabled": true}}', '{"bf16": {"enabled": false}, "fp16": {"enabled": true, ' + BLOCK + "}"),
-        ('{"bf16": {"enabled": "auto"}}', '{"bf16": {"enabled": false}, "fp16": {"enabled": "auto", ' + BLOCK + "}"),
+        ('{"bf16": {"enabled": "auto"}}', '{"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto", ' + BLOCK + "}"),
         ('{"bf16": {"enabled": false}}',) * 2,
         ('{"bf16": {"enabled": [true]}}',) * 2,
         ('{"bf16": {"x": true}}',) * 2,

@@ -13,7 +13,7 @@ import yaml
 from pipeline.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[3]
-BEFORE = "import torch\nx = torch.bfloat16\n"
+BEFORE = "import torch\nx = torch.bfloat16\nL.Trainer(dtype=x).fit(model)\n"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from pipeline.cli.main import run
 from remote.project.scan import scan_project
 
-BF16 = "import torch\nx = torch.bfloat16\n"
+BF16 = "import torch\nx = torch.bfloat16\nL.Trainer(dtype=x).fit(model)\n"
 CONFIG = "project: .\ncommand: [python, train.py]\n"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")

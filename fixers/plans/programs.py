@@ -1,0 +1,132 @@
+"""The training programs of a project: each script or notebook that trains, with every file that it imports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from posixpath import basename, dirname, join, normpath, splitext
+
+from fixers.frame.modules import Module
+
+SCRIPT = re.compile(rb"[\w./{}$-]*?([\w./-]+\.py)\b")
+STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The file that starts, and all modules that it imports, itself included."""
+
+    entry: str
+    modules: tuple[Module, ...]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(module.path for module in self.modules)
+
+
+def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tuple[Program, ...]:
+    """Return the programs in which something trains; `started` are scripts that a config starts.
+
+    A module that trains, which no program contains, is a program of its own: what starts it is not in the project.
+    """
+    by_path = {module.path: module for module in modules}
+    resolver = _Resolver(by_path)
+    entries = [each for each in by_path.values() if each.path in started or _may_start(each)]
+    programs = [Program(each.path, resolver.closure(each)) for each in entries]
+    found = [
+        program for program in programs if program.entry in started or any(each.trains for each in program.modules)
+    ]
+    reached = {path for program in found for path in program.paths}
+    loose = [each for each in by_path.values() if each.trains and not each.infers and each.path not in reached]
+    return (*found, *(Program(each.path, resolver.closure(each)) for each in loose))
+
+
+def _may_start(module: Module) -> bool:
+    return module.starts and (module.trains or not module.infers)
+
+
+def scripts_in(data: bytes) -> tuple[str, ...]:
+    """Return the scripts that a file of commands names, as it writes them; modules after `-m` as paths."""
+    named = [each.decode() for each in SCRIPT.findall(data)]
+    named += [each.decode().replace(".", "/") + ".py" for each in STARTED_MODULE.findall(data)]
+    return tuple(dict.fromkeys(named))
+
+
+def starts(program: Program, script: str, path: str) -> bool:
+    """Return True if a file at `path` that names this script may start the program."""
+    if program.entry in (normpath(join(dirname(path), script)), normpath(script)):
+        return True
+    return f"/{program.entry}".endswith(f"/{script.lstrip('./')}")
+
+
+class _Resolver:
+    """Resolves dotted names of imports to files of the project."""
+
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        self.modules = modules
+        self.by_name: dict[str, list[str]] = {}
+        for path in modules:
+            name = basename(dirname(path)) if basename(path) == "__init__.py" else splitext(basename(path))[0]
+            self.by_name.setdefault(name, []).append(path)
+
+    def closure(self, entry: Module) -> tuple[Module, ...]:
+        found = {entry.path: entry}
+        new = [entry]
+        while new:
+            module = new.pop()
+            for path in self.imported_by(module):
+                if path not in found:
+                    found[path] = self.modules[path]
+                    new.append(self.modules[path])
+        return tuple(found.values())
+
+    def imported_by(self, module: Module) -> Iterator[str]:
+        for name in module.imports:
+            yield from self.files_of(name, module.path)
+
+    def files_of(self, name: str, importer: str) -> Iterator[str]:
+        """Yield the file of a module, and the packages above it; of several, those nearest to the importing file."""
+        dots = len(name) - len(name.lstrip("."))
+        parts = [part for part in name.lstrip(".").split(".") if part]
+        if dots:
+            folder = dirname(importer)
+            for _ in range(dots - 1):
+                folder = dirname(folder)
+            yield from self._at(join(folder, *parts))
+        elif parts:
+            yield from self._absolute(parts, importer)
+
+    def _absolute(self, parts: list[str], importer: str) -> Iterator[str]:
+        tail = "/".join(parts)
+        named = [path for path in self.by_name.get(parts[-1], ()) if _module_path(path).endswith(tail)]
+        named = [path for path in named if f"/{_module_path(path)}".endswith(f"/{tail}")]
+        if named:
+            shared = {path: _shared_folders(path, importer) for path in named}
+            most = max(shared.values())
+            for path in (path for path in named if shared[path] == most):
+                yield path
+                yield from self._packages_above(path, len(parts))
+
+    def _at(self, stem: str) -> Iterator[str]:
+        yield from (path for path in (f"{stem}.py", join(stem, "__init__.py")) if path in self.modules)
+
+    def _packages_above(self, path: str, depth: int) -> Iterator[str]:
+        folder = dirname(path)
+        for _ in range(depth):
+            if (package := join(folder, "__init__.py")) in self.modules:
+                yield package
+            folder = dirname(folder)
+
+
+def _module_path(path: str) -> str:
+    return dirname(path) if basename(path) == "__init__.py" else splitext(path)[0]
+
+
+def _shared_folders(one: str, other: str) -> int:
+    count = 0
+    for left, right in zip(dirname(one).split("/"), dirname(other).split("/"), strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

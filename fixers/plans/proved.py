@@ -1,0 +1,182 @@
+"""Keep the changes of precision of those training programs only that are proved to work after them, in whole programs.
+
+A program is the script that starts and everything that it imports, with the commands that start it and the configs that
+it reads. If one of its places cannot be converted, or what reads a value is unknown, all of them stay. A program that
+the config of a run starts is converted without this proof, because `verify` runs it on the card before the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+
+from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
+from fixers.code.trainable_fp32 import may_train_half
+from fixers.frame.change import FileChange, Plan, SkippedPlace
+from fixers.frame.findings import warning
+from fixers.frame.modules import Module, read_module
+from fixers.frame.target import Target
+from fixers.plans.programs import Program, find_programs, scripts_in, starts
+from fixers.settings.known_formats import is_known_format
+from fixers.sources.commands import reads_commands
+from fixers.sources.source import Source
+from fixers.sources.unparsable import Unparsable
+from remote.protocol.findings import Finding, Severity
+
+CHECK = "bf16-to-fp16"
+HARMLESS = (WHY_NO_DTYPE,)
+"""Warnings that do not stop a conversion: autocast computes in float16, whatever the dtype of frozen weights."""
+UNREAD = "could not be read"
+NOT_TRAINING = "files that no training of the project runs"
+ABSENT = "commands that start no training of the project"
+LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
+PYTHON = (".py", ".ipynb")
+HINT = "set float16 there by hand, then run the fixers again"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a program is not proved to work in float16, and the place that says so."""
+
+    reason: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The files whose changes are withheld, the warnings about programs, and the places that are left alone."""
+
+    withheld: frozenset[str] = frozenset()
+    findings: tuple[Finding, ...] = ()
+    skipped: tuple[SkippedPlace, ...] = ()
+
+
+def prove(
+    plan: Plan, modules: Sequence[Module], target: Target, read: Callable[[str], bytes], *, for_run: bool
+) -> Proof:
+    """Return what must be withheld from the plan of the fixers that change the precision.
+
+    Nothing is withheld `for_run`, if the run starts no script of the project, but halfstep's own training.
+    """
+    changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
+    programs = find_programs(tuple(_after(module, changes) for module in modules), target.started)
+    owners = {path: _programs_of(path, each.before, programs) for path, each in changes.items()}
+    run = {each.entry for each in programs if _is_started(each, target.started, read)}
+    if for_run and not run:
+        return Proof()
+    outside = sorted(path for path, own in owners.items() if own is None)
+    attached = {path: own for path, own in owners.items() if own and not any(each.entry in run for each in own)}
+    blocking = [each for each in plan.findings if _blocks(each)]
+    told = {path: _users(path, programs, read) for path in {_path_of(each) for each in blocking}}
+    doubts: dict[str, Doubt] = {}
+    for program in {each.entry: each for own in attached.values() for each in own}.values():
+        mine = [changes[path] for path, users in attached.items() if program in users]
+        warned = (Doubt(each.message, each.where) for each in blocking if program in told[_path_of(each)])
+        weights = (doubt for path in _trainers(program) if (doubt := _half_weights(path, changes, target, read)))
+        doubt = next(chain(_of_code(program, mine), warned, _unread(program, mine), weights), None)
+        if doubt is not None:
+            doubts[program.entry] = doubt
+    doubts = _spread(attached, doubts)
+    withheld = {path for path, own in attached.items() if any(each.entry in doubts for each in own)}
+    left = (SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in outside)
+    findings = (warning(CHECK, LEFT.format(reason=each.reason), path, HINT) for path, each in sorted(doubts.items()))
+    return Proof(frozenset({*outside, *withheld}), tuple(findings), tuple(left))
+
+
+def _is_started(program: Program, started: Sequence[str], read: Callable[[str], bytes]) -> bool:
+    """Return True if the config's command starts the program: then `verify` proves the changes by running it."""
+    if program.entry in started:
+        return True
+    scripts = ((script, path) for path in started if not path.endswith(PYTHON) for script in scripts_in(read(path)))
+    return any(starts(program, script, path) for script, path in scripts)
+
+
+def _after(module: Module, changes: Mapping[str, FileChange]) -> Module:
+    return read_module(module.path, changes[module.path].after) if module.path in changes else module
+
+
+def _path_of(finding: Finding) -> str:
+    return finding.where.partition(":")[0]
+
+
+def _users(path: str, programs: Sequence[Program], read: Callable[[str], bytes]) -> tuple[Program, ...]:
+    with suppress(OSError):
+        return _programs_of(path, read(path), programs) or ()
+    return ()
+
+
+def _programs_of(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
+    """Return the programs that the file takes part in; None if no training runs it."""
+    if path.endswith(PYTHON):
+        return tuple(each for each in programs if path in each.paths) or _loaded_by_name(path, data, programs)
+    named = scripts_in(data)
+    own = tuple(each for each in programs if any(starts(each, script, path) for script in named))
+    if own or (named and reads_commands(path)):
+        return own or None
+    return tuple(programs) if programs or is_known_format(path, data) else None
+
+
+def _loaded_by_name(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
+    """Return the programs that may import the module by a name that is a value."""
+    module = read_module(path, data)
+    if module.starts or module.infers:
+        return None
+    return tuple(each for each in programs if any(part.dynamic for part in each.modules)) or None
+
+
+def _blocks(finding: Finding) -> bool:
+    return finding.severity is not Severity.INFO and finding.message not in HARMLESS and UNREAD not in finding.message
+
+
+def _spread(attached: Mapping[str, tuple[Program, ...]], doubts: dict[str, Doubt]) -> dict[str, Doubt]:
+    """Return the doubts, with those of programs that share a withheld file."""
+    while True:
+        new: dict[str, Doubt] = {}
+        for path, own in attached.items():
+            doubted = next((each.entry for each in own if each.entry in doubts), None)
+            if doubted is not None:
+                doubt = Doubt(f"it shares {path} with {doubted}, which is not proved to work in float16", path)
+                new |= {each.entry: doubt for each in own if each.entry not in doubts}
+        if not new:
+            return doubts
+        doubts = {**doubts, **new}
+
+
+def _of_code(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
+    """Yield what the code of the program says against float16, or against another attention."""
+    turns_off = any("FlashAttention" in line for change in own for line in change.why)
+    for module in program.modules:
+        if turns_off and module.attends:
+            where = f"{module.path}:{module.attends}"
+            yield Doubt(f"FlashAttention is turned off, and {where} may not run without it", where)
+        if module.refuses:
+            where = f"{module.path}:{module.refuses}"
+            yield Doubt(f"{where} raises an error for float16", where)
+    if not any(module.scales for module in program.modules):
+        yield Doubt("nothing in it scales the loss", program.entry)
+
+
+def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
+    """Yield configs and commands whose float16 value nothing in the program is known to read."""
+    if any(module.parses or module.half for module in program.modules):
+        return
+    for change in own:
+        if not change.path.endswith(PYTHON) and not is_known_format(change.path, change.before):
+            yield Doubt(f"nothing in it is known to read float16 from {change.path}", change.path)
+
+
+def _trainers(program: Program) -> Iterator[str]:
+    return (module.path for module in program.modules if module.trains)
+
+
+def _half_weights(
+    path: str, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
+) -> Doubt | None:
+    """Return the doubt about a trainer or an optimizer whose weights may still be float16 after the changes."""
+    with suppress(OSError, Unparsable):
+        source = Source(path, changes[path].after if path in changes else read(path))
+        if may_train_half(source, target.at(path)):
+            return Doubt("weights that it trains may be float16, and are not cast to float32", path)
+    return None

@@ -1,0 +1,26 @@
+"""Configs that a known library reads: Accelerate, DeepSpeed, Axolotl, LLaMA-Factory, and those of halfstep itself."""
+
+from __future__ import annotations
+
+import re
+
+from fixers.sources.config_files import is_json, is_yaml
+
+ACCELERATE = re.compile(rb"^(?:compute_environment|distributed_type)[ ]*:", re.MULTILINE)
+DEEPSPEED = re.compile(rb"[\"']?(?:zero_optimization|train_micro_batch_size_per_gpu|zero_stage)[\"']?[ ]*:")
+OF_TOOLS = (
+    (re.compile(rb"^base_model[ ]*:", re.MULTILINE), re.compile(rb"^(?:datasets|micro_batch_size)[ ]*:", re.MULTILINE)),
+    (re.compile(rb"^stage[ ]*:", re.MULTILINE), re.compile(rb"^finetuning_type[ ]*:", re.MULTILINE)),
+)
+"""Pairs of keys at the top of a config: Axolotl's, and LLaMA-Factory's."""
+OURS = re.compile(rb"^(?:fixers|lora|logs|grace_s)[ ]*:", re.MULTILINE)
+
+
+def is_known_format(path: str, data: bytes) -> bool:
+    """Return True if the keys of the file are those of a library or a tool, which accepts float16 for each of them."""
+    if is_json(path):
+        return DEEPSPEED.search(data) is not None
+    if not is_yaml(path):
+        return False
+    tool = any(all(pattern.search(data) for pattern in pair) for pair in OF_TOOLS)
+    return tool or any(pattern.search(data) for pattern in (ACCELERATE, DEEPSPEED, OURS))

@@ -1,0 +1,248 @@
+"""A training program gets every change of its precision, or none: none where float16 is not proved to work in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.frame.change import FileChange, Plan
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
+from fixers.plans.site_plan import plan_fixes, plan_offers
+from tests.fixers.casebook import TITAN_RTX
+
+TRAINER = """import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained(
+    "base", torch_dtype=torch.bfloat16, attn_implementation="flash_attention_2"
+)
+model = get_peft_model(model, LoraConfig())
+args = TrainingArguments("out", bf16=True)
+trainer = Trainer(model=model, args=args, train_dataset=data)
+trainer.train()
+"""
+TRL = """from peft import LoraConfig
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer("base", args=SFTConfig("out", bf16=True), train_dataset=data, peft_config=LoraConfig())
+trainer.train()
+"""
+LIGHTNING = """import lightning as L
+
+trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")
+trainer.fit(Speech(), loader)
+"""
+ACCELERATE = """import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator(mixed_precision="bf16")
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+model, optimizer = accelerator.prepare(model, optimizer)
+for batch in loader:
+    accelerator.backward(model(batch).mean())
+    optimizer.step()
+"""
+LOOP = """import torch
+
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = model(batch).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+PARSED = """import torch
+from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file("train.yaml")
+model = AutoModelForCausalLM.from_pretrained("base")
+trainer = Trainer(model=model, args=args, train_dataset=data)
+trainer.train()
+"""
+LAUNCH = "torchrun train.py --bf16 True --tf32 True\n"
+WRITTEN = "output_dir: out\nbf16: true\n"
+DEMO = (
+    'import torch\n\nmodel = AutoModel.from_pretrained("base", torch_dtype=torch.bfloat16)\nprint(model.generate())\n'
+)
+RECIPE = """import torch
+from torch.amp import GradScaler
+
+TYPES = {{"fp16": torch.float16, "bf16": torch.bfloat16}}
+
+
+class Recipe:
+    def __init__(self, cfg):
+        self.dtype = TYPES[cfg.dtype]
+        {refusal}
+
+    def train(self, model, loader):
+        for batch in loader:
+            model(batch.to(self.dtype)).mean().backward()
+
+
+if __name__ == "__main__":
+    Recipe(load("train.yaml")).train(model, loader)
+"""
+RAISES = (
+    "if self.dtype == torch.float16:\n            # half weights are not trained\n            raise ValueError('fp16')"
+)
+ASSERTS = "assert self.dtype is not torch.float16"
+SHARED = "import torch\n\nDTYPE = torch.bfloat16\n"
+CONFIG = "dtype: bf16\n"
+OF_ACCELERATE = "compute_environment: LOCAL\nmixed_precision: bf16\n"
+KNOWS_HALF = RECIPE.format(refusal="self.epochs = 3")
+HALF_LOOP = """import torch
+
+for batch in loader:
+    model(batch.to(torch.bfloat16)).mean().backward()
+    optimizer.step()
+"""
+UNNAMED = """from build import load
+from transformers import Trainer
+
+Trainer(model=load(), args=args).train()
+"""
+
+
+def notebook(code: str) -> str:
+    return f'{{"cells": [{{"cell_type": "code", "source": ["{code}"]}}]}}'
+
+
+def planned(root: Path, files: dict[str, str]) -> Plan:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+
+
+def changed(plan: Plan) -> dict[str, str]:
+    return {each.path: each.after.decode() for each in plan.changes if isinstance(each, FileChange)}
+
+
+PROVED = {
+    "Trainer": ({"train.py": TRAINER}, {"train.py"}),
+    "TRL": ({"train.py": TRL}, {"train.py"}),
+    "Lightning": ({"train.py": LIGHTNING}, {"train.py"}),
+    "Accelerate": ({"train.py": ACCELERATE}, {"train.py"}),
+    "plain loop": ({"train.py": LOOP}, {"train.py"}),
+    "options and a config": (
+        {"train.py": PARSED, "run.sh": LAUNCH, "train.yaml": WRITTEN},
+        {"train.py", "run.sh", "train.yaml"},
+    ),
+    "a module that it imports": (
+        {"train.py": f"import shared\n{ACCELERATE}", "shared.py": SHARED},
+        {"train.py", "shared.py"},
+    ),
+    "a notebook": ({"train.ipynb": notebook("L.Trainer(precision='bf16-mixed').fit(model)")}, {"train.ipynb"}),
+    "a table that has float16": ({"train.py": KNOWS_HALF, "train.yaml": CONFIG}, {"train.yaml"}),
+}
+
+
+@pytest.mark.parametrize(("files", "converted"), PROVED.values(), ids=PROVED)
+def test_a_program_that_is_proved_is_converted_fully_and_restored_exactly(
+    tmp_path: Path, files: dict[str, str], converted: set[str]
+) -> None:
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == converted
+    assert not [path for path, text in changed(plan).items() if "bf16" in text or "bfloat16" in text]
+    assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
+    apply_to_disk(tmp_path, plan)
+    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()
+    undo_on_disk(tmp_path)
+    assert {path: (tmp_path / path).read_text() for path in files} == files
+
+
+DOUBTED = {
+    "a line that raises": (
+        {"train.py": RECIPE.format(refusal=RAISES), "train.yaml": CONFIG},
+        "train.py:10 raises an error for float16",
+    ),
+    "an assertion": (
+        {"train.py": RECIPE.format(refusal=ASSERTS), "train.yaml": CONFIG},
+        "train.py:10 raises an error for float16",
+    ),
+    "a config that nothing is known to read": (
+        {"train.py": LIGHTNING.replace('"bf16-mixed"', 'load("train.yaml")["precision"]'), "train.yaml": CONFIG},
+        "nothing in it is known to read float16 from train.yaml",
+    ),
+    "attention of its own": (
+        {"train.py": f"import attention\n{TRAINER}", "attention.py": "class Attention:\n    _supports_sdpa = False\n"},
+        "attention.py:2 may not run without it",
+    ),
+    "a loop without a loss scale": ({"train.py": HALF_LOOP}, "nothing in it scales the loss"),
+    "weights of another file that no line can cast": (
+        {"train.py": UNNAMED, "build.py": TRAINER.partition("args =")[0].replace("flash_attention_2", "sdpa")},
+        "weights that it trains may be float16",
+    ),
+    "a config that another program reads": (
+        {"train.py": LIGHTNING, "other.py": RECIPE.format(refusal=RAISES), "accelerate.yaml": OF_ACCELERATE},
+        "shares accelerate.yaml with other.py",
+    ),
+    "a module that another program imports": (
+        {
+            "train.py": f"import shared\n{ACCELERATE}",
+            "shared.py": SHARED,
+            "other.py": f"import shared\n{RECIPE.format(refusal=RAISES)}",
+        },
+        "shares shared.py with other.py",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "reason"), DOUBTED.values(), ids=DOUBTED)
+def test_a_program_that_is_not_proved_stays_whole_with_one_warning(
+    tmp_path: Path, files: dict[str, str], reason: str
+) -> None:
+    plan = planned(tmp_path, files)
+    assert changed(plan) == {}
+    warnings = [each for each in plan.findings if "stays in bfloat16" in each.message and reason in each.message]
+    assert [each.where for each in warnings] == ["train.py"]
+    assert plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes
+
+
+NOT_TRAINING = {
+    "a demo": {"demo.py": DEMO},
+    "a notebook that does not train": {"demo.ipynb": notebook("import torch\\nx = torch.bfloat16")},
+    "a script that is gone": {"old.sh": "torchrun gone/train_mem.py --bf16 True\n"},
+    "a command that starts a demo": {"eval.sh": "python demo.py --bf16 True\n", "demo.py": DEMO},
+    "a module that nothing imports": {"helper.py": SHARED},
+}
+
+
+@pytest.mark.parametrize("files", NOT_TRAINING.values(), ids=NOT_TRAINING)
+def test_what_no_training_runs_stays_and_is_listed(tmp_path: Path, files: dict[str, str]) -> None:
+    plan = planned(tmp_path, {"train.py": TRAINER, **files})
+    assert set(changed(plan)) == {"train.py"}
+    assert set(files) <= {each.where.partition(":")[0] for each in plan.skipped}
+    assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
+
+
+def test_a_module_that_may_be_loaded_by_its_name_is_part_of_the_program(tmp_path: Path) -> None:
+    loads = f"import importlib\n{ACCELERATE}module = importlib.import_module(name)\n"
+    plan = planned(tmp_path, {"train.py": loads, "nets/small.py": SHARED})
+    assert set(changed(plan)) == {"train.py", "nets/small.py"}
+
+
+def test_other_changes_of_a_program_that_stays_are_made(tmp_path: Path) -> None:
+    recipe = RECIPE.format(refusal=RAISES).replace(
+        "self.dtype = ", "self.compute = torch.bfloat16\n        self.dtype = "
+    )
+    rank = "import os\n" + recipe + "torch.cuda.set_device(int(os.environ['RANK']))\n"
+    plan = planned(tmp_path, {"train.py": rank, "run.sh": "torchrun --nnodes 2 train.py\n"})
+    assert [set(each.fixers) for each in plan.changes if isinstance(each, FileChange)] == [{"local-rank"}]
+
+
+@pytest.mark.parametrize("command", ["python train.py --epochs 3", "bash run.sh", "python -m train"])
+def test_a_program_that_a_run_starts_is_converted_because_verify_runs_it(tmp_path: Path, command: str) -> None:
+    files = {"train.py": HALF_LOOP, "run.sh": "python train.py --bf16\n", "other.py": HALF_LOOP}
+    assert changed(planned(tmp_path, files)) == {}
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"command": command}))
+    assert set(changed(plan)) == {"train.py", "run.sh"}
+    assert [each.where for each in plan.findings if "stays in bfloat16" in each.message] == ["other.py"]
