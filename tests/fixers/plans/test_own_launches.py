@@ -8,7 +8,7 @@ import pytest
 
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from fixers.sources.launched import launched_in
 from tests.fixers.casebook import TITAN_RTX
 
@@ -55,7 +55,7 @@ def _casts(root: Path, files: dict[str, str]) -> bool:
     for name, text in {"training/train.py": TRAIN, **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
+    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
     return bool(plan.changes)
 
 
@@ -84,4 +84,4 @@ def test_the_config_that_starts_the_script_itself_may_do_so_without_deepspeed(tm
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "run.sh").write_text("deepspeed train.py --deepspeed zero2.json\n")
     site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"command": ["python", "train.py"]})
-    assert plan_fixes(site, only=["trainable-fp32"]).changes
+    assert plan_offers(site, only=["trainable-fp32"]).changes

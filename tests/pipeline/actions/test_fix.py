@@ -29,13 +29,14 @@ from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import survey_of, view_of
 
 CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"
+TRAINS = "import cast\nimport probe\n"
 PROBE = "import torch\n\nif torch.cuda.is_bf16_supported():\n    print('yes')\n"
 
 
 def on_a_titan(root: Path, **texts: str) -> View:
     """Return a project with faults for two fixers, on a card of capability 7.5."""
     view = view_of(root)
-    for name, text in {"cast.py": CAST, "probe.py": PROBE, **texts}.items():
+    for name, text in {"train.py": TRAINS, "cast.py": CAST, "probe.py": PROBE, **texts}.items():
         (root / name).write_text(text)
     scan = scan_project(root)
     digest = scan.manifest.source_digest()

@@ -12,7 +12,8 @@ import pytest
 from pipeline.cli.main import run
 from remote.project.scan import scan_project
 
-BF16 = "import torch\nx = torch.bfloat16\nL.Trainer(dtype=x).fit(model)\n"
+BF16 = "import torch\nx = torch.bfloat16\n"
+TRAINS = BF16 + "from vendored import own\nscale_loss(x).backward()\n"
 CONFIG = "project: .\ncommand: [python, train.py]\n"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
@@ -66,6 +67,8 @@ def changed_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> set[str]
 def test_fix_and_plan_rewrite_what_sync_sends(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sent = {path for path in scan_project(project).paths() if path.endswith(".py")}
     assert sent == REWRITTEN
+    for path in ("train.py", "out/train.py", "node_modules/tool/build.py"):
+        (project / path).write_text(TRAINS)
     assert changed_by(["fix", ".", "--diff", "--card", "titan-rtx"], capsys) == REWRITTEN
     words = ["plan", "--host", "local", "--config", "tiny", "--card", "titan-rtx"]
     assert changed_by(words, capsys) == REWRITTEN
