@@ -13,10 +13,7 @@ from fixers.sources.finished_setups import has_optimizer_argument, is_prepared_w
 from fixers.sources.float_models import is_float32
 from fixers.sources.half_models import may_be_half, stays_bfloat16
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import Consumer, casts_to_half, is_library_trainer
-
-CHOOSES_DTYPE = ("dtype", "torch_dtype", "trust_remote_code", None)
-"""Arguments of a load that choose a dtype, or may; remote code may choose one itself."""
+from fixers.sources.training_setup import Consumer, is_library_trainer
 
 HALVES = frozenset({"half", "float16", "bfloat16"})
 LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
@@ -39,21 +36,9 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     if not owner and not consumer.trainer and not _names_half(source, half_makers):
         return False
     loads_float32 = target.at_least("transformers", (5,)) is False
-    if _is_of_library(source, consumer) and target.at_least("transformers", (5,)) is None and _only_adapters(source):
-        return False
     if not owner or (_is_of_library(source, consumer) and not loads_float32):
         return True
     return may_be_half(source, owner, call, half_makers, loads_float32=loads_float32)
-
-
-def _only_adapters(source: PythonSource) -> bool:
-    """Return True if adapters are trained on models whose dtype the file does not choose: PEFT makes them float32."""
-    calls = source.names.of_type(ast.Call)
-    if any(tail_of(call) in ("half", "bfloat16") or casts_to_half(source, call) for call in calls):
-        return False
-    loads = (call for call in calls if tail_of(call) == "from_pretrained")
-    chosen = any(keyword.arg in CHOOSES_DTYPE for call in loads for keyword in call.keywords)
-    return not chosen and any(tail_of(call) == "get_peft_model" for call in calls)
 
 
 def _makers_of(source: PythonSource, makers: tuple[str, ...]) -> Iterator[str]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from fixers.frame.modules import Module, read_module
-from fixers.frame.scope import judge_scope, library_copies
+from fixers.frame.scope import judge_scope
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
+from fixers.sources.library_copies import library_copies
 
 
 def read_modules(tree: Tree, target: Target) -> tuple[Module, ...]:

@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_fixes
+from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
 
 NO_SDPA = "class Model(PreTrainedModel):\n    _supports_sdpa = False\n"
@@ -21,7 +21,7 @@ def _planned(root: Path, files: dict[str, str]) -> Plan:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
+    return plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
 
 
 def _changed(root: Path, files: dict[str, str]) -> dict[str, str]:
