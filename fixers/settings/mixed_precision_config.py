@@ -142,7 +142,8 @@ def is_run_config(document: Node) -> bool:
     precision = document.get("precision")
     chosen = precision.text if isinstance(precision, Scalar) else "auto"
     keys = {key.text if isinstance(key, Scalar) else "" for key, _ in document.entries}
-    return keys <= RUN_CONFIG_KEYS and chosen in RUN_CONFIG_PRECISIONS
+    only_precision = keys <= {"precision"}
+    return not only_precision and keys <= RUN_CONFIG_KEYS and chosen in RUN_CONFIG_PRECISIONS
 
 
 def _is_accelerate_config(document: Node) -> bool:
