@@ -28,14 +28,15 @@ import ast
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE
 from fixers.sources.imports import name_of
-from fixers.sources.python import reads_python
+from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-probe"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
 below = BF16_FROM
@@ -67,7 +68,7 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
             node, f"{source.segment(node)} returns True for emulated bfloat16; it is referenced here without a call"
         )
         return
-    if call.args or call.keywords:
+    if call.args or call.keywords or _only_prints(source, call):
         return
     cuda = _cuda(draft, node)
     if cuda is None:
@@ -76,6 +77,19 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
         )
         return
     draft.edits.append(source.replace_node(call, _test(draft, call, cuda), WHY))
+
+
+def _only_prints(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for a probe in the condition of an `if` that only prints advice."""
+    statement = source.names.statement(call)
+    if not isinstance(statement, ast.If) or statement.orelse:
+        return False
+    return all(isinstance(each, ast.Expr) and _prints(each) for each in statement.body)
+
+
+def _prints(statement: ast.Expr) -> bool:
+    """Return True for a call that prints or logs."""
+    return isinstance(statement.value, ast.Call) and tail_of(statement.value) in ("print", "info", "warning")
 
 
 def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:

@@ -56,7 +56,7 @@ from fixers.sources.trainer_names import (
 )
 
 name = "trainer-arguments"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"load_in_", *OPTIONS)
 below = None

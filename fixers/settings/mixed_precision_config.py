@@ -57,7 +57,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 9
+version = 10
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
