@@ -32,6 +32,7 @@ UNREAD = "could not be read"
 NOT_TRAINING = "files that no training of the project runs"
 ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
+FLASH_STAYS = "FlashAttention stays: {where} may not run without it"
 PYTHON = (".py", ".ipynb")
 HINT = "set float16 there by hand, then run the fixers again"
 
@@ -46,9 +47,13 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Proof:
-    """The files whose changes are withheld, the warnings about programs, and the places that are left alone."""
+    """The files whose changes are withheld, the warnings about programs, and the places that are left alone.
+
+    `attending` are files whose attention stays as it is, because code of their program may need FlashAttention.
+    """
 
     withheld: frozenset[str] = frozenset()
+    attending: frozenset[str] = frozenset()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[SkippedPlace, ...] = ()
 
@@ -73,18 +78,22 @@ def prove(
     blocking = [each for each in blocking if _path_of(each) not in unsuited]
     told = {path: _users(path, programs, read) for path in {_path_of(each) for each in blocking}}
     doubts: dict[str, Doubt] = {}
+    attending: dict[str, Doubt] = {}
     for program in {each.entry: each for own in attached.values() for each in own}.values():
         mine = [changes[path] for path, users in attached.items() if program in users]
         warned = (Doubt(each.message, each.where) for each in blocking if program in told[_path_of(each)])
         weights = (doubt for path in _trainers(program) if (doubt := _half_weights(path, changes, target, read)))
-        doubt = next(chain(_of_code(program, mine), warned, _unread(program, mine), weights), None)
+        doubt = next(chain(_of_code(program), warned, _unread(program, mine), weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
+        attending |= {change.path: doubt for change in mine if (doubt := _of_attention(program, change))}
     doubts = _spread(attached, doubts)
     withheld = {path for path, own in attached.items() if any(each.entry in doubts for each in own)}
     left = (SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in outside)
     findings = (warning(CHECK, LEFT.format(reason=each.reason), path, HINT) for path, each in sorted(doubts.items()))
-    return Proof(frozenset({*outside, *withheld, *unsuited}), tuple(findings), tuple(left))
+    flash = (warning("attention-to-sdpa", each.reason, path) for path, each in sorted(attending.items()))
+    kept = frozenset({*outside, *withheld, *unsuited})
+    return Proof(kept, frozenset(attending) - kept, (*findings, *flash), tuple(left))
 
 
 def _is_started(program: Program, started: Sequence[str], read: Callable[[str], bytes]) -> bool:
@@ -153,13 +162,17 @@ def _spread(attached: Mapping[str, tuple[Program, ...]], doubts: dict[str, Doubt
         doubts = {**doubts, **new}
 
 
-def _of_code(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
-    """Yield what the code of the program says against float16, or against another attention."""
-    turns_off = any("FlashAttention" in line for change in own for line in change.why)
+def _of_attention(program: Program, change: FileChange) -> Doubt | None:
+    """Return the doubt about a change that turns FlashAttention off in a program whose code may need it."""
+    if any("FlashAttention" in line for line in change.why):
+        needing = (f"{module.path}:{module.attends}" for module in program.modules if module.attends)
+        return next((Doubt(FLASH_STAYS.format(where=where), where) for where in needing), None)
+    return None
+
+
+def _of_code(program: Program) -> Iterator[Doubt]:
+    """Yield what the code of the program says against float16."""
     for module in program.modules:
-        if turns_off and module.attends:
-            where = f"{module.path}:{module.attends}"
-            yield Doubt(f"FlashAttention is turned off, and {where} may not run without it", where)
         if module.refuses:
             where = f"{module.path}:{module.refuses}"
             yield Doubt(f"{where} raises an error for float16", where)

@@ -90,11 +90,16 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, plan: Pla
     if not named.changes:
         return plan
     proof = prove(named, read_modules(site.tree, target), target, site.tree.read, for_run=bool(site.config))
-    others = [fixer for fixer in fixers if fixer.name not in OF_PRECISION]
-    kept = [change for change in plan.changes if change not in named.changes or _path(change) not in proof.withheld]
-    for change in named.changes:
-        if _path(change) in proof.withheld and not _fixers_of(change) <= OF_PRECISION:
-            outcome = plan_file(_path(change), site.tree.read(_path(change)), others, target)
+    other = [fixer for fixer in fixers if fixer.name not in OF_PRECISION]
+    not_attention = [fixer for fixer in fixers if fixer.name != "attention-to-sdpa"]
+    kept: list[FileChange | HostChange] = []
+    for change in plan.changes:
+        path = _path(change)
+        if change not in named.changes or path not in proof.withheld | proof.attending:
+            kept.append(change)
+        elif path in proof.attending or not _fixers_of(change) <= OF_PRECISION:
+            chosen = not_attention if path in proof.attending else other
+            outcome = plan_file(path, site.tree.read(path), chosen, target)
             kept += [outcome.change] if outcome.change else []
     return Plan(plan.findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
 
