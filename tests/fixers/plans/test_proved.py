@@ -172,10 +172,6 @@ DOUBTED = {
         {"train.py": LIGHTNING.replace('"bf16-mixed"', 'load("train.yaml")["precision"]'), "train.yaml": CONFIG},
         "nothing in it is known to read float16 from train.yaml",
     ),
-    "attention of its own": (
-        {"train.py": f"import attention\n{TRAINER}", "attention.py": "class Attention:\n    _supports_sdpa = False\n"},
-        "attention.py:2 may not run without it",
-    ),
     "a loop without a loss scale": ({"train.py": HALF_LOOP}, "nothing in it scales the loss"),
     "weights of another file that no line can cast": (
         {"train.py": UNNAMED, "build.py": TRAINER.partition("args =")[0].replace("flash_attention_2", "sdpa")},
@@ -222,6 +218,43 @@ def test_what_no_training_runs_stays_and_is_listed(tmp_path: Path, files: dict[s
     assert set(changed(plan)) == {"train.py"}
     assert set(files) <= {each.where.partition(":")[0] for each in plan.skipped}
     assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
+
+
+NEEDS_FLASH = {
+    "no scaled_dot_product_attention": "class Attention:\n    _supports_sdpa = False\n",
+    "a kernel": "from flash_attn import flash_attn_func\n\n\ndef attend(*qkv):\n    return flash_attn_func(*qkv)\n",
+}
+
+
+@pytest.mark.parametrize("code", NEEDS_FLASH.values(), ids=NEEDS_FLASH)
+def test_attention_stays_where_code_may_need_flash_attention_and_the_precision_is_converted(
+    tmp_path: Path, code: str
+) -> None:
+    plan = planned(tmp_path, {"train.py": f"import attention\n{TRAINER}", "attention.py": code})
+    text = changed(plan)["train.py"]
+    assert "flash_attention_2" in text
+    assert "fp16=True" in text
+    assert "torch.float16" in text
+    assert "bf16=True" not in text
+    stays = [each for each in plan.findings if "FlashAttention stays: attention.py:" in each.message]
+    assert [each.where for each in stays] == ["train.py"]
+    apply_to_disk(tmp_path, plan)
+    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()
+
+
+FSDP = "compute_environment: LOCAL\ndistributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 1\n"
+UNSUITED = {
+    "of Accelerate": {"fsdp.yaml": FSDP},
+    "of Accelerate, beside a command": {"configs/fsdp.yaml": FSDP, "run.sh": LAUNCH},
+}
+
+
+@pytest.mark.parametrize("files", UNSUITED.values(), ids=UNSUITED)
+def test_a_config_that_cannot_select_float16_stays_alone(tmp_path: Path, files: dict[str, str]) -> None:
+    plan = planned(tmp_path, {"train.py": TRAINER, "accelerate.yaml": OF_ACCELERATE, **files})
+    (config,) = (path for path in files if path.endswith(".yaml"))
+    assert set(changed(plan)) == {"train.py", "accelerate.yaml", *files} - {config}
+    assert config in {each.where.partition(":")[0] for each in plan.findings}
 
 
 def test_a_module_that_may_be_loaded_by_its_name_is_part_of_the_program(tmp_path: Path) -> None:
