@@ -18,8 +18,8 @@ NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
 TRAINS = re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(")
 TRAINING_WORDS = (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer")
 STARTS = (
-    *(b"__main__", b"ArgumentParser", b"TrlParser", b"@click.command", b"typer.", b"fire.Fire", b"hydra.main"),
-    b"sys.argv",
+    *(b"__main__", b"argv", b"ArgumentParser", b"TrlParser"),
+    *(b"@click.command", b"typer.", b"fire.Fire", b"hydra.main"),
 )
 DYNAMIC = re.compile(rb"\bimportlib\b|\b__import__\(|\binstantiate\(|\bget_class\(|\bLightningCLI\b")
 PARSES = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b")

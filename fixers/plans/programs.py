@@ -24,6 +24,10 @@ class Program:
     def paths(self) -> frozenset[str]:
         return frozenset(module.path for module in self.modules)
 
+    @property
+    def trains(self) -> bool:
+        return any(module.trains for module in self.modules)
+
 
 def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tuple[Program, ...]:
     """Return the programs in which something trains; `started` are scripts that a config starts.
@@ -34,12 +38,16 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     resolver = _Resolver(by_path)
     entries = [each for each in by_path.values() if each.path in started or _may_start(each)]
     programs = [Program(each.path, resolver.closure(each)) for each in entries]
-    found = [
-        program for program in programs if program.entry in started or any(each.trains for each in program.modules)
-    ]
+    found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
-    loose = [each for each in by_path.values() if each.trains and not each.infers and each.path not in reached]
-    return (*found, *(Program(each.path, resolver.closure(each)) for each in loose))
+    return (*found, *_loose(by_path, reached, resolver))
+
+
+def _loose(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
+    """Yield the modules that train and that no program contains."""
+    for module in modules.values():
+        if module.trains and not module.infers and module.path not in reached:
+            yield Program(module.path, resolver.closure(module))
 
 
 def _may_start(module: Module) -> bool:

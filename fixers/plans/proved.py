@@ -71,29 +71,63 @@ def prove(
     run = {each.entry for each in programs if _is_started(each, target.started, read)}
     if for_run and not run:
         return Proof()
-    outside = sorted(path for path, own in owners.items() if own is None)
-    attached = {path: own for path, own in owners.items() if own and not any(each.entry in run for each in own)}
-    blocking = [each for each in plan.findings if _blocks(each)]
-    unsuited = {path for each in blocking if is_known_format(path := _path_of(each), read(path))}
-    blocking = [each for each in blocking if _path_of(each) not in unsuited]
-    told = {path: _users(path, programs, read) for path in {_path_of(each) for each in blocking}}
+    attached = _not_started(owners, run)
+    warnings = _blocking(plan, programs, read)
     doubts: dict[str, Doubt] = {}
     attending: dict[str, Doubt] = {}
-    for program in {each.entry: each for own in attached.values() for each in own}.values():
-        mine = [changes[path] for path, users in attached.items() if program in users]
-        warned = (Doubt(each.message, each.where) for each in blocking if program in told[_path_of(each)])
-        weights = (doubt for path in _trainers(program) if (doubt := _half_weights(path, changes, target, read)))
-        doubt = next(chain(_of_code(program), warned, _unread(program, mine), weights), None)
+    for program in dict.fromkeys(chain.from_iterable(attached.values())):
+        mine = [changes[path] for path, own in attached.items() if program in own]
+        of_weights = _half(program, changes, target, read)
+        doubt = next(chain(_of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
-        attending |= {change.path: doubt for change in mine if (doubt := _of_attention(program, change))}
-    doubts = _spread(attached, doubts)
-    withheld = {path for path, own in attached.items() if any(each.entry in doubts for each in own)}
-    left = (SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in outside)
-    findings = (warning(CHECK, LEFT.format(reason=each.reason), path, HINT) for path, each in sorted(doubts.items()))
-    flash = (warning("attention-to-sdpa", each.reason, path) for path, each in sorted(attending.items()))
-    kept = frozenset({*outside, *withheld, *unsuited})
-    return Proof(kept, frozenset(attending) - kept, (*findings, *flash), tuple(left))
+        attending |= _of_attention(program, mine)
+    return _proof(owners, attached, _spread(attached, doubts), attending, warnings.unsuited)
+
+
+def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:
+    return {path: own for path, own in owners.items() if own and not run & _entries(own)}
+
+
+def _entries(programs: Iterable[Program]) -> set[str]:
+    return {program.entry for program in programs}
+
+
+@dataclass(frozen=True)
+class _Warnings:
+    """The warnings that are doubts, each with the programs that its file belongs to.
+
+    `unsuited` are configs of a known format with such a warning: they stay alone, and do not concern the programs.
+    """
+
+    users: tuple[tuple[Finding, tuple[Program, ...]], ...]
+    unsuited: frozenset[str]
+
+    def of(self, program: Program) -> Iterator[Doubt]:
+        return (Doubt(each.message, each.where) for each, users in self.users if program in users)
+
+
+def _blocking(plan: Plan, programs: Sequence[Program], read: Callable[[str], bytes]) -> _Warnings:
+    blocking = [each for each in plan.findings if _blocks(each)]
+    unsuited = frozenset(_path_of(each) for each in blocking if _has_known_format(_path_of(each), read))
+    others = (each for each in blocking if _path_of(each) not in unsuited)
+    return _Warnings(tuple((each, _users(_path_of(each), programs, read)) for each in others), unsuited)
+
+
+def _proof(
+    owners: Mapping[str, tuple[Program, ...] | None],
+    attached: Mapping[str, tuple[Program, ...]],
+    doubts: Mapping[str, Doubt],
+    attending: Mapping[str, Doubt],
+    unsuited: frozenset[str],
+) -> Proof:
+    outside = frozenset(path for path, own in owners.items() if own is None)
+    withheld = outside | unsuited | {path for path, own in attached.items() if doubts.keys() & _entries(own)}
+    kept = {path: each for path, each in sorted(attending.items()) if path not in withheld}
+    findings = [warning(CHECK, LEFT.format(reason=each.reason), path, HINT) for path, each in sorted(doubts.items())]
+    findings += [warning("attention-to-sdpa", each.reason, path) for path, each in kept.items()]
+    skipped = (SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside))
+    return Proof(withheld, frozenset(kept), tuple(findings), tuple(skipped))
 
 
 def _is_started(program: Program, started: Sequence[str], read: Callable[[str], bytes]) -> bool:
@@ -110,6 +144,12 @@ def _after(module: Module, changes: Mapping[str, FileChange]) -> Module:
 
 def _path_of(finding: Finding) -> str:
     return finding.where.partition(":")[0]
+
+
+def _has_known_format(path: str, read: Callable[[str], bytes]) -> bool:
+    with suppress(OSError):
+        return is_known_format(path, read(path))
+    return False
 
 
 def _users(path: str, programs: Sequence[Program], read: Callable[[str], bytes]) -> tuple[Program, ...]:
@@ -140,7 +180,7 @@ def _loaded_by_name(path: str, data: bytes, programs: Sequence[Program]) -> tupl
 def _blocks(finding: Finding) -> bool:
     """Return True if the finding is a doubt about float16 in the program.
 
-    Whether weights that train may be float16 is judged by `_half_weights`; code of FlashAttention runs on this card
+    Whether weights that train may be float16 is judged by `_half`; code of FlashAttention runs on this card
     neither before nor after the changes.
     """
     if finding.severity is Severity.INFO or finding.check in {"trainable-fp32", "attention-to-sdpa"}:
@@ -162,12 +202,11 @@ def _spread(attached: Mapping[str, tuple[Program, ...]], doubts: dict[str, Doubt
         doubts = {**doubts, **new}
 
 
-def _of_attention(program: Program, change: FileChange) -> Doubt | None:
-    """Return the doubt about a change that turns FlashAttention off in a program whose code may need it."""
-    if any("FlashAttention" in line for line in change.why):
-        needing = (f"{module.path}:{module.attends}" for module in program.modules if module.attends)
-        return next((Doubt(FLASH_STAYS.format(where=where), where) for where in needing), None)
-    return None
+def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doubt]:
+    """Return the doubts about changes that turn FlashAttention off, by path, if code of the program may need it."""
+    where = next((f"{module.path}:{module.attends}" for module in program.modules if module.attends), "")
+    turning_off = (each.path for each in own if any("FlashAttention" in line for line in each.why))
+    return {path: Doubt(FLASH_STAYS.format(where=where), where) for path in turning_off if where}
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:
@@ -189,16 +228,12 @@ def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
             yield Doubt(f"nothing in it is known to read float16 from {change.path}", change.path)
 
 
-def _trainers(program: Program) -> Iterator[str]:
-    return (module.path for module in program.modules if module.trains)
-
-
-def _half_weights(
-    path: str, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
-) -> Doubt | None:
-    """Return the doubt about a trainer or an optimizer whose weights may still be float16 after the changes."""
-    with suppress(OSError, Unparsable):
-        source = Source(path, changes[path].after if path in changes else read(path))
-        if may_train_half(source, target.at(path)):
-            return Doubt("weights that it trains may be float16, and are not cast to float32", path)
-    return None
+def _half(
+    program: Program, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
+) -> Iterator[Doubt]:
+    """Yield the trainers and optimizers whose weights may still be float16 after the changes."""
+    for path in (module.path for module in program.modules if module.trains):
+        with suppress(OSError, Unparsable):
+            source = Source(path, changes[path].after if path in changes else read(path))
+            if may_train_half(source, target.at(path)):
+                yield Doubt("weights that it trains may be float16, and are not cast to float32", path)

@@ -36,6 +36,7 @@ OF_PRECISION = {
     *("loss-fp32", "trainable-fp32"),
 }
 """Fixers whose changes belong together: a program gets all of them or none."""
+OF_ATTENTION = {"attention-to-sdpa"}
 FOR_JOBS = {"trainer-resume", "port"}
 """Fixers that serve jobs of `pipeline run`; no card needs their changes."""
 OFF = ("off", False, "never")
@@ -90,18 +91,24 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, plan: Pla
     if not named.changes:
         return plan
     proof = prove(named, read_modules(site.tree, target), target, site.tree.read, for_run=bool(site.config))
-    other = [fixer for fixer in fixers if fixer.name not in OF_PRECISION]
-    not_attention = [fixer for fixer in fixers if fixer.name != "attention-to-sdpa"]
+    withheld = dict.fromkeys(proof.withheld, OF_PRECISION) | dict.fromkeys(proof.attending, OF_ATTENTION)
     kept: list[FileChange | HostChange] = []
     for change in plan.changes:
-        path = _path(change)
-        if change not in named.changes or path not in proof.withheld | proof.attending:
-            kept.append(change)
-        elif path in proof.attending or not _fixers_of(change) <= OF_PRECISION:
-            chosen = not_attention if path in proof.attending else other
-            outcome = plan_file(path, site.tree.read(path), chosen, target)
-            kept += [outcome.change] if outcome.change else []
+        without = withheld.get(_path(change), set()) if change in named.changes else set()
+        kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
     return Plan(plan.findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+
+
+def _without(
+    site: Site, change: FileChange | HostChange, withheld: set[str], fixers: Sequence[SourceFixer], target: Target
+) -> list[FileChange | HostChange]:
+    """Return the change that the other fixers make to the file, or the change itself if no fixer is withheld."""
+    if not _fixers_of(change) & withheld:
+        return [change]
+    if _fixers_of(change) <= withheld:
+        return []
+    outcome = plan_file(_path(change), site.tree.read(_path(change)), fixers, target)
+    return [outcome.change] if outcome.change else []
 
 
 def _path(change: FileChange | HostChange) -> str:

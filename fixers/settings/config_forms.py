@@ -234,7 +234,7 @@ class Settings:
         """
         enabled = block.get("enabled")
         other = siblings.get("fp16")
-        if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
+        if not isinstance(enabled, Scalar) or not _is_on(enabled):
             return
         if other is None and siblings.tag == TABLE:
             self.warn(enabled, "the bf16 block is enabled, and there is no fp16 block", "add an fp16 block")
@@ -243,11 +243,7 @@ class Settings:
             self._insert_block(siblings, enabled.text == "auto")
         elif isinstance(other, Mapping):
             counterpart = other.get("enabled")
-            if (
-                enabled.text == "auto"
-                and isinstance(counterpart, Scalar)
-                and (counterpart.text == "auto" or is_true(counterpart.text))
-            ):
+            if enabled.text == "auto" and _is_on(counterpart):
                 return
             if isinstance(counterpart, Scalar) and not is_true(counterpart.text):
                 self._set(counterpart, "true")
@@ -298,3 +294,7 @@ def _has_rival(siblings: Mapping, key: Scalar, wanted: str) -> bool:
     """Return True if another enabled key of the mapping has the same float16 name."""
     pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
     return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)
+
+
+def _is_on(value: object) -> bool:
+    return isinstance(value, Scalar) and (value.text == "auto" or is_true(value.text))
