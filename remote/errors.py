@@ -97,9 +97,14 @@ class DeadlineExceeded(HalfstepError):
 
 
 class HostUnfit(HalfstepError):
-    """The host lacks something that the payload needs, for example Python 3.9 or newer."""
+    """The host lacks something that the payload needs, for example Python 3.9 or newer.
+
+    `owner_untrusted`: the only problem is that a folder above the workdir belongs to another user, whom the user of
+    halfstep may trust.
+    """
 
     exit_code = ExitCode.ENVIRONMENT
+    owner_untrusted = False
 
 
 class ContainerUnavailable(HostUnfit):

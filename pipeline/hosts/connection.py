@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 from pipeline.config.hosts import LoadedHost
-from pipeline.hosts.address import address_of, python_of
-from pipeline.hosts.trust import require_trust
+from pipeline.hosts.address import python_of
+from pipeline.hosts.trust import require_trust, trusted_address
 from remote.errors import NameUnknown
 from remote.host import Host
 from remote.link.prompter import Prompter
@@ -24,7 +24,7 @@ def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None)
     Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name.
     """
     require_trust(host, prompter)
-    link = open_host(address_of(host), keep=keep, prompter=prompter)
+    link = open_host(trusted_address(host), keep=keep, prompter=prompter)
     try:
         yield link
     except NameUnknown as error:

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.find import is_path, is_shipped_host
@@ -53,6 +54,27 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
 def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -> None:
     """Store that the user trusts the host file, as it is now."""
     keep_consent(trusted_hosts(os.environ if environment is None else environment), _line(host))
+
+
+def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
+    """Return the host's address; folders above a workdir that the user chose may belong to other users of the host."""
+    return replace(
+        address_of(host), trusts_owners=_chose_workdir(host, os.environ if environment is None else environment)
+    )
+
+
+def can_trust_owners(host: LoadedHost) -> bool:
+    """Return True if a confirmation of the host file would let folders above its workdir belong to other users."""
+    return host.path is not None and not is_shipped_host(host.path) and host.config.workdir != Address.workdir
+
+
+def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
+    """Return True if the workdir is not the default, and is from `--set` or from a confirmed host file."""
+    if host.config.workdir == Address.workdir:
+        return False
+    if host.config.workdir != host.file_values.get("workdir"):
+        return True
+    return can_trust_owners(host) and is_confirmed(trusted_hosts(environment), _line(host))
 
 
 def _line(host: LoadedHost) -> str:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from pipeline.config.find import list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
-from pipeline.hosts.address import address_of
-from pipeline.hosts.trust import require_trust
+from pipeline.hosts.trust import can_trust_owners, keep_trust, require_trust, trusted_address
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, HalfstepError
-from remote.operations.inspection import Row, State, inspect_host
+from remote.link.prompter import Prompter
+from remote.operations.inspection import Inspection, Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.text import one_line
 
 PINNED = re.compile(r"host\.host_key=(\S+)")
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
@@ -56,7 +57,7 @@ def _checked(screen: Screen, name: str) -> Outcome:
         screen.note(host.note)
     prompter = None if screen.as_json else screen
     require_trust(host, prompter)
-    seen = inspect_host(address_of(host), prompter=prompter, gpus=host.config.gpus, card=host.config.card)
+    seen = check_host(host, prompter)
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
@@ -65,6 +66,23 @@ def _checked(screen: Screen, name: str) -> Outcome:
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)
     return Outcome("hosts", code, host=name, findings=hinted, more={"checks": table})
+
+
+def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
+    """Inspect the host. The user may confirm the file if its workdir lies below a folder of another user."""
+
+    def inspected() -> Inspection:
+        address = trusted_address(host)
+        return inspect_host(address, prompter=prompter, gpus=host.config.gpus, card=host.config.card)
+
+    seen = inspected()
+    if prompter is None or not seen.owner_untrusted or not can_trust_owners(host):
+        return seen
+    question = f"{host.path} sets `workdir: {host.config.workdir}`. {seen.owner_untrusted}"
+    if not prompter.confirm(f"{one_line(question)}.\nDo you trust this user and this file?"):
+        return seen
+    keep_trust(host)
+    return inspected()
 
 
 def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:

@@ -30,7 +30,8 @@ class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting of None is resolved as `ssh` would.
-    `destination` is the value of --host, for hints.
+    `destination` is the value of --host, for hints. With `trusts_owners`, folders above the
+    workdir may belong to other users.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Address:
     container: Container | None = None
     scheduler: str | None = None
     destination: str = ""
+    trusts_owners: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", judge_host(self.host))

@@ -32,7 +32,8 @@ class AgentHost:
     """A host to which the first call connects. If `keep` is False, no payload is stored on it.
 
     `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works. `image` is the
-    image of the container in which `starter` starts processes.
+    image of the container in which `starter` starts processes. With `trusts_owners`, folders above the workdir
+    may belong to other users.
     A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
     raises ConnectionLost, and whether the change was made is unknown. Calls from several threads run one at a time,
     except `follow`, which has its own agent.
@@ -48,11 +49,12 @@ class AgentHost:
         retries: Retries = FIVE_TRIES,
         python: str = "",
         image: str = "",
+        trusts_owners: bool = False,
     ) -> None:
         self._name = name
         self._starter = starter
         self._retries = retries
-        self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python, image)
+        self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python, image, trusts_owners)
         self._reader: FrameReader | None = None
         self._greeting: Json = {}
         self._lock = threading.RLock()
@@ -77,6 +79,10 @@ class AgentHost:
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings about the connection."""
         return self._starter.warnings()
+
+    def owners(self) -> tuple[str, ...]:
+        """Return a warning for each folder above the workdir that belongs to another user."""
+        return self._agent_starter.owners
 
     @property
     def in_flight(self) -> int | None:

@@ -19,10 +19,11 @@ from remote.link.pythons import find_python
 from remote.link.streams import Starter
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
-from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 from remote.protocol.text import safe_text
 
 GREETING_TIMEOUT_S = 60.0
+MOST_OWNERS = 100
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class AgentStarter:
         retries: Retries,
         named_python: str = "",
         image: str = "",
+        trusts_owners: bool = False,
     ) -> None:
         self._name = name
         self._starter = starter
@@ -60,7 +62,9 @@ class AgentStarter:
         self._retries = retries
         self._named_python = named_python
         self._image = image
+        self._trusts_owners = trusts_owners
         self.python = ""
+        self.owners: tuple[str, ...] = ()
 
     def start(self, first_request: bytes = b"") -> tuple[FrameReader, Json]:
         """Start an agent and return its stream and its greeting. Retries after HungUp and ConnectionLost."""
@@ -76,9 +80,10 @@ class AgentStarter:
                 time.sleep(wait)
 
     def _start_once(self, first_request: bytes) -> tuple[FrameReader, Json]:
+        self.owners = ()
         nonce = secrets.token_hex(8)
         bundle = payload_bundle()
-        request = BootstrapRequest(nonce, bundle.sha256, self._keep, self._workdir, first_request)
+        request = BootstrapRequest(nonce, bundle.sha256, self._keep, self._workdir, first_request, self._trusts_owners)
         reader = FrameReader(self._starter.start(bootstrap_argv(request, self.python)))
         mark = hello(nonce)
         try:
@@ -91,10 +96,14 @@ class AgentStarter:
                 status = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
                 if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
-                if status != "NEED" or sent:
+                if status.startswith("OWNER ") and len(self.owners) < MOST_OWNERS:
+                    detail, _, folder = safe_text(status).removeprefix("OWNER ").partition(" ")
+                    self.owners += (f"{folder} belongs to {_owner(detail)}, who can replace what runs in the workdir",)
+                elif status != "NEED" or sent:
                     raise _bootstrap_failed(status, self._name)
-                sent = True
-                reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
+                else:
+                    sent = True
+                    reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
                 reader.skip_until(mark, GREETING_TIMEOUT_S)
             _, body = reader.read_frame(GREETING_TIMEOUT_S)
             return reader, _parse(body, self._name)
@@ -152,7 +161,7 @@ def _bootstrap_failed(status: str, name: str) -> HostUnfit:
         return HostUnfit(
             f"workdir {safe_text(detail)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
         )
-    if kind in ("FOREIGN", "SHARED", "ABOVE"):
+    if kind in ("FOREIGN", "UNTRUSTED", "SHARED", "ABOVE", "THEIRS"):
         return _unsafe_folder(kind, safe_text(detail), name)
     if kind in ("DISK", "WORKDIR"):
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
@@ -166,11 +175,23 @@ def _bootstrap_failed(status: str, name: str) -> HostUnfit:
 def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
     """Return the error for a folder in which another user of the host could replace the payload."""
     detail, _, folder = detail_and_folder.partition(" ")
-    if kind == "FOREIGN":
-        message, hint = f"{folder} on {name} belongs to another user (uid {detail})", OTHER_WORKDIR
+    if kind in ("FOREIGN", "UNTRUSTED"):
+        message = f"{folder} on {name} belongs to another user, {_owner(detail)}"
+        hint = f"{TRUST_OWNER} {shlex.quote(name)}" if kind == "UNTRUSTED" else OTHER_WORKDIR
     else:
-        message = f"{folder} on {name} is writable by other users (mode {detail})"
+        mode, _, owner = detail.partition(":")
+        message = f"{folder} on {name} is writable by other users (mode {mode})"
         # Above the workdir, the sticky bit is enough, and leaves the folder writable for those who share it.
-        mode = "+t" if kind == "ABOVE" else "go-w"
-        hint = f"chmod {mode} {shlex.quote(folder)}   (on {name}), or {OTHER_WORKDIR}"
-    return HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)
+        command = f"chmod {'go-w' if kind == 'SHARED' else '+t'} {shlex.quote(folder)}"
+        hint = f"{command}   (on {name}), or {OTHER_WORKDIR}"
+        if kind == "THEIRS":
+            hint = f"ask {_owner(owner)} for `{command}`, or {OTHER_WORKDIR}"
+    error = HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)
+    error.owner_untrusted = kind == "UNTRUSTED"
+    return error
+
+
+def _owner(detail: str) -> str:
+    """Return the text for `UID:NAME`, whose name may be empty."""
+    uid, _, name = detail.partition(":")
+    return f"{name} (uid {uid})" if name else f"uid {uid}"

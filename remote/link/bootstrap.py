@@ -17,7 +17,8 @@ class BootstrapRequest:
 
     `keep` stores the payload under its digest; without it (a read-only verb) the payload has no name on disk.
     `first` is a request that is answered right after the greeting, which saves a round trip. It must not contain
-    secrets, since every user of the host can read a command line.
+    secrets, since every user of the host can read a command line. `trusts_owners`: folders above the workdir may belong
+    to another user, and each is reported in a line `OWNER` before the greeting.
     """
 
     nonce: str
@@ -25,21 +26,28 @@ class BootstrapRequest:
     keep: bool
     workdir: str = "~/halfstep"
     first: bytes = b""
+    trusts_owners: bool = False
 
 
 # Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
-# argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
+# argv after the program itself: nonce, sha256, keep, trusts_owners, workdir and first request in base64.
 # Folders from which code is imported must belong to the user or root and be writable by nobody else, and so must every
 # folder and link on the way to them, since whoever can rename one can replace the rest; /tmp has the sticky bit and
 # passes. They are judged again once the payload is stored, in case another user created the workdir meanwhile. A group
-# counts as the user if it has the user's name or is root's, and no other members, as on Debian and Fedora. In a user
-# namespace, an owner that is not mapped shows as 65534, which is root for the folders of the system. Byte code is used
-# if it is the user's own file, begins with the SHA-256 of the rest, and was compiled by this Python.
+# counts as the user if it has the name of the user or of the folder's owner or is root's, and no other members, as on
+# Debian and Fedora. In a user namespace, an owner that is not mapped shows as 65534, which is root for the folders of
+# the system. Byte code is used if it is the user's own file, begins with the SHA-256 of the rest, and was compiled by
+# this Python.
+# With trusts_owners, a folder above may belong to another user, but not if that user could have planted it in a folder
+# that everybody may write to. Modes do not matter to root in a container without other users, as on rented machines:
+# their volumes have mode 0777, and chmod often does nothing there. A locked account without ~/.ssh, as in Ubuntu's
+# images, is no user. A container of halfstep shares folders with the users of its host, whom it does not show: there,
+# container.sh judges the folders above first, and reports their owners in HALFSTEP_OWNERS.
 # 63 is 0o077, 448 is 0o700, 18 is 0o022, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64
-nonce, sha, keep, workdir, first = sys.argv[2:7]
+nonce, sha, keep, trusting, workdir, first = sys.argv[2:8]
 workdir = base64.b64decode(workdir).decode("utf-8", "surrogateescape")
 hello = b"\x02HS" + nonce.encode() + b"\x03\n"
 out = os.fdopen(os.dup(1), "wb")
@@ -61,9 +69,42 @@ def shared(s):
     if not s.st_mode & 16: return False
     try:
         import grp, pwd
-        group, name = grp.getgrgid(s.st_gid), pwd.getpwuid(me).pw_name
-        return s.st_gid != 0 and group.gr_name != name or bool(set(group.gr_mem) - {name, "root"})
+        group, names = grp.getgrgid(s.st_gid), {pwd.getpwuid(uid).pw_name for uid in (me, s.st_uid)}
+        return s.st_gid != 0 and group.gr_name not in names or bool(set(group.gr_mem) - names - {"root"})
     except (ImportError, KeyError): return True
+def text(p):
+    try:
+        with open(p, "rb") as f: return f.read().decode("utf-8", "replace")
+    except OSError: return ""
+def contained():
+    if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"): return True
+    if any(value.startswith("container=") for value in text("/proc/1/environ").split("\0")): return True
+    if any(word in text("/proc/1/cgroup") for word in ("docker", "kubepods", "libpod", "lxc")): return True
+    mounts = [row.split() for row in text("/proc/self/mountinfo").splitlines()]
+    overlay = any(row[4] == "/" and row[row.index("-") + 1] == "overlay" for row in mounts)
+    return overlay and text("/proc/1/comm").strip() not in ("", "init", "systemd")
+def person(uid): return uid >= 1000 and uid != 65534
+def alone():
+    if me or "HALFSTEP_CONTAINER" in os.environ or not contained(): return False
+    try:
+        import pwd
+        pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
+        accounts = [a for a in pwd.getpwall() if person(a.pw_uid)]
+    except (ImportError, OSError): return False
+    for pid in pids:
+        try:
+            if person(os.stat("/proc/%d" % pid).st_uid): return False
+        except OSError: continue
+    passwords = dict(row.split(":")[:2] for row in text("/etc/shadow").splitlines() if ":" in row)
+    for a in accounts:
+        locked = passwords.get(a.pw_name, a.pw_passwd)[:1] in ("!", "*") and not os.path.exists(a.pw_dir + "/.ssh")
+        if not locked and os.path.basename(a.pw_shell) not in ("nologin", "false"): return False
+    return True
+def owner(uid):
+    try:
+        import pwd
+        return "%d:%s" % (uid, pwd.getpwuid(uid).pw_name.replace(" ", "_"))
+    except (ImportError, KeyError): return "%d:" % uid
 def unmapped(uid):
     try:
         with open("/proc/sys/kernel/overflowuid") as f: nobody = int(f.read())
@@ -82,10 +123,18 @@ def parents():
         except OSError: at += "/" + part; continue
         links += 1; todo += to.split("/")[::-1]
         if to.startswith("/"): at = ""
-def judge(place, s, sticky):
-    if s.st_uid not in (me, 0) and not unmapped(s.st_uid): say("FOREIGN %d %s" % (s.st_uid, place), 22)
-    if s.st_mode >> 12 != 4 or sticky and s.st_mode & 512 or not shared(s): return
-    say("%s %o %s" % ("ABOVE" if sticky else "SHARED", s.st_mode & 4095, place), 22)
+reported = set()
+def judge(place, s, above):
+    if s.st_uid not in (me, 0) and not unmapped(s.st_uid):
+        if not above or shared(os.lstat(os.path.dirname(place))) and not alone():
+            say("FOREIGN %s %s" % (owner(s.st_uid), place), 22)
+        if trusting != "1": say("UNTRUSTED %s %s" % (owner(s.st_uid), place), 22)
+        if place not in reported: say("OWNER %s %s" % (owner(s.st_uid), place), 0)
+        reported.add(place)
+    if s.st_mode >> 12 != 4 or above and s.st_mode & 512 or not shared(s) or alone(): return
+    kind = "ABOVE" if above else "SHARED"
+    if me and s.st_uid != me: kind = "THEIRS"
+    say("%s %o:%s %s" % (kind, s.st_mode & 4095, owner(s.st_uid), place), 22)
 def judge_places():
     for place in list(parents())[:-1]:
         try: judge(place, os.lstat(place), True)
@@ -97,6 +146,7 @@ def judge_places():
         if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
             try: os.chmod(place, 448)
             except OSError: pass
+for row in os.environ.pop("HALFSTEP_OWNERS", "").splitlines(): say("OWNER " + row, 0)
 judge_places()
 def good(p):
     try:
@@ -135,7 +185,7 @@ def whole(p):
     try:
         with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
             s, data = os.fstat(f.fileno()), f.read()
-        ours = s.st_uid == me and not s.st_mode & 18 and s.st_nlink == 1
+        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 18 or alone())
         return ours and data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
     except OSError: return False
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
@@ -168,6 +218,7 @@ def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ..
         request.nonce,
         request.sha256,
         "1" if request.keep else "0",
+        "1" if request.trusts_owners else "0",
         _base64(request.workdir.encode("utf-8", "surrogateescape")),
         _base64(request.first),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from remote.errors import BadUsage, ContainerUnavailable
 from remote.link.streams import ProcessStream, Starter
-from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 
 IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")
 PROBLEM = re.compile(r"^no container \(([a-z]+) ([a-z]*)\): ?(.*)$", re.MULTILINE)
@@ -47,9 +47,9 @@ class Container:
         if not IMAGE.fullmatch(self.image):
             raise BadUsage(f"container {self.image!r} is not an image name", where="container")
 
-    def arguments(self, workdir: str) -> tuple[str, ...]:
+    def arguments(self, workdir: str, trusts_owners: bool) -> tuple[str, ...]:
         """Return the arguments of container.sh that precede `--`."""
-        settings = (self.engine or "", self.shm_size or "", self.gpus, self.user or "")
+        settings = (self.engine or "", self.shm_size or "", self.gpus, self.user or "", "1" if trusts_owners else "0")
         return (self.image, self.name(workdir), workdir, *settings, *self.volumes)
 
     def name(self, workdir: str) -> str:
@@ -69,9 +69,9 @@ def _script() -> str:
 class ContainerStarter:
     """Starts processes in a container, which it creates if needed, through `outside`, the starter of the machine."""
 
-    def __init__(self, outside: Starter, container: Container, workdir: str) -> None:
+    def __init__(self, outside: Starter, container: Container, workdir: str, trusts_owners: bool = False) -> None:
         self._outside = outside
-        self._arguments = container.arguments(workdir)
+        self._arguments = container.arguments(workdir, trusts_owners)
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         return self._outside.start(("/bin/sh", "-c", _script(), "sh", *self._arguments, "--", *argv))
@@ -93,11 +93,12 @@ def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | N
     if match is None:
         return None
     step, engine, problem = match.groups()
-    return ContainerUnavailable(
-        f"{host}: no container: {problem}",
-        where=host,
-        hint=f"{_command(step, engine or 'docker', problem.lower(), image)}   (on {host})",
-    )
+    hint = f"{_command(step, engine or 'docker', problem.lower(), image)}   (on {host})"
+    if step == "untrusted":
+        hint = f"{TRUST_OWNER} {shlex.quote(host)}"
+    error = ContainerUnavailable(f"{host}: no container: {problem}", where=host, hint=hint)
+    error.owner_untrusted = step == "untrusted"
+    return error
 
 
 def _command(step: str, engine: str, problem: str, image: str) -> str:

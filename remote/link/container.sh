@@ -1,9 +1,10 @@
 # Runs a command in the container of a host file. The container is created if needed, and stays: jobs run in it.
-# Arguments: image, the beginning of the container's name, workdir, engine, shm size, gpus, user, volumes, `--`, the command.
+# Arguments: image, the beginning of the container's name, workdir, engine, shm size, gpus, user, whether folders
+# above the workdir may belong to other users (1 or 0), volumes, `--`, the command.
 # On failure, stderr has a line `no container (STEP ENGINE): what the engine printed`.
 # Users who share an engine may have the same workdir, `~/halfstep`: each has a container of their own.
-image=$1 name=$2-$(id -u) work=$3 wanted=$4 shm=$5 gpus=$6 user=$7
-shift 7
+image=$1 name=$2-$(id -u) work=$3 wanted=$4 shm=$5 gpus=$6 user=$7 trusting=$8
+shift 8
 newline='
 '
 volumes=
@@ -173,19 +174,23 @@ refuse_foreign() {
     [ -e "$path" ] || [ -L "$path" ] || continue
     [ ! -L "$path" ] || [ "$path" = "${work%/}" ] || fail foreign "$path is a symbolic link"
     [ "$(stat -c %u "$path") $(stat -L -c %u "$path")" = "$me $me" ] || fail foreign "$path belongs to another user"
-    case $(stat -L -c %a "$path") in *[2367] | *[2367]?) fail shared "$path is writable by other users" ;; esac
+    case $(stat -L -c %a "$path") in
+      *[2367] | *[2367]?) alone || fail shared "$path is writable by other users" ;;
+    esac
   done
 }
 
-# Whoever can rename a folder above the workdir can put another one in its place. /tmp has the sticky bit and passes.
+# Whoever can rename a folder above the workdir can put another one in its place. /tmp has the sticky bit and passes. The
+# rules are those of bootstrap.py.
 refuse_shared_parents() {
-  me=$(id -u) own=$(id -un) todo=$work/ at= links=0
+  me=$(id -u) own=$(id -un) todo=$work/ at= links=0 owners=
   while [ -n "$todo" ]; do
     part=${todo%%/*} todo=${todo#*/}
     case $part in "" | .) continue ;; ..) at=${at%/*} && continue ;; esac
     path=$at/$part
     [ -e "$path" ] || [ -L "$path" ] || return 0
-    case $(stat -c %u "$path") in "$me" | 0) ;; *) fail foreign "$path belongs to another user" ;; esac
+    uid=$(stat -c %u "$path")
+    case $uid in "$me" | 0) ;; *) judge_owner ;; esac
     if [ -L "$path" ]; then
       links=$((links + 1)) target=$(readlink "$path")
       [ "$links" -lt 40 ] || return 0
@@ -194,20 +199,61 @@ refuse_shared_parents() {
       continue
     fi
     at=$path
-    case $(stat -c %a "$path") in
-      [1357]???) ;;
-      *[2367]) fail shared "$path is writable by other users" ;;
-      *[2367]?) group_is_mine "$path" || fail shared "$path is writable by other users" ;;
-    esac
+    case $(stat -c %a "$path") in [1357]???) continue ;; esac
+    if others_may_write "$path" && ! alone; then fail shared "$path is writable by other users"; fi
   done
 }
 
-# A group with the user's name or root's, and without other members.
-group_is_mine() {
-  group=$(stat -c %G "$1")
-  [ "$group" = "$own" ] || [ "$group" = root ] || return 1
+# A folder above the workdir may belong to another user, but not one that this user could have planted.
+judge_owner() {
+  who="$path belongs to another user, $(stat -c %U "$path") (uid $uid)"
+  case $todo in *[!/]*) ;; *) fail foreign "$who" ;; esac
+  if others_may_write "${at:-/}" && ! alone; then fail foreign "$who"; fi
+  [ "$trusting" = 1 ] || fail untrusted "$who"
+  owners=$owners$uid:$(stat -c %U "$path" | tr ' ' _)' '$path$newline
+}
+
+others_may_write() {
+  case $(stat -c %a "$1") in
+    *[2367]) return 0 ;;
+    *[2367]?) ! group_is_private "$1" ;;
+    *) return 1 ;;
+  esac
+}
+
+# A group with the name of the user, of the folder's owner or of root, and without other members.
+group_is_private() {
+  group=$(stat -c %G "$1") owner=$(stat -c %U "$1")
+  case $group in "$own" | "$owner" | root) ;; *) return 1 ;; esac
   members=$(getent group "$group") || return 1
-  case ${members##*:} in "" | "$own" | root) ;; *) return 1 ;; esac
+  for member in $(echo "${members##*:}" | tr , ' '); do
+    case $member in "$own" | "$owner" | root) ;; *) return 1 ;; esac
+  done
+}
+
+in_container() {
+  [ -e /.dockerenv ] || [ -e /run/.containerenv ] && return
+  tr '\0' '\n' 2>/dev/null < /proc/1/environ | grep -q '^container=' && return
+  grep -q -E 'docker|kubepods|libpod|lxc' /proc/1/cgroup 2>/dev/null && return
+  case $(cat /proc/1/comm 2>/dev/null) in "" | init | systemd) return 1 ;; esac
+  grep -q '^[^ ]* [^ ]* [^ ]* [^ ]* / .* - overlay ' /proc/self/mountinfo
+}
+
+is_person() { [ "$1" -ge 1000 ] && [ "$1" != 65534 ]; }
+
+# True for root in a container without processes and accounts of other users. Nobody can log in to a locked account.
+alone() {
+  [ "$me" = 0 ] && in_container || return 1
+  for uid_of in $(stat -c %u /proc/[0-9]* 2>/dev/null); do
+    ! is_person "$uid_of" || return 1
+  done
+  getent passwd | while IFS=: read -r account password uid_of _ _ house shell; do
+    is_person "$uid_of" || continue
+    case $shell in */nologin | */false) continue ;; esac
+    row=$(grep "^$account:" /etc/shadow 2>/dev/null) && password=${row#*:} && password=${password%%:*}
+    case $password in "!"* | "*"*) [ -e "$house/.ssh" ] || continue ;; esac
+    exit 1
+  done
 }
 
 start_instance() {
@@ -258,4 +304,5 @@ enter_instance() {
 find_engine
 work=$(expanded "$work")
 refuse_shared_parents
+[ -z "$owners" ] || set -- env HALFSTEP_OWNERS="$owners" "$@"
 if [ "${engine##*/}" = apptainer ]; then enter_instance "$@"; else enter_container "$@"; fi

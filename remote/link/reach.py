@@ -23,10 +23,16 @@ def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None 
     """
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:
-        starter = ContainerStarter(starter, address.container, address.workdir)
+        starter = ContainerStarter(starter, address.container, address.workdir, address.trusts_owners)
     image = address.container.image if address.container else ""
     return AgentHost(
-        address.name, starter, workdir=address.workdir, keep=keep, python=address.other_python, image=image
+        address.name,
+        starter,
+        workdir=address.workdir,
+        keep=keep,
+        python=address.other_python,
+        image=image,
+        trusts_owners=address.trusts_owners,
     )
 
 

@@ -54,10 +54,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The rows in order, and the exit code of the first failed check (0 if none failed)."""
+    """The rows in order, and the exit code of the first failed check (0 if none failed).
+
+    `owner_untrusted` is the message if the only problem is the owner of a folder above the workdir.
+    """
 
     rows: tuple[Row, ...]
     exit_code: int = 0
+    owner_untrusted: str = ""
 
 
 def inspect_host(
@@ -97,9 +101,11 @@ def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: 
         for name in STEPS[: STEPS.index(step)]:
             rows.append(Row(name, State.OK, details.get(name, "")))
         rows.append(Row(step, State.FAILED, error.message, error.hint))
-        return Inspection(_with_unchecked(rows), int(error.exit_code))
+        untrusted = error.message if isinstance(error, HostUnfit) and error.owner_untrusted else ""
+        return Inspection(_with_unchecked(rows), int(error.exit_code), untrusted)
     rows += [Row(name, State.OK, detail) for name, detail in host.describe()]
     rows += [Row("ssh config", State.WARNING, warning) for warning in host.warnings()]
+    rows += [Row("workdir", State.WARNING, warning) for warning in host.owners()]
     version = ".".join(map(str, greeting["python"]))
     rows.append(Row("agent", State.OK, f"Python {version}, process {greeting['pid']}"))
     try:

@@ -30,6 +30,11 @@ GPU_EVENTS = "gpu"
 OUTPUT = "output.log"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint for a workdir that is not writable."""
+TRUST_OWNER = (
+    f"{OTHER_WORKDIR}; or, if you trust the owner, write `workdir:` into the host file and answer once at a terminal: "
+    "pipeline hosts check"
+)
+"""The hint for a workdir below a folder of another user; the host's name follows."""
 WORKDIR_OF_VOLUME = "halfstep"
 """The name of the workdir on a mounted volume."""
 

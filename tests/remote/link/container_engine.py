@@ -63,7 +63,7 @@ case $verb in
 esac
 """
 )
-PROGRAMS = "sh cat sed cut id mkdir sleep tr grep sha256sum basename dirname touch mv rm stat readlink getent"
+PROGRAMS = "sh cat sed cut id mkdir sleep tr grep sha256sum basename dirname touch mv rm stat readlink getent env"
 
 
 def tools(folder: Path) -> Path:

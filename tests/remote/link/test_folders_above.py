@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,15 @@ __all__ = ["home", "shared"]
 pytestmark = pytest.mark.root
 Account = Callable[..., str]
 NOBODYS_GROUP = 64_000
+
+
+@pytest.fixture(autouse=True)
+def another_user() -> Iterator[None]:
+    """A process of another user, without which root in a container may use folders of any mode."""
+    process = subprocess.Popen(["setpriv", "--reuid=4242", "--clear-groups", "sleep", "600"])
+    yield
+    process.kill()
+    process.wait()
 
 
 def refused(workdir: Path, keep: bool) -> HostUnfit:
@@ -141,14 +150,20 @@ def test_no_container_is_created_below_a_folder_that_others_may_write_to(
     host.close()
 
 
+@pytest.fixture
+def other(account: Account) -> str:
+    """Another user, whose account is created before `home` restricts PATH."""
+    return account()
+
+
 @pytest.mark.parametrize("link", [True, False])
 def test_no_container_is_created_below_a_folder_or_link_of_another_user(
-    home: Path, tmp_path: Path, account: Account, link: bool
+    other: str, home: Path, tmp_path: Path, link: bool
 ) -> None:
     write_engine(tmp_path, "apptainer")
     theirs = tmp_path / "theirs"
     theirs.symlink_to(home) if link else theirs.mkdir()
-    os.chown(theirs, pwd.getpwnam(account()).pw_uid, -1, follow_symlinks=False)
+    os.chown(theirs, pwd.getpwnam(other).pw_uid, -1, follow_symlinks=False)
     host = open_host(titan(Container("torch"), f"{theirs}/halfstep"))
     with pytest.raises(ContainerUnavailable, match=f"{theirs} belongs to another user"):
         host.probe(["true"])
