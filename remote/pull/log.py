@@ -44,7 +44,9 @@ def mirrored_log(destination: Path) -> Path | None:
         return None
     with Folder(destination) as folder:
         path = destination / Mirror(folder, framed=False).newest(JobLayout(f"jobs/{jobs[-1]}").output)
-    return path if path.is_file() else None
+    # A cloned project may contain links among its records, to any file of the user.
+    linked = path.resolve() != destination.resolve() / path.relative_to(destination)
+    return path if path.is_file() and not linked else None
 
 
 def read_log(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from remote.pull.digests import RECORD, cache_digests, digest_of
+from remote.pull.log import mirrored_log
 
 
 @pytest.mark.parametrize("name", [f"{RECORD}.part", RECORD])
@@ -33,3 +34,16 @@ def test_a_cache_that_cannot_be_replaced_leaves_no_part(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         cache_digests(tmp_path, [(adapter, "0" * 64)])
     assert sorted(os.listdir(tmp_path)) == [RECORD, "adapter.json"]
+
+
+@pytest.mark.parametrize("linked", ["/secret", "../../../secret"])
+def test_output_that_is_a_link_is_not_read(tmp_path: Path, linked: str) -> None:
+    run, secret = tmp_path / "run", tmp_path / "secret"
+    log = run / "jobs/1/output.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a token\n")
+    assert mirrored_log(run) == log
+    log.rename(secret)
+    log.symlink_to(f"{tmp_path}{linked}" if linked.startswith("/") else linked)
+    assert log.read_text() == "a token\n"
+    assert mirrored_log(run) is None
