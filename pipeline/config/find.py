@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,24 +124,52 @@ def find_project(cwd: Path) -> Path:
     """Return the root folder of the project that contains the folder.
 
     That is the nearest folder, from this one upwards, with records of runs, or else with configs/, or else the folder
-    itself. A home folder and its parents are never a project.
+    itself. A home folder and its parents are never a project. Raises BadUsage for a parent that others control.
     """
     home = Path("~").expanduser() if "HOME" in os.environ else Path()
     folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]
     for mark in (RECORDS_FOLDER, "configs"):
         for folder in folders:
             if (folder / mark).is_dir():
+                _require_safe(folder, mark, cwd)
                 return folder.resolve()
     return cwd.resolve()
 
 
 def config_folders(cwd: Path) -> Iterator[Path]:
-    """Yield configs/ of the folder or its nearest parent that has one, then the built-in configs."""
+    """Yield configs/ of the folder or its nearest parent that has one, then the built-in configs.
+
+    Raises BadUsage for a parent that others control.
+    """
     for folder in (cwd, *cwd.parents):
         if (folder / "configs").is_dir():
+            _require_safe(folder, "configs", cwd)
             yield folder / "configs"
             break
     yield shipped_configs()
+
+
+def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
+    """Raise BadUsage if another user could have put `mark` into the parent folder, or files beside it.
+
+    The current folder itself is the user's own choice. Members of a folder's group are trusted.
+    """
+    if folder == cwd:
+        return
+    own = {os.getuid(), 0}
+    for path in (folder, folder / mark):
+        statuses = (path.lstat(), path.stat())
+        if any(status.st_uid not in own for status in statuses):
+            why = "belongs to another user"
+        elif statuses[1].st_mode & stat.S_IWOTH:
+            why = "is writable by every user of this machine"
+        else:
+            continue
+        raise BadUsage(
+            f"{folder / mark} is not used, because {path} {why}",
+            where=str(path),
+            hint=f"mkdir {shlex.quote(str(cwd / mark))}   (or, if you trust its files: cd {shlex.quote(str(folder))})",
+        )
 
 
 def _places(cwd: Path) -> str:

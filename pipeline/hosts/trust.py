@@ -104,10 +104,16 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _not_as_named(host: LoadedHost) -> str:
-    """Return a phrase if a file not named `local` selects this machine, or `local` selects another; otherwise empty."""
+    """Return a phrase if a file not named `local` selects this machine, or `local` selects another; otherwise empty.
+
+    A file named `local` also needs it if it selects a program, which `plan` and `hosts check` start too.
+    """
     address = address_of(host)
     if host.name == LOCAL:
-        return "" if address.is_local else f"leads to {address.host}, not the local machine"
+        if not address.is_local:
+            return f"leads to {address.host}, not the local machine"
+        started = [f"{key} {host.file_values[key]}" for key in ("python", "container") if host.file_values.get(key)]
+        return f"starts {' and '.join(started)} on the local machine" if started else ""
     return "trains on the local machine" if address.is_local else ""
 
 

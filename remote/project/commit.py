@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
+from remote.project.digests import read_regular
 from remote.project.repository import REDIRECTING, Repository, find_repository
 
 DEADLINE_S = 10
@@ -54,7 +55,7 @@ def _differs(file: Path, blob: str | None) -> bool:
     try:
         if file.stat().st_size > LARGEST:
             return False
-        content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes()
+        content = os.fsencode(file.readlink()) if file.is_symlink() else read_regular(file, LARGEST)
     except OSError:
         return True
     return blob not in (_blob(content, blob), _blob(content.replace(b"\r\n", b"\n"), blob))

@@ -19,6 +19,8 @@ from remote.protocol.findings import Finding, Report, Severity
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
 
+ANNEX = ["annex", "objects"]
+
 
 @dataclass(frozen=True)
 class DataScan:
@@ -45,12 +47,15 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     """
     if not root.exists():
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
+    if why := _inside_git(root.resolve()):
+        raise SyncRefused(f"{root} is not data: {why}", where="data.path", hint="set `data.path:` to a folder of data")
     known = read_memory(memory, MEMORY) if memory else {}
     fresh: dict[str, CachedDigest] = {}
     files: dict[str, tuple[str, int]] = {}
     findings: list[Finding] = []
     for name, path in sorted(_list_files(root)):
-        why = secret_by_name(name) or secret_by_name(path.resolve().as_posix())
+        real = path.resolve()
+        why = secret_by_name(name) or secret_by_name(real.as_posix()) or _inside_git(real)
         if not why:
             one = fresh[str(path)] = _digest_of(path, known.get(str(path)))
             why = one.secret
@@ -84,6 +89,16 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
                 if not outside.is_relative_to(real) and not outside.is_relative_to(project):
                     read_folders[outside] = None
     return tuple(read_folders)
+
+
+def _inside_git(real: Path) -> str:
+    """Return why nothing at this path is sent, or "": a git folder may hold credentials, in its config for example.
+
+    The objects of git-annex are data, to which the files of a work tree are links.
+    """
+    parts = [part.lower() for part in real.parts]
+    places = (at for at, part in enumerate(parts) if part == ".git")
+    return "a git folder may hold credentials" if any(parts[at + 1 : at + 3] != ANNEX for at in places) else ""
 
 
 def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
-VERSION = 3
+VERSION = 4
 """The version of the cache, which also increases when the rules for secrets change."""
 MEMORY = "scan.json"
 CHUNK = 2**20

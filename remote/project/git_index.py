@@ -9,6 +9,8 @@ import os
 import struct
 from pathlib import Path
 
+from remote.project.digests import read_regular
+
 HEADER = struct.Struct(">4sII")
 STAT_BYTES = 40
 EXTENDED = 0x4000
@@ -32,9 +34,7 @@ def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
 
 def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
     """Return the paths of one index file, and the name of the shared index that it is based on (or "")."""
-    if path.stat().st_size > MAX_INDEX:
-        return [], ""
-    data = path.read_bytes()
+    data = read_regular(path, MAX_INDEX, follow=True)
     names, at = _parse(data, hash_bytes)
     while at + 8 < len(data) - hash_bytes:
         size = int.from_bytes(data[at + 4 : at + 8], "big")
@@ -53,6 +53,7 @@ def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
     at = HEADER.size
     name = b""
     names: list[str] = []
+    total = 0
     for _ in range(count):
         start = at
         flags = int.from_bytes(data[at + to_flags : at + to_flags + 2], "big")
@@ -66,6 +67,9 @@ def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
             end = data.index(b"\0", at)
             name = data[at:end]
             at = start + ((end - start + 8) // 8) * 8
+        total += len(name)
+        if total > MAX_INDEX:
+            raise ValueError("shared beginnings of paths expand to more than any index of separate paths has")
         names.append(os.fsdecode(name))
     return names, at
 

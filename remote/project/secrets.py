@@ -68,6 +68,9 @@ VALUE = re.compile(
 )
 BEFORE = re.compile(rb"[\s>*#\"'`-]*[\w.-]*")
 TOKEN = re.compile(rb"(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
+# The credentials of a URL, or of a header that git adds to its requests: `extraheader = AUTHORIZATION: basic ...`.
+IN_URL = re.compile(rb"://(?:[^\s/:@\"'<>]{0,200}:)?(?:hf_|gh[opsu]_|github_pat_|glpat-)([\w-]{16,200})@")
+IN_HEADER = re.compile(rb"authorization[\"']?:\s*[\"']?(?:basic|bearer)\s+([\w.~+/-]{24,4096}=*)", re.IGNORECASE)
 HASH = re.compile(rb"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|\$[0-9a-z]+\$.*)", re.IGNORECASE)
 REFERENCE = re.compile(rb"[$%!&*@~/.\\]|.*(?:://|environ|getenv|\.\.\.)", re.IGNORECASE)
 PLACEHOLDER = re.compile(
@@ -113,6 +116,10 @@ def secret_by_content(path: str, start: bytes, size: int) -> str:
         return why
     if size > NOTE_BYTES or path.lower().endswith((*CODE, *CORPORA)):
         return ""
+    if any(not PLACEHOLDER.match(match[1]) for match in IN_URL.finditer(start)):
+        return "it holds a URL with an access token"
+    if _has_random(IN_HEADER, start):
+        return "it holds the credentials of an HTTP request"
     return _password(start)
 
 

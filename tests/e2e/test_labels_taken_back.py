@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.e2e.user import User
+from tests.e2e.waiting_project import confirm_host_file
 
 COLLATE = """\
 import torch
@@ -45,6 +46,7 @@ def multi_hot(user: User) -> User:
     (user.project / "batches.py").write_text(COLLATE)
     (user.project / "train.py").write_text(TRAIN)
     (hosts / "local.yaml").write_text(f"host: local\ncard: titan-rtx\nworkdir: ~/w\npython: {sys.executable}\n")
+    confirm_host_file(user, "local")
     (user.project / "configs" / "hot.yaml").write_text("project: .\ncommand: [python, train.py]\n")
     return user
 

@@ -77,6 +77,8 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
         ("gpu", "host: local\n", "trains on the local machine"),
         ("gpu", 'host: "[local]"\ncontainer: torch\n', "trains on the local machine"),
         ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
+        ("local", "host: local\npython: /opt/planted/python\n", "starts python /opt/planted/python"),
+        ("local", "host: local\ncontainer: planted\n", "starts container planted"),
         ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
         ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
         ("gpu.lab.example", "host: 10.6.6.6\n", "gpu.lab.example:22, the network address gpu.lab.example"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tracemalloc
 from pathlib import Path
@@ -57,6 +58,15 @@ def test_SE_a_new_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "new.bin").open("wb") as file:
         file.truncate(2**42)
     assert read_commit(tmp_path, ("a.py", "new.bin")) == Commit(made, ("new.bin",))
+
+
+def test_SE_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    make(tmp_path, {"a.py": "a\n"})
+    git(tmp_path, "init", "--quiet")
+    made = commit_all(tmp_path)
+    (tmp_path / "a.py").unlink()
+    os.mkfifo(tmp_path / "a.py")
+    assert read_commit(tmp_path, ("a.py",)) == Commit(made, ("a.py",))
 
 
 def test_a_folder_without_a_commit_has_none(tmp_path: Path) -> None:

@@ -53,3 +53,51 @@ def test_secrets_beside_the_data_stay_on_the_laptop(data):
     (data / ".env").write_text("A=1")
     scan = scan_data(data)
     assert ".env" not in scan.files and [finding.where for finding in scan.report.findings] == [".env"]
+
+
+CREDENTIALS = """[remote "origin"]
+    url = https://x-access-token:%s@hub.example/me/private.git
+[http "https://hub.example/"]
+    extraheader = AUTHORIZATION: basic %s
+"""
+
+
+@pytest.mark.parametrize("case", [".git", ".GIT"])
+def test_SE_credentials_of_the_clone_are_not_sent_through_a_link(data, case):
+    (data.parent / case).mkdir()
+    (data.parent / case / "config").write_text("[core]\n")
+    (data / "notes.txt").symlink_to(f"../{case}/config")
+    (data / "more").symlink_to(f"../{case}")
+    scan = scan_data(data)
+    assert {name.partition("/")[0] for name in scan.files} == {"index.json", "wavs"}
+    assert [finding.where for finding in scan.report.findings] == ["more/config", "notes.txt"]
+
+
+@pytest.mark.parametrize("root", [".git", "linked", ".git/config"])
+def test_SE_a_git_folder_is_not_data(tmp_path, root):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/config").write_text("[core]\n")
+    (tmp_path / "linked").symlink_to(".git")
+    with pytest.raises(SyncRefused, match="credentials"):
+        scan_data(tmp_path / root)
+
+
+def test_files_that_git_annex_manages_are_data(data):
+    objects = data.parent / ".git/annex/objects/1/2/KEY"
+    objects.mkdir(parents=True)
+    (objects / "KEY").write_bytes(b"RIFF")
+    (data / "annexed.wav").symlink_to("../.git/annex/objects/1/2/KEY/KEY")
+    assert "annexed.wav" in scan_data(data).files
+
+
+@pytest.mark.parametrize("line", [2, 4])
+def test_SE_a_copy_of_gits_settings_with_credentials_is_not_sent(data, line):
+    text = CREDENTIALS % ("ghp_" + "Ab3dE6gH" * 5, "eC1hY2Nlc3MtdG9rZW46Z2hwX0FiM2RFNmdIQWIzZEU2Z0g=")
+    (data / "settings").write_text("\n".join(text.splitlines()[line - 2 : line]))
+    assert "settings" not in scan_data(data).files
+
+
+def test_addresses_and_headers_without_a_secret_are_sent(data):
+    text = "https://ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx@hub.example\ngit@hub.example:me/x.git\n"
+    (data / "readme.md").write_text(text + "Authorization: Bearer ${TOKEN}\nAuthorization: Bearer <your token>\n")
+    assert "readme.md" in scan_data(data).files

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,23 @@ def test_folders_that_never_hold_code_are_excluded_by_default(tmp_path, name):
 def test_a_damaged_index_tracks_nothing(tmp_path):
     make(tmp_path, {".git/index": "DIRC\0\0\0\2\0\0\0\7garbage"})
     assert read_index(tmp_path / ".git") == frozenset()
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe"])
+def test_SE_an_index_that_is_no_regular_file_is_not_read(tmp_path, kind):
+    make(tmp_path, {".git/HEAD": "", ".git/objects/x": "", ".git/refs/x": "", "a.py": ""})
+    index = tmp_path / ".git/index"
+    index.symlink_to("/dev/zero") if kind == "endless" else os.mkfifo(index)
+    assert read_index(tmp_path / ".git") == frozenset()
+    assert kept_by_us(tmp_path) == {"a.py"}
+
+
+def test_SE_the_paths_of_an_index_cannot_grow_beyond_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("remote.project.git_index.MAX_INDEX", 4000)
+    entry = bytes(62)
+    first = entry + b"\0" + b"x" * 1000 + b"\0"
+    for more, names in ((1, 1), (2, 1), (10, 0)):
+        data = b"DIRC" + struct.pack(">II", 4, 1 + more) + first + (entry + b"\0\0") * more
+        make(tmp_path, {".git/x": ""})
+        (tmp_path / ".git/index").write_bytes(data + bytes(20))
+        assert len(read_index(tmp_path / ".git")) == names
