@@ -19,6 +19,7 @@ from pipeline.report.saved import read_evaluation, read_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage, HalfstepError
+from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from remote.protocol.training import FRESH
@@ -65,7 +66,7 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
 
 def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
     try:
-        settings: dict[str, Any] = json.loads((folder / "adapter" / CONFIG).read_bytes())
+        settings = _settings(folder / "adapter" / CONFIG)
     except (OSError, ValueError) as error:
         message = f"the settings of the adapter cannot be read: {error}"
         raise BadUsage(message, where=str(folder / "adapter"), hint=f"pipeline pull {note.name} --weights") from None
@@ -85,6 +86,14 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         report=read_report(folder),
         evaluation=read_evaluation(folder),
     )
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Return the adapter's settings, which came from the host. Raises OSError and ValueError."""
+    settings = read_json(path)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: not an object")
+    return settings
 
 
 def _revision(model: ModelConfig | None, trained: str | None) -> str | None:

@@ -47,7 +47,9 @@ def stat_fields(status: os.stat_result) -> StatFields:
 
 
 def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
-    """Read the cache. Return an empty dict if it is damaged or of another version."""
+    """Read the cache. Return an empty dict if it is damaged, of another version, or behind a link."""
+    if _is_linked(folder):
+        return {}
     try:
         data = read_json(folder / name, is_cache=True)
         if data["version"] != VERSION:
@@ -73,8 +75,17 @@ def _settled(look: StatFields, now: int) -> bool:
     return newest + (COARSE_NS if coarse else SETTLED_NS) < now
 
 
+def _is_linked(folder: Path) -> bool:
+    return any(part.is_symlink() for part in (folder, *folder.parents) if ".halfstep" in part.parts)
+
+
 def write_state(folder: Path, name: str, value: Any) -> None:
-    """Write `value` as JSON to `folder`/`name`, atomically. Writes nothing if the disk is full."""
+    """Write `value` as JSON to `folder`/`name`, atomically.
+
+    Writes nothing if the disk is full, or through a link in `.halfstep`, which a cloned project may contain.
+    """
+    if _is_linked(folder):
+        return
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from remote.project.digests import read_json
-from remote.protocol.values import dumps
+from remote.project.digests import read_json, write_state
 
 RECORD = ".adapter.json"
 BLOCK = 2**20
@@ -29,16 +27,7 @@ def sha256_of(fd: int) -> str:
 def cache_digests(folder: Path, files: Iterable[tuple[Path, str]]) -> None:
     """Cache the digests for as long as size, time and inode of the files stay the same."""
     rows = {path.relative_to(folder).as_posix(): [*_stamp(path), sha256] for path, sha256 in files}
-    # A name that nobody can predict: a cloned project may have links of any other name in its records.
-    fd, name = tempfile.mkstemp(prefix=f"{RECORD}.", dir=folder)
-    part = Path(name)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(dumps(rows))
-        part.replace(folder / RECORD)
-    except BaseException:
-        part.unlink()
-        raise
+    write_state(folder, RECORD, rows)
 
 
 def digest_of(folder: Path, path: Path) -> str:

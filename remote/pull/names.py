@@ -13,6 +13,7 @@ MAX_DEPTH = 10
 MAX_PART_BYTES = 240
 MAX_NAME_BYTES = 1024
 REPLACED = ".replaced-"
+SHELL = frozenset("$`'\"")
 RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))})
 
 
@@ -24,9 +25,12 @@ class JudgedNames:
     refused: tuple[tuple[str, str], ...]
 
 
-def judge_names(names: Iterable[str]) -> JudgedNames:
-    """Validate every name by itself and against those before it. Raises PullRefused over 10,000 names."""
-    judge = NameJudge()
+def judge_names(names: Iterable[str], *, plain: bool = False) -> JudgedNames:
+    """Validate every name by itself and against those before it. Raises PullRefused over 10,000 names.
+
+    `plain` also refuses characters with a meaning in a shell.
+    """
+    judge = NameJudge(plain=plain)
     judged = [(name, judge.reason(name)) for name in names]
     accepted = tuple(name for name, reason in judged if not reason)
     return JudgedNames(accepted, tuple((name, reason) for name, reason in judged if reason))
@@ -35,7 +39,8 @@ def judge_names(names: Iterable[str]) -> JudgedNames:
 class NameJudge:
     """Validates names one by one, each against all that were accepted before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, plain: bool = False) -> None:
+        self._plain = plain
         self._accepted: dict[str, str] = {}
         self._seen = 0
 
@@ -44,7 +49,7 @@ class NameJudge:
         self._seen += 1
         if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
-        reason = judge_name(name) or _collision(name, self._accepted)
+        reason = judge_name(name) or (_special(name) if self._plain else "") or _collision(name, self._accepted)
         if not reason:
             self._accepted.update({_folded(folder): folder for folder in _with_parents(name)})
         return reason
@@ -58,6 +63,11 @@ def judge_name(name: str) -> str:
     if len(parts) > MAX_DEPTH:
         return f"the name lies more than {MAX_DEPTH} folders deep"
     return next((reason for part in parts if (reason := _judge_part(part))), "")
+
+
+def _special(name: str) -> str:
+    special = any(character in SHELL or unicodedata.category(character) in ("Zl", "Zp") for character in name)
+    return "the name holds a character that has a meaning in a shell" if special else ""
 
 
 def _judge_part(part: str) -> str:

@@ -11,7 +11,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-MAX_HEADER = 100_000_000
+MAX_HEADER = 32 * 2**20
+MAX_VALUES = 1_000_000
+"""Enough for more than 100,000 tensors. Parsed values take many times the memory of their text."""
 MAX_RANK = 64
 """torch's own limit."""
 BITS = {
@@ -32,6 +34,8 @@ def judge_safetensors(path: Path) -> str:
         if size < 8 or length > min(MAX_HEADER, size - 8):
             return f"the header would be {length} bytes of a file of {size}"
         raw = file.read(length)
+    if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        return f"the header has more than {MAX_VALUES} values"
     try:
         header = json.loads(raw, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:

@@ -41,7 +41,7 @@ def pull_weights(
     """
     source = {"run": ProjectLayout(project_key).run(run).root, **({"checkpoint": checkpoint} if checkpoint else {})}
     offered = parse_offer(host.ask("weights.list", source, timeout_s=600.0))
-    names = judge_names(file.name for file in offered)
+    names = judge_names((file.name for file in offered), plain=True)
     wanted = [file for file in offered if file.name in names.accepted and _is_wanted(file.name)]
     received = 0
     with Folder(folder) as opened, opened.locked(LOCK):

@@ -230,6 +230,15 @@ def test_a_name_that_the_hub_cannot_have_is_a_usage_error(project: Path, hub: Hu
     assert pushed(project, hub, "--repo", "me/../speech")[0] == ExitCode.USAGE
 
 
+@pytest.mark.parametrize("settings", ["[" * 200_000, '["r"]', "torn"], ids=["deep", "a list", "torn"])
+def test_SE_settings_that_a_host_made_up_are_a_usage_error(project: Path, hub: Hub, settings: str) -> None:
+    folder = Records(project).folder_named(RUN) / "adapter"
+    (folder / "adapter_config.json").write_text(settings)
+    code, answer = pushed(project, hub)
+    assert code == ExitCode.USAGE
+    assert "settings of the adapter cannot be read" in answer["findings"][0]["message"]
+
+
 def test_without_the_adapter_the_hint_downloads_it(project: Path, hub: Hub) -> None:
     (project / ".halfstep" / "runs" / RUN / "adapter" / "adapter_model.safetensors").unlink()
     code, answer = pushed(project, hub, "--repo", "me/speech")

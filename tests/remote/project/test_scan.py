@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.errors import SyncRefused
+from remote.project.digests import write_state
 from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
@@ -150,3 +151,16 @@ def test_any_name_a_file_system_takes_is_scanned_or_refused_by_name(tmp_path_fac
         path = os.fsdecode(name)
         assert path in found.manifest.rows or name.decode("utf-8", "backslashreplace") in findings
     assert all(finding.where.isprintable() or finding.where.encode() for finding in found.report.findings)
+
+
+@pytest.mark.parametrize("link", [".halfstep", ".halfstep/agreed"])
+def test_SE_nothing_is_cached_through_a_link_of_a_cloned_project(tmp_path, link):
+    root, victim = tmp_path / "project", tmp_path / "victim"
+    for folder in (root / link).parent, victim:
+        folder.mkdir(parents=True, exist_ok=True)
+    (root / link).symlink_to(victim)
+    (root / "a.py").write_text("x = 1\n")
+    os.utime(root / "a.py", (1, 1))
+    assert scan_project(root).report.ok
+    write_state(root / ".halfstep" / "agreed", "host.json", {})
+    assert list(victim.iterdir()) == []

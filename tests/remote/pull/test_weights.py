@@ -202,6 +202,27 @@ def test_BI_53_a_name_that_would_leave_the_folder_is_refused_and_the_rest_is_pul
     assert (tmp_path / "home" / "adapter" / "config.json").read_bytes() == CONFIG
 
 
+@pytest.mark.parametrize("special", ["$(id)", "`id`", "it's", 'a"b', "a\u2028b"])
+def test_SE_a_name_with_a_meaning_in_a_shell_is_refused_and_the_rest_is_pulled(tmp_path, special):
+    offer = {"files": [["config.json", 9, SHA], [f"{special}.json", 9, SHA]]}
+    report = pull_weights(Lying(offer, segment(CONFIG)), "p", "r", tmp_path)
+    assert [finding.severity for finding in report.findings] == [Severity.ERROR]
+    assert [path.name for path in (tmp_path / "adapter").iterdir()] == ["config.json"]
+
+
+def test_SE_the_digests_are_not_written_through_a_link_of_a_cloned_project(tmp_path):
+    """A predictable temporary name would let a project choose any file of the user to be overwritten by the host."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (tmp_path / ".bashrc").write_text("mine")
+    for name in (".adapter.json", ".adapter.json.part"):
+        (folder / name).symlink_to(tmp_path / ".bashrc")
+    pull_weights(Lying({"files": [["config.json", 9, SHA]]}, segment(CONFIG)), "p", "r", folder)
+    assert (tmp_path / ".bashrc").read_text() == "mine"
+    assert json.loads((folder / ".adapter.json").read_bytes())["adapter/config.json"][3] == SHA
+    assert not (folder / ".adapter.json").is_symlink()
+
+
 def test_a_pickled_adapter_comes_with_a_warning(box, adapter):
     (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
     (finding,) = pull(box).findings
@@ -241,6 +262,8 @@ F16 = {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}
         (struct.pack("<Q", 2) + b"[]", "not an object"),
         (struct.pack("<Q", 13) + b'{"a":1,"a":2}', "twice"),
         (struct.pack("<Q", 100_000) + b"[" * 100_000, "not JSON"),
+        (struct.pack("<Q", 3 * 10**6) + b"[]," * 10**6, "more than 1000000 values"),
+        (struct.pack("<Q", 2**25 + 1) + bytes(2**25 + 1), "header would be"),
     ],
 )
 def test_a_header_must_account_for_every_byte(tmp_path, data, words):
@@ -252,7 +275,7 @@ def test_a_header_must_account_for_every_byte(tmp_path, data, words):
 
 
 def test_SE_08_a_header_of_a_million_dimensions_is_refused_at_once(tmp_path):
-    entry = {"dtype": "F32", "shape": [2**31] * 1_000_000, "data_offsets": [0, 4]}
+    entry = {"dtype": "F32", "shape": [2**31] * 999_000, "data_offsets": [0, 4]}
     header = json.dumps({"a": entry}).encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
     began = time.process_time()
