@@ -137,7 +137,7 @@ def proof(report: ProofReport | None) -> str:
     facts = [(name, value) for name, value in report.report.facts if not name.startswith("not checked")]
     measured = table((td(text(name), "tag soft"), td(text(value))) for name, value in facts if value)
     top = side_by_side(_dtypes(report.dtypes), measured)
-    return section("Proof on the card", top + checks)
+    return section("Proof before the training", top + checks)
 
 
 def _checks(rows: Iterable[tuple[str, str, str, str]]) -> str:

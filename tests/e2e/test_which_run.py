@@ -62,7 +62,7 @@ def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -
     assert not living(trainer)
     user.run_pipeline("report")
     words = page.read_text()
-    assert "stopped</span></h1>" in words and "failed" not in words.partition("Proof on the card")[0]
+    assert "stopped</span></h1>" in words and "failed" not in words.partition("Proof before the training")[0]
     assert words.count('<span class="pill warn">stopped</span>') >= 2, "both jobs were stopped"
 
 
