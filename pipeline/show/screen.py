@@ -163,13 +163,15 @@ class Screen:
             self._live.stop()
             self._live = None
 
-    def confirm(self, question: str) -> bool:
-        """Ask a yes/no question; return False without a terminal."""
+    def confirm(self, question: str, *, default: bool = False) -> bool:
+        """Ask a yes/no question; return `default` if only Enter was typed, and False without a terminal."""
         if not sys.stdin.isatty():
             return False
         self._stop_live()
-        self.err.print(Text(f"{safe_text(question)} [y/N] "), end="")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        self.err.print(Text(f"{safe_text(question)} {'[Y/n]' if default else '[y/N]'} "), end="")
+        line = sys.stdin.readline()
+        typed = line.strip().lower()
+        return typed in ("y", "yes") or (default and line.endswith("\n") and not typed)
 
     def secret(self, prompt: str) -> str | None:
         """Read a secret without echo; return None without a terminal."""

@@ -34,7 +34,7 @@ class Questions(Protocol):
 
     def ask(self, question: str, *, default: str = "") -> str: ...
 
-    def confirm(self, question: str) -> bool: ...
+    def confirm(self, question: str, *, default: bool = False) -> bool: ...
 
 
 class Defaults:
@@ -47,8 +47,8 @@ class Defaults:
         del question
         return default
 
-    def confirm(self, question: str) -> bool:
-        del question
+    def confirm(self, question: str, *, default: bool = False) -> bool:
+        del question, default
         return self._yes
 
 
@@ -183,7 +183,7 @@ def _creates_environment(
     """Return True if the config shall create an environment, because the host has no torch or the user agrees."""
     if look.has_torch is None:
         question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
-        return _may_lack_torch(guess, host) and questions.confirm(question)
+        return _may_lack_torch(guess, host) and questions.confirm(question, default=True)
     if look.has_torch or not (guess.requirements or not script):
         return False
     source = guess.requirements or "the packages of the built-in trainer"
