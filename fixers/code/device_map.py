@@ -1,11 +1,11 @@
 """device-map: a trained model is placed entirely on the card of its process.
 
 What it does
-    In files that train with Trainer, Accelerate or a process group, sets `device_map="auto"` (and the balanced
-    variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its process. A
-    model that is quantised while loading, or trained in a custom loop by several processes, is placed on `LOCAL_RANK`
-    instead. Files that do not train are left alone, and so is a model that no trainer, optimizer or `prepare` receives,
-    such as a teacher.
+    In files that train with Trainer, `prepare` of Accelerate or a process group, sets `device_map="auto"` (and the
+    balanced variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its
+    process. A model that is quantised while loading, or trained in a custom loop by several processes, is placed on
+    `LOCAL_RANK` instead. Files that do not train, or that select one card themselves, are left alone, and so is a model
+    that no trainer, optimizer or `prepare` receives, such as a teacher.
 
 Why
     "auto" spreads layers over all cards and, silently, CPU memory. Distributed launches reject such a model
@@ -43,7 +43,7 @@ from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
 
 name = "device-map"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"device_map",)
 below = None
@@ -51,18 +51,21 @@ requires: tuple[str, ...] = ()
 matches = reads_python
 
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
-TRAINERS = (b"Trainer(", b"Accelerator(")
-PLACES_MODEL = re.compile(rb"\w*Trainer\(|\bAccelerator\(")
+TRAINERS = (b"Trainer(", b".prepare(")
+PLACES_MODEL = re.compile(rb"\w*Trainer\(|\.prepare\(")
 PROCESSES = (b"init_process_group", b"DataParallel", b"LOCAL_RANK", b"DDP(", b"FSDP(")
 DISTRIBUTED = re.compile(
     rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
 )
+ONE_CARD = re.compile(rb"[\"']CUDA_VISIBLE_DEVICES[\"']\][ ]*=[ ]*[\"']\d[\"']")
 QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit")
 WHY = "the whole model is placed on the card of its process"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that place each trained model entirely on the card of its process."""
+    if ONE_CARD.search(source.data):
+        return NOTHING
     placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
     if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
         return NOTHING

@@ -51,7 +51,7 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 5
+version = 6
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -67,6 +67,7 @@ REPEATS_LIST = tuple(map(re.compile, (rb"\]\s*\*[^\n]*[Ll]abel", rb"\*\s*\[[^\n]
 """Several patterns that start with a literal are faster than one pattern with alternatives."""
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
+MASK = re.compile(r"mask|weight", re.IGNORECASE)
 IGNORED = "-100"
 PADDERS = ("pad_sequence", "pad")
 ZEROS = ("torch.zeros", "numpy.zeros")
@@ -99,7 +100,7 @@ def _may_pad(data: bytes) -> bool:
 def _judge_call(draft: Draft, call: ast.Call) -> None:
     tail = tail_of(call)
     meaning = draft.source.names.meaning(call.func) or ""
-    if not call.args:
+    if not call.args or _becomes_mask(draft.source, call):
         return
     if meaning in ZEROS:
         _judge_zeros(draft, call)
@@ -190,6 +191,13 @@ def _put(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
         draft.warn(padded, f"labels are padded with a token; left as it was: {why}", hint="pad class ids with -100")
         return
     draft.edits += edits
+
+
+def _becomes_mask(source: PythonSource, call: ast.Call) -> bool:
+    """Return True if the result is assigned to a name of a mask or of weights, which multiply the loss."""
+    above = source.names.parent(call)
+    targets = above.targets if isinstance(above, ast.Assign) else ()
+    return any(MASK.search(source.segment(target)) for target in targets)
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:

@@ -6,9 +6,9 @@ What it does
     (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
     scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
     (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Something is renamed only if
-    the installed or pinned version has the new name; without a known version, nothing is. The requirements file nearest
-    to a script counts. In a call of a TRL trainer
-    that also has arguments which moved to its config (`dataset_text_field`, `packing`), `tokenizer` stays, with a
+    the installed or pinned version rejects the old name; without a known version, nothing is. The requirements file
+    nearest to a script counts. In a call of a TRL trainer that also has arguments which moved to its config
+    (`dataset_text_field`, `packing`), `tokenizer` stays, with a
     warning. Arguments that need a decision are reported.
 
 Why
@@ -50,6 +50,7 @@ from fixers.sources.trainer_names import (
     TRAINER,
     TRL_ARGUMENTS,
     TRL_PROCESSING_CLASS,
+    TRL_TRAINER,
     V5,
     Removed,
     Renamed,
@@ -141,7 +142,7 @@ def _judge_trainer(draft: Draft, call: ast.Call, made: str, target: Target) -> N
             message = f"this call is for an older TRL: {', '.join(old)} moved to the config, and tokenizer was renamed"
             draft.warn(call, message, hint=f"pin trl<0.12, or move {old[0]} to SFTConfig and pass processing_class=")
             return
-    _judge(draft, call, TRAINER, target)
+    _judge(draft, call, TRL_TRAINER if made.startswith("trl.") else TRAINER, target)
 
 
 def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:

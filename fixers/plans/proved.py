@@ -7,6 +7,7 @@ the config of a run starts is converted without this proof, because `verify` run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} may not run without it"
 PYTHON = (".py", ".ipynb")
+EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
+TRAINING_KEY = re.compile(
+    rb"^[ \t\"']*(?:learning_rate|lr|optim\w*|\w*epochs|max_steps|\w*train\w*|gradient_accumulation\w*)[\"']?[ ]*[:=]",
+    re.MULTILINE,
+)
 HINT = "set float16 there by hand, then run the fixers again"
 
 
@@ -166,7 +172,14 @@ def _programs_of(path: str, data: bytes, programs: Sequence[Program]) -> tuple[P
     own = tuple(each for each in programs if any(starts(each, script, path) for script in named))
     if own or (named and reads_commands(path)):
         return own or None
-    return tuple(programs) if programs or is_known_format(path, data) else None
+    if is_known_format(path, data):
+        return tuple(programs)
+    return tuple(programs) if programs and not _only_evaluates(path, data) else None
+
+
+def _only_evaluates(path: str, data: bytes) -> bool:
+    """Return True for a config in a folder of evaluation or filtering without a key of a training."""
+    return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
 
 
 def _loaded_by_name(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:

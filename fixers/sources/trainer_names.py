@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Renamed:
-    """The new name and the first version that accepts it. `value` replaces True if a switch became a choice."""
+    """The new name, and the first version that rejects the old one. `value` is what a switch set to True becomes."""
 
     to: str
     package: str
@@ -26,7 +26,7 @@ class Removed:
 
 V5 = ("transformers", (5,))
 ARGUMENTS: dict[str, Renamed | Removed] = {
-    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 41)),
+    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 46)),
     "warmup_ratio": Renamed("warmup_steps", *V5),
     "group_by_length": Renamed("train_sampling_strategy", *V5, value='"group_by_length"'),
     "no_cuda": Renamed("use_cpu", *V5),
@@ -50,7 +50,8 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "include_tokens_per_second": Removed(*V5),
 }
 TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 16))}
-TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "transformers", (4, 46))}
+TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", *V5)}
+TRL_TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "trl", (0, 16))}
 TRAIN: dict[str, Renamed | Removed] = {"model_path": Renamed("resume_from_checkpoint", *V5)}
 OLD_TRL = frozenset(
     {"dataset_text_field", "max_seq_length", "max_length", "max_prompt_length", "packing", "eval_packing"}

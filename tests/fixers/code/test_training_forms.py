@@ -203,13 +203,13 @@ def test_an_argument_has_the_name_that_transformers_5_accepts(before, after, mes
 @pytest.mark.parametrize(
     ("call", "earlier", "later", "package", "old", "new"),
     [
-        ("TrainingArguments({}=1)", "evaluation_strategy", "eval_strategy", "transformers", "4.40", "4.41"),
+        ("TrainingArguments({}=1)", "evaluation_strategy", "eval_strategy", "transformers", "4.45.2", "4.46"),
         ("TrainingArguments({}=True)", "no_cuda", "use_cpu", "transformers", "4.57", "5.0"),
-        ("Trainer({}=t)", "tokenizer", "processing_class", "transformers", "4.45.2", "4.46"),
+        ("Trainer({}=t)", "tokenizer", "processing_class", "transformers", "4.57.1", "5.0"),
         ("SFTConfig({}=1)", "max_seq_length", "max_length", "trl", "0.15.2", "0.16.0"),
         ("t.train({}=p)", "model_path", "resume_from_checkpoint", "transformers", "4.57", "5.1"),
     ],
 )
-def test_an_argument_is_renamed_from_the_release_that_accepts_the_new_name(call, earlier, later, package, old, new):
+def test_an_argument_is_renamed_from_the_release_that_rejects_the_old_name(call, earlier, later, package, old, new):
     assert outcome(trainer_arguments, call.format(earlier), {package: old}) == (call.format(earlier), [])
     assert outcome(trainer_arguments, call.format(earlier), {package: new}) == (call.format(later), [])

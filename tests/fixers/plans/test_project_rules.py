@@ -167,7 +167,7 @@ def test_a_value_that_must_be_bfloat16_stays(tmp_path: Path, line: str, changed:
     assert bool(plan.skipped) is not changed
 
 
-NEW_TRL = "trl==0.12.0\ntransformers==4.48.0\n"
+NEW_TRL = "trl==0.16.0\ntransformers==4.48.0\n"
 SFT = """from trl import SFTTrainer
 
 trainer = SFTTrainer(model, tokenizer=tokenizer{more})
@@ -180,7 +180,8 @@ trainer = SFTTrainer(model, tokenizer=tokenizer{more})
         ("", NEW_TRL, True),
         ("", "", False),
         (", args=args", NEW_TRL, True),
-        (", args=args", NEW_TRL.replace("0.12.0", "0.8.6"), False),
+        (", args=args", NEW_TRL.replace("0.16.0", "0.8.6"), False),
+        (", args=args", NEW_TRL.replace("0.16.0", "0.12.0"), False),
         (', dataset_text_field="text"', NEW_TRL, False),
         (", packing=False, max_seq_length=4096", NEW_TRL, False),
     ],

@@ -257,6 +257,23 @@ def test_a_config_that_cannot_select_float16_stays_alone(tmp_path: Path, files: 
     assert config in {each.where.partition(":")[0] for each in plan.findings}
 
 
+EVALUATED = {
+    "of an evaluation": {"eval/configs/judge.yaml": "model: base\ntorch_dtype: bfloat16\n"},
+    "of a filter": {"recipes/dataset_filtering/rate.yaml": "torch_dtype: bfloat16\nbatch: 4\n"},
+}
+
+
+@pytest.mark.parametrize("files", EVALUATED.values(), ids=EVALUATED)
+def test_a_config_in_a_folder_of_evaluation_stays_unless_it_has_a_key_of_a_training(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    plan = planned(tmp_path, {"train.py": TRAINER, **files})
+    assert set(changed(plan)) == {"train.py"}
+    ((path, text),) = files.items()
+    plan = planned(tmp_path, {path: f"{text}learning_rate: 1e-4\n"})
+    assert set(changed(plan)) == {"train.py", path}
+
+
 def test_a_module_that_may_be_loaded_by_its_name_is_part_of_the_program(tmp_path: Path) -> None:
     loads = f"import importlib\n{ACCELERATE}module = importlib.import_module(name)\n"
     plan = planned(tmp_path, {"train.py": loads, "nets/small.py": SHARED})
