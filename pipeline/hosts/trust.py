@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,9 +15,10 @@ from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
-from remote.errors import HostFileUntrusted
-from remote.link.address import LOCAL, Address
+from remote.errors import BadUsage, DiskFull, HostFileUntrusted
+from remote.link.address import LOCAL, Address, is_this_machine, parse_hop
 from remote.link.prompter import Prompter
+from remote.link.ssh.aliases import is_alias
 from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
 from remote.link.ssh.options import home
 from remote.link.ssh.resolve import resolve_route
@@ -39,6 +41,9 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
         return
     reasons = list(_reasons(host, environment))
     if not reasons:
+        # Once its host key is accepted, the machine is one of the user's: the same file must not need an answer then.
+        with contextlib.suppress(BadUsage, DiskFull):
+            keep_trust(host, environment)
         return
     message = one_line(f"{host.path} {' and '.join(reasons)}")
     if prompter is None or not prompter.confirm(f"{message}.\nDo you trust this file?"):
@@ -97,7 +102,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
     if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
         yield reached
-    elif not meaning and (surprise := _not_as_named(host)):
+    elif not meaning and (surprise := _not_as_named(host) or _unnamed_machine(host, environment)):
         yield surprise
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
@@ -117,6 +122,27 @@ def _not_as_named(host: LoadedHost) -> str:
     return "trains on the local machine" if address.is_local else ""
 
 
+def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
+    """Return a phrase if the target or a gateway is one of the user's machines under another name than the file's."""
+    address = address_of(host)
+    hosts = [] if address.is_local else [address.host, *(parse_hop(jump).host for jump in address.proxy_jump)]
+    for name in hosts:
+        if is_this_machine(name):
+            return f"reaches the local machine as {name}"
+        if name != host.name and (found := _place_of(name, environment)):
+            return f"reaches {name} of {found}"
+    return ""
+
+
+def _place_of(name: str, environment: Mapping[str, str]) -> str:
+    """Return the file of the user or of this machine that has the name of a host; empty if there is none."""
+    if is_alias(name, environment):
+        return "your ~/.ssh/config"
+    places = (folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent))
+    known = next((str(path) for path in places if is_known_host(path, name)), "")
+    return known or ("/etc/hosts" if is_in_hosts_file(name) else "")
+
+
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Return a phrase for the machine that the host's name means without its file; empty if it has no other meaning.
 
@@ -130,9 +156,7 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
         return ""
     if "." in name or ":" in name:
         return f"the network address {name}"
-    places = (folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent))
-    known = next((str(path) for path in places if is_known_host(path, name)), "")
-    found = known or ("/etc/hosts" if is_in_hosts_file(name) else "")
+    found = _place_of(name, environment)
     return f"{name} in {found}" if found else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 
 from remote.errors import BadUsage
@@ -122,3 +123,22 @@ def parse_hop(text: str) -> Hop:
         port = int(port_text)
         judge_port(port)
     return Hop(judge_host(host), user if at else None, port)
+
+
+def is_this_machine(host: str) -> bool:
+    """Return True for a loopback address, an address or the name of this machine. No name server is queried."""
+    name = host.lower().rstrip(".")
+    if name in ("localhost", socket.gethostname().lower()) or name.endswith(".localhost"):
+        return True
+    try:
+        family, text = socket.AF_INET, socket.inet_ntoa(socket.inet_aton(name))  # also 127.1 and 2130706433, as in ssh
+    except OSError:
+        family, text = socket.AF_INET6, name
+    if family is socket.AF_INET6 and ":" not in name:
+        return False
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.bind((text, 0))  # only an address of this machine can be bound
+    except OSError:
+        return False
+    return True

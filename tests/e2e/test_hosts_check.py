@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.config.hosts import load_host
+from pipeline.hosts.trust import keep_trust
 from tests.lab.sshd import Sshd
 from tests.lab.wait import PATIENCE_S
 
@@ -109,6 +111,7 @@ def test_BI_31_a_script_gets_exit_12_and_the_fingerprint(
     pin = hint.partition("host_key: ")[2]
     (tmp_path / "configs/hosts").mkdir(parents=True)
     (tmp_path / "configs/hosts/pinned.yaml").write_text(f"host: titan\nhost_key: {pin}\n")
+    keep_trust(load_host("pinned", tmp_path), environment)  # a file of one's own that names an alias
     again = [*ARGV, "pinned", "--json"]
     pinned = subprocess.run(again, env=environment, cwd=tmp_path, capture_output=True, check=False, timeout=60)
     assert pinned.returncode == 0, pinned.stdout

@@ -1,6 +1,7 @@
 """Run tiny with `container:` on a host with a real engine, over a real sshd. Argument: an image with the trainer."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from pipeline.config.hosts import load_host  # noqa: E402
+from pipeline.hosts.trust import keep_trust  # noqa: E402
 from remote.link.container import Container  # noqa: E402
 from tests.lab.sshd import Sshd  # noqa: E402
 
@@ -33,6 +36,7 @@ def write_host(project: Path, server: Sshd, *lines: str) -> None:
         *lines,
     ]
     (project / "configs/hosts/rig.yaml").write_text("\n".join(text) + "\n")
+    keep_trust(load_host("rig", project))
 
 
 def check_host(project: Path) -> dict[str, object]:
@@ -43,6 +47,7 @@ def check_host(project: Path) -> dict[str, object]:
 
 
 with tempfile.TemporaryDirectory() as folder:
+    os.environ["XDG_CONFIG_HOME"] = folder
     project = Path(folder) / "project"
     (project / "configs/hosts").mkdir(parents=True)
     docker("tag", image, TAG)

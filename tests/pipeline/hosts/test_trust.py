@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,19 @@ from remote.protocol.exits import ExitCode
 from tests.pipeline.config.config_files import write
 
 ALIAS = "Host titan\n  HostName 10.0.0.1\n  User me\n"
+
+
+LOOPBACK = (
+    "127.0.0.1",
+    "127.1",
+    "2130706433",
+    "127.9.9.9",
+    "0.0.0.0",
+    "LOCALHOST",
+    "a.localhost",
+    "::1",
+    "::ffff:127.0.0.1",
+)
 
 
 @dataclass
@@ -76,6 +90,10 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
         ("titan", 'host: "[local]"\n', "names the local machine"),
         ("gpu", "host: local\n", "trains on the local machine"),
         ("gpu", 'host: "[local]"\ncontainer: torch\n', "trains on the local machine"),
+        ("rig", "host: titan\n", "reaches titan of your ~/.ssh/config"),
+        ("rig", "host: visited\npython: planted\n", "reaches visited of .*known_hosts"),
+        ("rig", "host: 10.6.6.6\nproxy_jump: [me@hashed:2222]\n", "reaches hashed of .*known_hosts"),
+        *(("rig", f"host: {name!r}\nport: 2222\n", "the local machine as") for name in LOOPBACK),
         ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
         ("local", "host: local\npython: /opt/planted/python\n", "starts python /opt/planted/python"),
         ("local", "host: local\ncontainer: planted\n", "starts container planted"),
@@ -104,7 +122,7 @@ def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
     require_trust(host, user)
     require_trust(host, user)
     require_trust(host, None)
-    assert len(user.questions) == 1 and reason in user.questions[0]
+    assert len(user.questions) == 1 and re.search(reason, user.questions[0])
 
 
 @pytest.mark.parametrize(
@@ -144,3 +162,14 @@ def test_the_confirmation_is_stored_outside_of_the_project(tmp_path: Path) -> No
     assert kept.stat().st_mode & 0o777 == 0o600 and "mine" in kept.read_text()
     with pytest.raises(HostFileUntrusted):
         require_trust(load_host("rig", tmp_path / "cloned"), None)
+
+
+def test_a_file_that_was_used_before_its_host_key_was_accepted_needs_no_confirmation_afterwards(tmp_path: Path) -> None:
+    file = write(tmp_path, "host: rig.example\n", "hosts/rig")
+    require_trust(load_host("rig", tmp_path), None)
+    known = tmp_path / "home/.ssh/known_hosts"
+    known.write_text(known.read_text().replace("visited", "visited,rig.example"))
+    require_trust(load_host("rig", tmp_path), None)
+    file.write_text("host: rig.example\npython: tools/python\n")
+    with pytest.raises(HostFileUntrusted, match=r"rig\.example"):
+        require_trust(load_host("rig", tmp_path), None)
