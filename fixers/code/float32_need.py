@@ -23,15 +23,17 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     """Return True if the model may have half weights.
 
     transformers 5 loads most models in half precision; earlier versions load them in float32 unless told otherwise.
-    Where every command starts the training with DeepSpeed, its fp16 engine keeps float32 copies; a config's own command
-    may start it without.
+    Where every command starts the training with DeepSpeed, its fp16 engine keeps float32 copies, and a model that the
+    file casts only to bfloat16 has no loss scaler; a config's own command may change both.
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
     owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.code_facts.half_models))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
-    if is_float32(source, owner, call, half_makers) or stays_bfloat16(source, owner) or _is_of_unsloth(source, owner):
+    if is_float32(source, owner, call, half_makers) or _is_of_unsloth(source, owner):
+        return False
+    if stays_bfloat16(source, owner) and not target.started:
         return False
     if not owner and not consumer.trainer and not _names_half(source, half_makers):
         return False

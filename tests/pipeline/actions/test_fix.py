@@ -30,7 +30,7 @@ from tests.pipeline.views import survey_of, view_of
 
 CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"
 TRAINS = "import cast\nimport probe\n"
-PROBE = "import torch\n\nif torch.cuda.is_bf16_supported():\n    print('yes')\n"
+PROBE = "import torch\n\nnative = torch.cuda.is_bf16_supported()\n"
 
 
 def on_a_titan(root: Path, **texts: str) -> View:

@@ -90,7 +90,7 @@ def test_inserted_words_are_named_without_the_words_that_follow_them(tmp_path):
         ("parser.add_argument('--evaluation_strategy')\n", ("--evaluation_strategy", "no")),
     ],
 )
-def test_options_get_the_names_of_the_installed_trainer_if_the_project_parses_them_into_it(tmp_path, code, words):
+def test_options_get_the_names_of_the_pinned_trainer_if_the_project_parses_them_into_it(tmp_path, code, words):
     view = view_on(tmp_path, (8, 0), command='[python, train.py, --evaluation_strategy, "no"]')
     assert command_of(with_code(view, code), PLACE)[2:] == words
 
@@ -102,6 +102,7 @@ def test_an_override_that_the_project_s_code_reads_keeps_its_name(tmp_path, code
 
 
 def with_code(view: View, code: str) -> View:
-    """Return the view of the project with this code in its training script."""
+    """Return the view of the project with this code in its training script, and transformers 5 in its requirements."""
     (view.scan.root / "train.py").write_text(code)
+    (view.scan.root / "requirements.txt").write_text("transformers==5.1.0\n")
     return replace(view, scan=scan_project(view.scan.root))

@@ -24,7 +24,7 @@ def test_a_healthy_host_has_a_row_for_everything_and_no_new_files(
     start_sshd: Callable[..., Sshd], tmp_path: Path
 ) -> None:
     smi = write_nvidia_smi(tmp_path / "bin", [TITAN_RTX, A100])
-    server = start_sshd(environment={"PATH": f"{smi.parent}:/usr/bin:/bin"})
+    server = start_sshd(environment={"PATH": f"{smi.parent}:/usr/bin:/bin"}, used_before=False)
     found = inspect_host(server.address())
     assert found.exit_code == 0
     assert {"connect", "host key", "login", "agent", "round trip", "clock", "workdir", "python", "gpu"} <= set(
