@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
+from pipeline.hosts.tail import blocks_of, tail_of
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
 from remote.errors import HalfstepError
 from remote.link.prompter import Prompter
+from remote.project.digests import open_regular
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import duration
 from remote.pull.log import follow_log, mirrored_log, read_log
@@ -49,23 +52,9 @@ def read_output(
         path = mirrored_log(folder)
         if path is None or seen or error.exit_code not in UNREACHABLE_OR_GONE:
             raise
-        sink(last_lines(path.read_bytes(), lines))
-        age = duration(max(0.0, time.time() - path.stat().st_mtime))
+        with open_regular(path) as file:
+            for block in blocks_of(file) if lines is None else (tail_of(file).end(lines)[0],):
+                sink(block)
+            age = duration(max(0.0, time.time() - os.fstat(file.fileno()).st_mtime))
         return (unreachable_warning(note, error, f"this is {path.relative_to(folder).as_posix()} as pulled {age} ago"),)
     return ()
-
-
-def last_lines(data: bytes, lines: int | None) -> bytes:
-    """Return the last `lines` lines, including an unfinished one; everything for None."""
-    if lines is None:
-        return data
-    at = len(data)
-    for _ in range(lines):
-        at = data.rfind(b"\n", 0, max(0, at - 1)) + 1
-    return data[at:]
-
-
-def end_of(data: bytes, lines: int) -> tuple[str, int]:
-    """Return the last `lines` lines as text, and the line number of the first one."""
-    end = last_lines(data, lines)
-    return end.decode("utf-8", "replace"), data.count(b"\n", 0, len(data) - len(end)) + 1

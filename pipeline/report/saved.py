@@ -17,7 +17,7 @@ from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
-from remote.project.digests import read_json
+from remote.project.digests import open_regular, read_json
 from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.lines import LineCollapser
 from remote.protocol.values import Malformed, decode, dumps
@@ -121,7 +121,7 @@ def end_of_output(folder: Path, secrets: Collection[str]) -> str:
     path = mirrored_log(folder)
     if path is None:
         return ""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - OUTPUT_BYTES)
         file.seek(start)
         end = file.read().decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end, note_news
-from pipeline.hosts.output import end_of
+from pipeline.hosts.tail import tail_of
 from pipeline.judgements.job import judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
@@ -30,6 +31,7 @@ from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
 from remote.operations.jobs import prepare_resume
+from remote.project.digests import open_regular
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
@@ -37,6 +39,7 @@ from remote.protocol.loss import loss_text
 from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000
+DIAGNOSED_BYTES = 8 * 2**20
 
 
 class Train:
@@ -162,7 +165,9 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
         message = f"the output of job {number} could not be downloaded: {error.message}"
         return Report((Finding("output", Severity.WARNING, message, error.where, f"pipeline diagnose {folder.name}"),))
     # A job that printed nothing has no local output file.
-    text, first = end_of(output.read_bytes() if output.exists() else b"", DIAGNOSED_LINES)
+    text, first = "", 1
+    with contextlib.suppress(FileNotFoundError), open_regular(output) as file:
+        text, first = tail_of(file, DIAGNOSED_BYTES).text(DIAGNOSED_LINES)
     root = folder.parents[2]
     return Report(diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from pipeline.config.find import find_project
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
+from pipeline.hosts.tail import Tail, tail_of
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, read_note
@@ -22,14 +22,12 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 
-LARGEST_LOG = 256 * 2**20
-
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
     """Show the errors of a log, the earliest first. Exit 0 if there is none, otherwise 40."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
-    found = diagnose_log(log.text)
+    found = diagnose_log(log.text, log.first)
     if not as_json:
         for one in found:
             _show(screen, one, log.name)
@@ -48,9 +46,10 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Log:
-    """The text to diagnose and its name; `note` is set if it is the output of a run."""
+    """The end of a log, the number of its first line, and its name; `note` is set if it is the output of a run."""
 
     text: str
+    first: int
     name: str
     note: RunNote | None = None
     stale: tuple[Finding, ...] = ()
@@ -58,25 +57,20 @@ class Log:
 
 def _log(screen: Screen, what: str) -> Log:
     if what == "-":
-        return Log(sys.stdin.buffer.read(LARGEST_LOG).decode("utf-8", "replace"), "standard input")
+        return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     path = Path(what)
     if what and path.is_file():
-        if path.stat().st_size > LARGEST_LOG:
-            raise BadUsage(
-                f"{path} is larger than {LARGEST_LOG} bytes",
-                where=what,
-                hint=f"tail -c 100M {shlex.quote(what)} | pipeline diagnose -",
-            )
-        return Log(path.read_bytes().decode("utf-8", "replace"), what)
+        with path.open("rb") as file:
+            return Log(*tail_of(file).text(), what)
     if what and not notes_named(list_notes(Records(find_project(Path.cwd()))), what):
         raise BadUsage(
             f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )
     note, records = named_run(what or None, Path.cwd())
-    data = bytearray()
-    stale = read_output(note, records, data.extend, prompter=None if screen.as_json else screen)
+    tail = Tail()
+    stale = read_output(note, records, tail.feed, prompter=None if screen.as_json else screen)
     return Log(
-        data.decode("utf-8", "replace"),
+        *tail.text(),
         f"output of {note.name}",
         read_note(records.folder_named(note.name)) or note,
         stale,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Iterator, List
 
-MAX_ROW = 2**16
+# Each backspace copies its row.
+MAX_ROW = 2**13
 MOST_ROWS_UP = 50
 # A code of a few bytes moves the cursor to the right, and the row is filled up to there: wider than terminals are, but
 # narrow enough that hostile output takes little more memory than it has bytes.
 MOST_COLUMNS = 500
-MAX_FEED = 2**14
+MAX_FEED = 2**12
 # Line ends, backspaces, and the control sequences that move the cursor, erase, or change colours (ECMA-48).
 _CONTROL = re.compile(r"\r*\n|\r+|\x08+|\x1b\[([0-9;?]{0,32})([ABCDEFGJKmhl])")
 _REDRAWS = re.compile(r"[\r\x08\x1b]")

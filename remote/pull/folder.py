@@ -66,7 +66,7 @@ class Folder:
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[int | None]:
-        """Open a file for reading. Yields None if it does not exist."""
+        """Open a file for reading. Yields None if it does not exist. Raises PullRefused."""
         fd: int | None = None
         with (
             local_errors(self.path / name),
@@ -75,6 +75,8 @@ class Folder:
         ):
             fd = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
         try:
+            if fd is not None and not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise PullRefused(f"{self.path / name} is not a regular file", where=str(self.path / name))
             yield fd
         finally:
             if fd is not None:

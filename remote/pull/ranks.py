@@ -23,10 +23,10 @@ def split_by_rank(destination: Path, job: int, host: str) -> tuple[str, ...]:
     """
     layout = JobLayout(f"jobs/{job}")
     sizes: dict[str, int] = {}
-    path = destination / layout.output
-    if not path.is_file():
-        return ()
-    with Folder(destination) as folder, path.open("rb") as output:
+    with Folder(destination) as folder, folder.reading(layout.output) as fd:
+        if fd is None:
+            return ()
+        output = os.fdopen(fd, "rb", closefd=False)
         for block in _blocks(output):
             pieces: dict[str, list[bytes]] = {}
             for rank, piece in block:

@@ -134,3 +134,14 @@ def test_a_code_with_too_many_digits_is_text(digits: int) -> None:
 
 def test_a_backspace_in_a_long_row_moves_by_one_column() -> None:
     assert collapse_progress("x" * 3000 + "\x08Y\n") == "x" * 2999 + "Y\n"
+
+
+@pytest.mark.parametrize("unit", ["a\x08", "x\x1b[D", "\x1b[1G\x1b[500Ca"])
+def test_SE_codes_in_a_wide_row_copy_little(unit: str) -> None:
+    """Every code copies its row, so the length of a row limits the time that a hostile output takes."""
+    collapser, widest = LineCollapser(), 0
+    for piece in ("\U0001f600" * 60_000, unit * 10_000):
+        for _ in collapser.feed(piece):
+            pass
+        widest = max(widest, *(len(row) for row in collapser._rows))
+    assert widest <= 2**13

@@ -70,3 +70,14 @@ def test_SE_a_log_that_is_one_long_line_is_split_in_bounded_memory(tmp_path: Pat
     assert (tmp_path / "jobs/2/ranks/titan-rank1.log").read_text() == f"{long}[rank2]:odd\nz\n"
     assert (tmp_path / "jobs/2/ranks/titan-rank0.log").read_text() == "y\n"
     assert peak < 8 * ranks.BLOCK_BYTES
+
+
+@pytest.mark.parametrize("link", ["jobs", "jobs/2", "jobs/2/output.log"])
+def test_SE_output_behind_a_link_is_not_read(tmp_path: Path, link: str) -> None:
+    run, mine = tmp_path / "run", tmp_path / "mine"
+    write_output(run, "[rank0]:secret\n")
+    (run / link).rename(mine)
+    (run / link).symlink_to(mine)
+    with pytest.raises(PullRefused):
+        split_by_rank(run, 2, "titan")
+    assert not list(tmp_path.rglob("*rank0.log"))
