@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from remote.project.automaton import FOLDERS, Glob
+
 WILD = frozenset("*?[\\")
 
 
@@ -36,7 +38,7 @@ class _Matcher:
         self.names: dict[str, int] = {}
         self.paths: dict[str, int] = {}
         self.suffixes: list[tuple[str, int]] = []
-        self.globs: list[tuple[int, bool, re.Pattern[str]]] = []
+        self.globs: list[tuple[int, bool, Glob]] = []
         flags = re.DOTALL | re.ASCII | (re.IGNORECASE if ignores_case else 0)
         for at, pattern in patterns:
             glob = pattern.glob
@@ -44,8 +46,8 @@ class _Matcher:
                 (self.names if pattern.name_only else self.paths)[_lower(glob) if ignores_case else glob] = at
             elif pattern.name_only and glob[0] == "*" and not WILD.intersection(glob[1:]):
                 self.suffixes.append((_lower(glob[1:]) if ignores_case else glob[1:], at))
-            elif (source := _translate(glob)) is not None:
-                self.globs.append((at, pattern.name_only, re.compile(source, flags)))
+            elif (pieces := _translate(glob)) is not None:
+                self.globs.append((at, pattern.name_only, Glob(pieces, flags)))
         self.endings = tuple(suffix for suffix, _ in self.suffixes)
         self.fold = _lower if ignores_case else str
 
@@ -60,8 +62,8 @@ class _Matcher:
             last = max(last, self.paths.get(self.fold(path), -1))
         if folded.endswith(self.endings):
             last = max(last, *(at for suffix, at in self.suffixes if folded.endswith(suffix)))
-        for at, name_only, regex in self.globs:
-            if at > last and regex.match(name if name_only else path):
+        for at, name_only, glob in self.globs:
+            if at > last and glob.matches(name if name_only else path):
                 last = at
         return last
 
@@ -143,9 +145,9 @@ def _strip_trailing(line: str) -> str:
     return line[:end]
 
 
-def _translate(glob: str) -> str | None:
-    """Translate a wildmatch pattern to a regular expression. Return None if it cannot match anything."""
-    out = []
+def _translate(glob: str) -> list[str] | None:
+    """Translate a wildmatch pattern to pieces of a regular expression. Return None if it cannot match anything."""
+    out: list[str] = []
     at = 0
     while at < len(glob):
         letter = glob[at]
@@ -164,8 +166,9 @@ def _translate(glob: str) -> str | None:
             piece, at = re.escape(glob[at + 1]), at + 2
         else:
             piece, at = re.escape(letter), at + 1
-        out.append(piece)
-    return "".join(out) + r"\Z"
+        if piece != FOLDERS or out[-1:] != [FOLDERS]:  # a repetition matches nothing more
+            out.append(piece)
+    return out
 
 
 def _stars(glob: str, at: int) -> tuple[str, int]:
@@ -177,7 +180,7 @@ def _stars(glob: str, at: int) -> tuple[str, int]:
     if end - at < 2 or not whole_component:
         return "[^/]*", end
     if after[:1] == "/":
-        return "(?:.*/)?", end + 1
+        return FOLDERS, end + 1
     return (".*" if at == 0 or after else ".+"), end
 
 

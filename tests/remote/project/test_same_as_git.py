@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from remote.project import automaton
 from tests.remote.project.git_tree import EXAMPLES, git, kept_by_git, kept_by_us, make, needs_git
+
+
+@pytest.fixture(autouse=True, params=["regex", "automaton"])
+def _both_matchers(request, monkeypatch):
+    if request.param == "automaton":
+        monkeypatch.setattr(automaton, "MAX_STEPS", 0)
+
 
 NAMES = ("a.py", "b.log", "keep.log", "build", "a b.txt", "x[1].md", "Foo.PY", "data.bin", "#x", "!y", "-rf", "é.txt")
 FOLDERS = ("", "src/", "src/build/", "docs/", "build/", "a/b/c/", "a/b/", "src/data/")
@@ -267,3 +275,14 @@ def test_a_git_file_with_a_missing_target_makes_no_repository(tmp_path, git_file
     (tmp_path / "sub/.git").write_bytes(os.fsencode(git_file))
     git(tmp_path, "init", "-q")
     assert kept_by_us(tmp_path) == {"sub/a.py", ".gitignore"}
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "line", ["*a" * 12 + "b", "**/a/" * 12 + "b", "*a" * 12, "**/a/" * 12, "**\\/a/" * 9 + "b", "?*" * 30]
+)
+def test_SE_a_pattern_of_many_stars_takes_linear_time(tmp_path, line):
+    make(tmp_path, {".gitignore": f"{line}\n", "a" * 200: "", "/".join("a" * 40) + "/x": ""})
+    git(tmp_path, "init", "-q")
+    kept = kept_by_us(tmp_path)
+    assert ("a" * 200 in kept) == (line not in ("*a" * 12, "?*" * 30))
