@@ -35,6 +35,10 @@ class RelayedPrompter:
         """Return True if the answer was yes."""
         return bool(self._relay(lambda prompter: prompter.confirm(question)))
 
+    def can_confirm(self) -> bool:
+        """Return True if somebody can answer a question with yes or no."""
+        return bool(self._relay(lambda prompter: prompter.can_confirm()))
+
     def secret(self, prompt: str) -> str | None:
         """Return what was typed, without echo; None if nothing was typed."""
         answer = self._relay(lambda prompter: prompter.secret(prompt))

@@ -32,7 +32,8 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     """Ask the user to confirm the host file, if it needs that. Raises HostFileUntrusted.
 
     The confirmation is stored in the user's configuration folder, never in the project. It is valid for these settings
-    at this path: after a change the user is asked again.
+    at this path: after a change the user is asked again. Without a terminal, a file that reaches one of the user's
+    machines under another name is used: a script that runs `pipeline run` in one's own project must not fail.
     """
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
@@ -40,6 +41,11 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     if is_confirmed(trusted_hosts(environment), _line(host)):
         return
     reasons = list(_reasons(host, environment))
+    unnamed = "" if reasons else _unnamed_machine(host, environment)
+    if unnamed and prompter is not None and prompter.can_confirm():
+        reasons = [unnamed]
+    elif unnamed:
+        return
     if not reasons:
         # Once its host key is accepted, the machine is one of the user's: the same file must not need an answer then.
         with contextlib.suppress(BadUsage, DiskFull):
@@ -102,7 +108,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
     if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
         yield reached
-    elif not meaning and (surprise := _not_as_named(host) or _unnamed_machine(host, environment)):
+    elif not meaning and (surprise := _not_as_named(host)):
         yield surprise
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
@@ -124,6 +130,8 @@ def _not_as_named(host: LoadedHost) -> str:
 
 def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Return a phrase if the target or a gateway is one of the user's machines under another name than the file's."""
+    if meaning_without_file(host, environment):
+        return ""
     address = address_of(host)
     hosts = [] if address.is_local else [address.host, *(parse_hop(jump).host for jump in address.proxy_jump)]
     for name in hosts:

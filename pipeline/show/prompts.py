@@ -22,6 +22,10 @@ class SecretsOnly:
         del question
         return False
 
+    def can_confirm(self) -> bool:
+        """Return False."""
+        return False
+
     def secret(self, prompt: str) -> str | None:
         """Return what was typed, without echo; None if nothing was typed."""
         return self.screen.secret(prompt)

@@ -173,6 +173,10 @@ class Screen:
         typed = line.strip().lower()
         return typed in ("y", "yes") or (default and line.endswith("\n") and not typed)
 
+    def can_confirm(self) -> bool:
+        """Return True if there is a terminal to answer at."""
+        return sys.stdin.isatty()
+
     def secret(self, prompt: str) -> str | None:
         """Read a secret without echo; return None without a terminal."""
         if not sys.stdin.isatty():

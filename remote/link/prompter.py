@@ -12,6 +12,10 @@ class Prompter(Protocol):
         """Return True if the user answered yes; an empty answer means no."""
         ...
 
+    def can_confirm(self) -> bool:
+        """Return True if somebody can answer a question with yes or no."""
+        ...
+
     def secret(self, prompt: str) -> str | None:
         """Return the user's input, which is not echoed, or None if it is empty."""
         ...

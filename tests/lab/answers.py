@@ -21,6 +21,9 @@ class Person:
         self.questions.append(question)
         return self.yes
 
+    def can_confirm(self) -> bool:
+        return True
+
     def secret(self, prompt: str) -> str | None:
         self.questions.append(prompt)
         return self.secrets.pop(0) if self.secrets else None
@@ -31,6 +34,9 @@ class Interrupts:
 
     def confirm(self, question: str) -> bool:
         raise KeyboardInterrupt
+
+    def can_confirm(self) -> bool:
+        return True
 
     def secret(self, prompt: str) -> str | None:
         raise KeyboardInterrupt

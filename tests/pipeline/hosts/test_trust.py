@@ -44,6 +44,9 @@ class Person:
         self.questions.append(question)
         return self.answer
 
+    def can_confirm(self) -> bool:
+        return True
+
     def secret(self, prompt: str) -> str | None:
         return None
 
@@ -90,10 +93,6 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
         ("titan", 'host: "[local]"\n', "names the local machine"),
         ("gpu", "host: local\n", "trains on the local machine"),
         ("gpu", 'host: "[local]"\ncontainer: torch\n', "trains on the local machine"),
-        ("rig", "host: titan\n", "reaches titan of your ~/.ssh/config"),
-        ("rig", "host: visited\npython: planted\n", "reaches visited of .*known_hosts"),
-        ("rig", "host: 10.6.6.6\nproxy_jump: [me@hashed:2222]\n", "reaches hashed of .*known_hosts"),
-        *(("rig", f"host: {name!r}\nport: 2222\n", "the local machine as") for name in LOOPBACK),
         ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
         ("local", "host: local\npython: /opt/planted/python\n", "starts python /opt/planted/python"),
         ("local", "host: local\ncontainer: planted\n", "starts container planted"),
@@ -143,6 +142,29 @@ def test_a_host_file_equivalent_to_the_alias_and_without_secrets_needs_no_confir
     require_trust(load_host(name, tmp_path), None)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("rig", "host: titan\n", "reaches titan of your ~/.ssh/config"),
+        ("rig", "host: visited\npython: planted\n", "reaches visited of .*known_hosts"),
+        ("rig", "host: 10.6.6.6\nproxy_jump: [me@hashed:2222]\n", "reaches hashed of .*known_hosts"),
+        *(("rig", f"host: {name!r}\nport: 2222\n", "the local machine as") for name in LOOPBACK),
+    ],
+)
+def test_a_terminal_is_asked_before_a_file_reaches_a_machine_of_the_user_under_another_name(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    write(tmp_path, text, f"hosts/{name}")
+    host = load_host(name, tmp_path)
+    require_trust(host, None)
+    with pytest.raises(HostFileUntrusted, match=reason):
+        require_trust(host, Person(answer=False))
+    user = Person(answer=True)
+    require_trust(host, user)
+    require_trust(host, user)
+    assert len(user.questions) == 1 and re.search(reason, user.questions[0])
+
+
 def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp_path: Path) -> None:
     file = write(tmp_path, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
     require_trust(load_host("rig", tmp_path), Person(answer=True))
@@ -172,4 +194,4 @@ def test_a_file_that_was_used_before_its_host_key_was_accepted_needs_no_confirma
     require_trust(load_host("rig", tmp_path), None)
     file.write_text("host: rig.example\npython: tools/python\n")
     with pytest.raises(HostFileUntrusted, match=r"rig\.example"):
-        require_trust(load_host("rig", tmp_path), None)
+        require_trust(load_host("rig", tmp_path), Person(answer=False))

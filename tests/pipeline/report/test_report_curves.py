@@ -72,7 +72,7 @@ def test_smoothing_stays_between_the_extremes_and_keeps_every_step(values):
 )
 def test_an_axis_covers_its_values_with_a_few_round_marks(values, scale, ticks):
     marks, (low, high) = judge_axis(values, scale, ticks)
-    close = 1e-6 * (max(values) - min(values)) + 1e-6 * abs(min(values))
+    close = 1e-6 * (max(values) - min(values)) + 1e-6 * abs(min(values)) + SMALLEST
     assert low <= min(values) + close
     assert high >= max(values) - close
     assert 1 <= len(marks) <= ticks + 4

@@ -29,6 +29,9 @@ class Person:
         self.questions.append(question)
         return self.answer
 
+    def can_confirm(self) -> bool:
+        return True
+
     def secret(self, prompt: str) -> str | None:
         return None
 
