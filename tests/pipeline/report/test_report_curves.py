@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.chart import Scale, judge_axis, round_step, step_marks
+from pipeline.report.chart import SMALLEST, Scale, judge_axis, round_step, step_marks
 from pipeline.report.curves import Curve, gather_curves, smooth, thin
 from pipeline.report.formatting import duration, number
 from remote.protocol.events import Scalar
