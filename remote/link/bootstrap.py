@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import zlib
 from dataclasses import dataclass
 
 MAX_FIRST_REQUEST = 16 * 1024
@@ -199,8 +200,9 @@ from remote.payload.__main__ import main
 sys.exit(main())
 """
 
-# One line without ' ! or backslash: sh, bash, zsh, fish and tcsh leave it unchanged inside single quotes.
-LOADER = "import base64,sys;exec(base64.b64decode(sys.argv[1]))"
+# One line without ' ! or backslash: sh, bash, zsh, fish and tcsh leave it unchanged inside single quotes. The program
+# is compressed, because dropbear ends the connection after a command of more than 9,000 characters.
+LOADER = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
 SHELL = (
     f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PYTHON_FOLDERS)}; "
     f'do command -v $p >/dev/null 2>&1 && exec $p -I -S -B -c "{LOADER}" "$@"; done; '
@@ -214,7 +216,7 @@ def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ..
     Values from the user or the host are passed in base64, so a shell never interprets them.
     """
     arguments = (
-        _base64(PYTHON.encode()),
+        _base64(zlib.compress(PYTHON.encode(), 9)),
         request.nonce,
         request.sha256,
         "1" if request.keep else "0",

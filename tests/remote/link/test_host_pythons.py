@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -145,3 +146,9 @@ def break_python(path: Path, how: str) -> None:
         else b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\xff\xee" + bytes(44)
     )
     path.chmod(0o755)
+
+
+@pytest.mark.parametrize("python", ["", "/opt/conda/envs/speech/bin/python3"])
+def test_the_command_that_starts_the_agent_is_short_enough_for_dropbear(python: str) -> None:
+    request = BootstrapRequest("0" * 16, "0" * 64, True, workdir="~/" + "w" * 200, first=b"x" * 1024)
+    assert len(shlex.join(bootstrap_argv(request, python))) < 9000
