@@ -28,6 +28,13 @@ HALF_WORDS = (b"fp16", b"float16", b".half", b"16-mixed")
 SCALES = re.compile(
     rb"GradScaler|\bAccelerator\(|Trainer\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss"
 )
+DYNAMIC_WORDS = (b"importlib", b"__import__(", b"instantiate(", b"get_class(", b"LightningCLI")
+PARSES_WORDS = (b"ArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI")
+SCALES_WORDS = (
+    *(b"GradScaler", b"Accelerator(", b"Trainer(", b"TrainingArguments", b"deepspeed", b"Fabric(", b"lightning"),
+    *(b"loss_scale", b"scale_loss"),
+)
+"""Each match of a pattern contains one of its words; a search for words is much faster than one for the pattern."""
 REFUSES = re.compile(
     rb"^[ \t]*(?:el)?if\b[^\n]*?(?<![!\w])(?:==|\bis\b|\bin\b)[^\n]*\b(?:float16|fp16|half)\b[^\n]*:[^\n]*\n"
     rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b|^[ \t]*assert\b[^\n]*(?:!=|\bnot\b)[^\n]*\b(?:float16|fp16|half)\b",
@@ -74,7 +81,7 @@ class Module:
 
 def read_module(path: str, source: bytes) -> Module:
     """Return what the file contributes, judged by its text."""
-    refused = REFUSES.search(source) if b"raise" in source or b"assert" in source else None
+    refused = REFUSES.search(source) if _may_refuse(source) else None
     attention = OWN_ATTENTION.search(source) if b"flash_att" in source or b"_supports_sdpa" in source else None
     return Module(
         path,
@@ -82,13 +89,22 @@ def read_module(path: str, source: bytes) -> Module:
         trains=TRAINS.search(lines_with(source, TRAINING_WORDS)) is not None,
         starts=path.endswith(".ipynb") or any(mark in source for mark in STARTS),
         infers=INFERS.search(splitext(basename(path))[0].lower()) is not None,
-        dynamic=DYNAMIC.search(source) is not None,
-        parses=PARSES.search(source) is not None,
+        dynamic=_finds(DYNAMIC, source, DYNAMIC_WORDS),
+        parses=_finds(PARSES, source, PARSES_WORDS),
         half=HALF.search(lines_with(source, HALF_WORDS)) is not None,
-        scales=SCALES.search(source) is not None,
+        scales=_finds(SCALES, source, SCALES_WORDS),
         refuses=line_of(source, refused.start()) if refused else 0,
         attends=line_of(source, attention.start()) if attention else 0,
     )
+
+
+def _finds(pattern: re.Pattern[bytes], source: bytes, words: tuple[bytes, ...]) -> bool:
+    return any(word in source for word in words) and pattern.search(lines_with(source, words)) is not None
+
+
+def _may_refuse(source: bytes) -> bool:
+    named = any(word in source for word in (b"float16", b"fp16", b"half"))
+    return named and (b"raise" in source or b"assert" in source)
 
 
 def _imports(source: bytes) -> Iterator[str]:
