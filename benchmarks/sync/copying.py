@@ -52,8 +52,9 @@ def program(place: Destination, root: Path) -> None:
         "python": sys.executable,
     }
     host.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
-    config.write_text(f"project: {root}\ncommand: [python, pkg0/sub0/module_0.py]\n")
+    config.write_text("command: [python, pkg0/sub0/module_0.py]\n")
     argv = [sys.executable, "-m", "pipeline", "run", "--host", str(host), "--config", str(config), "--until", "sync"]
+    argv += ["--set", f"project={root}"]
     home = {"HOME": str(place.home), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     subprocess.run([*argv, "--json"], check=True, cwd=root, env=home, capture_output=True)
 
