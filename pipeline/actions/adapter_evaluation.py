@@ -20,18 +20,18 @@ from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.report.compose import environment_of
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
+from pipeline.runs.backend import backend_of
+from pipeline.runs.consent import own_project
+from pipeline.runs.evaluation import Adapter, evaluation_work
+from pipeline.runs.secrets import require_secrets, secret_values
+from pipeline.runs.selection import Selection
+from pipeline.runs.start import note_of, start_request
+from pipeline.runs.view import View, card_of
 from pipeline.stages.environment import Environment
 from pipeline.stages.fix import Fix
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, Stage
 from pipeline.stages.sync import Sync
-from pipeline.work.backend import backend_of
-from pipeline.work.consent import own_project
-from pipeline.work.evaluation import Adapter, evaluation_work
-from pipeline.work.secrets import require_secrets, secret_values
-from pipeline.work.selection import Selection
-from pipeline.work.start import note_of, start_request
-from pipeline.work.view import View, card_of
 from remote.errors import BadUsage, DataUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import scan_data

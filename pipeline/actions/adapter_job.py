@@ -17,10 +17,10 @@ from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, note_seen, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
+from pipeline.runs.backend import Backend
+from pipeline.runs.evaluation import AdapterWork
+from pipeline.runs.start import next_number
 from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
-from pipeline.work.backend import Backend
-from pipeline.work.evaluation import AdapterWork
-from pipeline.work.start import next_number
 from remote.errors import Garbled
 from remote.host import Host
 from remote.operations.jobs import adopt_if_orphaned, start_job

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from fixers.frame.change import FileChange, Plan
 from fixers.registry import SETUP_NAMES, SOURCE_NAMES
 from pipeline.actions.findings_after_fixes import findings_after_fixes
+from pipeline.runs.fixes import host_changes_of, plan_for, rewrites_left, site_of
+from pipeline.runs.host_changes import apply_host_change
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
-from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, site_of
-from pipeline.work.host_changes import apply_host_change
-from pipeline.work.view import View
 from remote.errors import SyncRefused
 from remote.host import read_field
 from remote.sync.rewrite import rewrite_tree, undo_rewrites

@@ -12,11 +12,11 @@ from pipeline.actions.session import refresh_view
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
 from pipeline.records.kept_cures import write_cures
 from pipeline.report.model import CureRow
+from pipeline.runs.fixes import fixer_settings_of
+from pipeline.runs.run_id import run_of
+from pipeline.runs.view import View
 from pipeline.stages.runner import RunResult, run_stages
 from pipeline.stages.stage import Context, Stage
-from pipeline.work.fixes import fixer_settings_of
-from pipeline.work.run_id import run_of
-from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 

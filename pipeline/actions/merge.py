@@ -10,12 +10,12 @@ from pipeline.actions.run_evaluation import config_of, require_adapter
 from pipeline.hosts.open_run import host_of_note, open_note
 from pipeline.messages.listener import Listener
 from pipeline.records.runs import named_run
-from pipeline.work.backend import backend_of
-from pipeline.work.consent import require_secret_consent
-from pipeline.work.evaluation import Adapter
-from pipeline.work.merging import merge_work
-from pipeline.work.secrets import require_secrets, secret_values
-from pipeline.work.start import note_of_evaluation
+from pipeline.runs.backend import backend_of
+from pipeline.runs.consent import require_secret_consent
+from pipeline.runs.evaluation import Adapter
+from pipeline.runs.merging import merge_work
+from pipeline.runs.secrets import require_secrets, secret_values
+from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.host import read_answer
 from remote.link.prompter import Prompter

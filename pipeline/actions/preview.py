@@ -11,17 +11,17 @@ from pipeline.judgements.job import newest_kept
 from pipeline.judgements.static import judge_static
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.stage_checkpoints import StageCheckpoints, read_checkpoints
+from pipeline.runs.fixes import host_changes_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.runs.new_run import describe_new_run
+from pipeline.runs.run_id import run_of
+from pipeline.runs.trained_files import not_inputs
+from pipeline.runs.view import View
 from pipeline.stages.environment import need_of
 from pipeline.stages.logs import Logs
 from pipeline.stages.order import STAGES
 from pipeline.stages.stage import Context, StageStatus, judge_status
 from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
-from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, tree_as_fixed
-from pipeline.work.new_run import describe_new_run
-from pipeline.work.run_id import run_of
-from pipeline.work.trained_files import not_inputs
-from pipeline.work.view import View
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.sync.agreed import fetch_base, known_base

@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Iterator
 
 from fixers.frame.change import FileChange, Plan
+from pipeline.runs.command import SCRATCH_DATA
+from pipeline.runs.fixes import MADE_ON_HOST
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import prove
-from pipeline.work.command import SCRATCH_DATA
-from pipeline.work.fixes import MADE_ON_HOST
-from pipeline.work.view import View
 from remote.protocol.proof import ProofReport
 from remote.sync.scratch import remove_scratch, send_scratch
 

@@ -19,14 +19,14 @@ from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_see
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.saved import save_report
+from pipeline.runs.run_id import folder_of, name_of, run_of
+from pipeline.runs.secrets import require_secrets
+from pipeline.runs.selection import Selection
+from pipeline.runs.start import note_of
+from pipeline.runs.view import View
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, Phase, RunOptions
-from pipeline.work.run_id import folder_of, name_of, run_of
-from pipeline.work.secrets import require_secrets
-from pipeline.work.selection import Selection
-from pipeline.work.start import note_of
-from pipeline.work.view import View
 from remote.errors import HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter

@@ -14,11 +14,11 @@ from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
 from pipeline.messages.hints import override_arguments, overrides_in
 from pipeline.messages.listener import Listener
 from pipeline.records.runs import RunNote, is_own_note, named_run
-from pipeline.work.backend import backend_of
-from pipeline.work.consent import require_secret_consent
-from pipeline.work.evaluation import Adapter, AdapterWork, evaluation_work
-from pipeline.work.secrets import require_secrets, secret_values
-from pipeline.work.start import note_of_evaluation
+from pipeline.runs.backend import backend_of
+from pipeline.runs.consent import require_secret_consent
+from pipeline.runs.evaluation import Adapter, AdapterWork, evaluation_work
+from pipeline.runs.secrets import require_secrets, secret_values
+from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage, Busy, RemoteFault
 from remote.host import read_answer
 from remote.link.prompter import Prompter

@@ -22,16 +22,16 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
+from pipeline.runs.group_checks import GroupState, group_of, judge_group, judge_group_state
+from pipeline.runs.run_id import folder_of, name_of, newest_serial, next_serial, run_id, run_of, work_fingerprint
+from pipeline.runs.secrets import require_secrets, secret_values
+from pipeline.runs.selection import Selection
 from pipeline.stages.logs import Logs
 from pipeline.stages.new_run import announce_new_run, forget_resumed
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.runner import RunResult, run_stages, state_after
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.train import Train, commands_for, diagnose_output, interrupted_result, result_of
-from pipeline.work.group_checks import GroupState, group_of, judge_group, judge_group_state
-from pipeline.work.run_id import folder_of, name_of, newest_serial, next_serial, run_id, run_of, work_fingerprint
-from pipeline.work.secrets import require_secrets, secret_values
-from pipeline.work.selection import Selection
 from remote.errors import BadUsage, HalfstepError
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned

@@ -14,10 +14,10 @@ from pipeline.records.files import Lock, locked
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.records.run_inputs import read_resumed
+from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
+from pipeline.runs.selection import Selection
+from pipeline.runs.view import View, data_folder, data_name
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.work.consent import require_data_consent, require_project_consent, require_secret_consent
-from pipeline.work.selection import Selection
-from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
 from remote.link.prompter import Prompter
 from remote.project.data import DataScan, scan_data

@@ -14,8 +14,8 @@ from pipeline.messages.outcome import Outcome, StageState
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.records.runs import note_job
+from pipeline.runs.selection import Selection
 from pipeline.stages.stage import Phase, RunOptions
-from pipeline.work.selection import Selection
 from remote.errors import HalfstepError
 from remote.link.prompter import Prompter
 from remote.operations.jobs import start_job

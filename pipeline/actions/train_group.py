@@ -14,13 +14,13 @@ from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
 from pipeline.messages.listener import Listener, Silence
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_start
+from pipeline.runs.group import Node
+from pipeline.runs.group_checks import common_step, judge_resume
+from pipeline.runs.new_run import inputs_of
+from pipeline.runs.run_id import folder_of, name_of, run_id, run_of
+from pipeline.runs.start import next_number, note_of, start_request
 from pipeline.stages.new_run import resume_with_other_inputs
 from pipeline.stages.stage import Context
-from pipeline.work.group import Node
-from pipeline.work.group_checks import common_step, judge_resume
-from pipeline.work.new_run import inputs_of
-from pipeline.work.run_id import folder_of, name_of, run_id, run_of
-from pipeline.work.start import next_number, note_of, start_request
 from remote.errors import HalfstepError, RemoteFault
 from remote.operations.jobs import prepare_resume, start_job, stop_job
 from remote.protocol.exits import ExitCode

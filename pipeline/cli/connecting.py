@@ -12,8 +12,8 @@ from pipeline.cli.verb import Connects
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
 from pipeline.records.runs import named_run
-from pipeline.work.grid import combinations
-from pipeline.work.selection import Selection, hosts_in, load_points, load_selections
+from pipeline.runs.grid import combinations
+from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
 from remote.link.address import LOCAL
 from remote.link.ssh.starter import CONNECTION

@@ -25,7 +25,7 @@ from pipeline.export.task import (
 )
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
-from pipeline.work.view import data_name
+from pipeline.runs.view import data_name
 from remote.project.data import DataScan, scan_data
 from remote.project.scan import Scan, scan_project
 from remote.protocol.exits import ExitCode

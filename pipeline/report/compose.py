@@ -10,8 +10,8 @@ from pipeline.judgements.job import judge_watched
 from pipeline.messages.outcome import Outcome, StageOutcome
 from pipeline.report.evidence import Evidence
 from pipeline.report.model import Facts, JobRow, RunReport, Verdict, verdict_in
-from pipeline.work.secrets import secrets_of
-from pipeline.work.view import View, card_of
+from pipeline.runs.secrets import secrets_of
+from pipeline.runs.view import View, card_of
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, RunSurvey, StartAnswer, Started
 

@@ -11,13 +11,13 @@ from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trackers import judge_trackers
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
+from pipeline.runs.backend import srun_options
+from pipeline.runs.fixes import fixer_settings_of, host_changes_of, plan_for
+from pipeline.runs.host_changes import apply_host_change
+from pipeline.runs.run_id import machine_inputs
+from pipeline.runs.secrets import secrets_of
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.backend import srun_options
-from pipeline.work.fixes import fixer_settings_of, host_changes_of, plan_for
-from pipeline.work.host_changes import apply_host_change
-from pipeline.work.run_id import machine_inputs
-from pipeline.work.secrets import secrets_of
-from pipeline.work.view import View
 from remote.operations.jobs import probe_environment
 from remote.policy.cards import requires_card
 from remote.protocol.environment import EnvironmentRequest

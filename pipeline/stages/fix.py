@@ -7,11 +7,11 @@ from dataclasses import replace
 from pipeline.messages.hints import complete_hint
 from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
+from pipeline.runs.fixes import fixer_settings_of, fixer_versions, host_changes_of, plan_for, rewrites_left
+from pipeline.runs.host_changes import apply_host_change
+from pipeline.runs.view import View, card_of
 from pipeline.stages.stage import Context, StageResult
 from pipeline.stages.sync import Sync
-from pipeline.work.fixes import fixer_settings_of, fixer_versions, host_changes_of, plan_for, rewrites_left
-from pipeline.work.host_changes import apply_host_change
-from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.quantities import count

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from pipeline.hosts.connection import survey_host
+from pipeline.runs.run_id import run_id
 from pipeline.stages.stage import Context, Phase
-from pipeline.work.run_id import run_id
 from remote.errors import Busy
 from remote.protocol.jobs import JobState
 from remote.protocol.survey import Survey

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.records.inputs import Inputs
+from pipeline.runs.run_id import folder_of, run_id, run_of
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.run_id import folder_of, run_id, run_of
-from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import RunSurvey

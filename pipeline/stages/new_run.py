@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.records.run_inputs import write_resumed
+from pipeline.runs.new_run import describe_new_run
+from pipeline.runs.run_id import name_of, run_id, run_of, work_fingerprint
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context
-from pipeline.work.new_run import describe_new_run
-from pipeline.work.run_id import name_of, run_id, run_of, work_fingerprint
-from pipeline.work.view import View
 from remote.errors import BadUsage, Busy
 from remote.protocol.jobs import JobState
 

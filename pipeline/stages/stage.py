@@ -12,7 +12,7 @@ from pipeline.messages.outcome import StageOutcome
 from pipeline.records.inputs import Inputs, digest
 from pipeline.records.stage_checkpoints import StageCheckpoint
 from pipeline.report.evidence import Evidence
-from pipeline.work.view import View
+from pipeline.runs.view import View
 from remote.host import Host
 from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode

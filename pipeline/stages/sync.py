@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.records.inputs import Inputs
+from pipeline.runs.view import View
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.quantities import count, size

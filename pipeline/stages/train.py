@@ -18,16 +18,16 @@ from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_note, write_start
+from pipeline.runs.fixes import tree_as_fixed
+from pipeline.runs.launcher import describe_processes
+from pipeline.runs.new_run import inputs_to_record
+from pipeline.runs.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
+from pipeline.runs.runtime import describe_runtime
+from pipeline.runs.secrets import secret_values
+from pipeline.runs.start import next_number, note_of, start_request
+from pipeline.runs.view import View
 from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs
 from pipeline.stages.stage import Context, Phase, StageResult
-from pipeline.work.fixes import tree_as_fixed
-from pipeline.work.launcher import describe_processes
-from pipeline.work.new_run import inputs_to_record
-from pipeline.work.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
-from pipeline.work.runtime import describe_runtime
-from pipeline.work.secrets import secret_values
-from pipeline.work.start import next_number, note_of, start_request
-from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
 from remote.operations.jobs import prepare_resume

@@ -10,19 +10,19 @@ from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
 from pipeline.records.inputs import Inputs
+from pipeline.runs.backend import srun_options
+from pipeline.runs.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
+from pipeline.runs.fixes import plan_for, tree_as_fixed
+from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.launch import describe_launch_changes
+from pipeline.runs.launcher import describe_processes
+from pipeline.runs.run_id import training_inputs
+from pipeline.runs.runtime import describe_runtime, runtime_of
+from pipeline.runs.secrets import secret_values
+from pipeline.runs.view import View
 from pipeline.stages.free_card import await_free_card
 from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.backend import srun_options
-from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
-from pipeline.work.fixes import plan_for, tree_as_fixed
-from pipeline.work.laptop_paths import laptop_paths
-from pipeline.work.launch import describe_launch_changes
-from pipeline.work.launcher import describe_processes
-from pipeline.work.run_id import training_inputs
-from pipeline.work.runtime import describe_runtime, runtime_of
-from pipeline.work.secrets import secret_values
-from pipeline.work.view import View
 from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode

@@ -13,8 +13,8 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.report.evaluation import describe, evaluation_as_json, explain_missing, headings, table
 from pipeline.report.published import differences
+from pipeline.runs.selection import load_selection
 from pipeline.show.screen import Screen
-from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 
 

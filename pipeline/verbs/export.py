@@ -9,9 +9,9 @@ from pipeline.config.load import load_config
 from pipeline.config.overrides import run_overrides
 from pipeline.export.compose import scan_for_export, write_task
 from pipeline.messages.outcome import Outcome
+from pipeline.runs.consent import require_data_consent, require_project_consent, require_secret_consent
+from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, is_set
 from pipeline.show.screen import Screen
-from pipeline.work.consent import require_data_consent, require_project_consent, require_secret_consent
-from pipeline.work.selection import DATA_PATH, PROJECT, SECRETS, is_set
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 

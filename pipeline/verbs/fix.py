@@ -20,10 +20,10 @@ from pipeline.config.load import load_config
 from pipeline.messages.fix_summary import group_findings, list_left, summarise
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import disk_full_as_error
+from pipeline.runs.selection import load_selection
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
-from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode

@@ -13,15 +13,15 @@ from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.runs.fixes import site_of
+from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.new_run import describe_excluded
+from pipeline.runs.runtime import describe_runtime, wants_runtime
+from pipeline.runs.selection import load_selection
+from pipeline.runs.trained_files import not_inputs
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
-from pipeline.work.fixes import site_of
-from pipeline.work.laptop_paths import laptop_paths
-from pipeline.work.new_run import describe_excluded
-from pipeline.work.runtime import describe_runtime, wants_runtime
-from pipeline.work.selection import load_selection
-from pipeline.work.trained_files import not_inputs
 from remote.errors import BadUsage
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode

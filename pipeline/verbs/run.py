@@ -13,11 +13,11 @@ from pipeline.messages.as_json import rows_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import find_note
+from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
-from pipeline.work.selection import Selection
 from remote.errors import BadUsage
 from remote.protocol.findings import Severity
 from remote.protocol.jobs import JobState

@@ -11,14 +11,14 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import without_refuted
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.launch import describe_launch_changes
+from pipeline.runs.runtime import describe_runtime
+from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
-from pipeline.work.laptop_paths import laptop_paths
-from pipeline.work.launch import describe_launch_changes
-from pipeline.work.runtime import describe_runtime
-from pipeline.work.selection import Selection
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity

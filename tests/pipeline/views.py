@@ -7,8 +7,8 @@ from pathlib import Path
 from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
 from pipeline.records.layout import Records
-from pipeline.work.run_id import run_id
-from pipeline.work.view import View
+from pipeline.runs.run_id import run_id
+from pipeline.runs.view import View
 from remote.project.scan import scan_project
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.machine import NO_DRIVER, Disk, Driver, Interpreter, Machine, Torch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.adapter_evaluation import evaluate_folder
-from pipeline.work.selection import load_selection
+from pipeline.runs.selection import load_selection
 from remote.errors import DataUntrusted, HalfstepError
 from tests.pipeline.listeners import NoListener
 

@@ -13,11 +13,11 @@ from fixers.plans.diff import render_diff
 from fixers.registry import SETUP_NAMES
 from pipeline.actions.fix import edits_on_host, fix_on_host
 from pipeline.config.load import load_config
+from pipeline.runs.fixes import plan_for
+from pipeline.runs.start import note_of
+from pipeline.runs.view import View
 from pipeline.stages.fix import Fix
 from pipeline.stages.stage import Context
-from pipeline.work.fixes import plan_for
-from pipeline.work.start import note_of
-from pipeline.work.view import View
 from remote.project.scan import scan_project
 from remote.protocol.blocks import unpack_blocks
 from remote.protocol.machine import Gpu

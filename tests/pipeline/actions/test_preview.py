@@ -11,9 +11,9 @@ from pipeline.actions.preview import judge_without_proof, preview_stages
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import digest
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now
+from pipeline.runs.run_id import run_id
+from pipeline.runs.view import View
 from pipeline.stages.order import STAGE_NAMES, STAGES
-from pipeline.work.run_id import run_id
-from pipeline.work.view import View
 from remote.protocol.jobs import Checkpoint, JobState
 from remote.sync.plan import plan_sync
 from tests.pipeline.views import view_of

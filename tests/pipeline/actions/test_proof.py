@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.actions.preview import preview
 from pipeline.actions.proof import scratch_of
+from pipeline.runs.view import View
 from pipeline.stages.fix import Fix
 from pipeline.stages.stage import Context
-from pipeline.work.view import View
 from remote.protocol.machine import Gpu
 from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import survey_of, view_of

@@ -12,10 +12,10 @@ from pipeline.messages.outcome import JobOutcome, StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
 from pipeline.report.model import JobRow, Verdict
 from pipeline.report.saved import read_report, render_saved_report
+from pipeline.runs.run_id import run_id
+from pipeline.runs.start import note_of
 from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.work.run_id import run_id
-from pipeline.work.start import note_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import EventFile, JobState, Progress

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.actions.preview import preview
 from pipeline.actions.session import exclusive_lock, host_session
+from pipeline.runs.selection import Selection, load_selection
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
-from pipeline.work.selection import Selection, load_selection
 from remote.errors import BadUsage, DataUntrusted, SecretsUntrusted
 from tests.lab.answers import Person
 from tests.pipeline.listeners import NoListener

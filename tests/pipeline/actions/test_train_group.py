@@ -16,10 +16,10 @@ from pipeline.actions.run_group import run_on_all
 from pipeline.actions.train_group import follow_all, start_on_all, stop_running
 from pipeline.config.hosts import load_host
 from pipeline.hosts.connection import survey_host
+from pipeline.runs.group_checks import GroupState, group_of, judge_group_state
+from pipeline.runs.run_id import run_id, run_of
+from pipeline.runs.selection import load_selection
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.work.group_checks import GroupState, group_of, judge_group_state
-from pipeline.work.run_id import run_id, run_of
-from pipeline.work.selection import load_selection
 from remote.errors import BadUsage, RemoteFault
 from remote.link.local import local_host
 from remote.protocol.exits import ExitCode

@@ -9,7 +9,7 @@ import pytest
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
 from pipeline.hosts.address import address_of
-from pipeline.work.selection import load_selection
+from pipeline.runs.selection import load_selection
 from remote.errors import HalfstepError
 from remote.link.container import Container
 from tests.pipeline.config.config_files import GOOD, write

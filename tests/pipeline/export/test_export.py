@@ -18,7 +18,7 @@ from pipeline.cli.main import run
 from pipeline.config.load import load_config
 from pipeline.export.bundle import pack_wheel
 from pipeline.export.task import task_name
-from pipeline.work.consent import require_secret_consent
+from pipeline.runs.consent import require_secret_consent
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file

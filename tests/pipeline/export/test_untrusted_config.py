@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
-from pipeline.work.consent import require_project_consent, require_secret_consent
+from pipeline.runs.consent import require_project_consent, require_secret_consent
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.export.engine_file import EngineFile, read_engine_file

@@ -10,7 +10,7 @@ from pipeline.config.document import BadConfig
 from pipeline.config.load import load_file
 from pipeline.config.model import RunConfig
 from pipeline.judgements.trackers import judge_trackers
-from pipeline.work.run_id import influential, training_settings
+from pipeline.runs.run_id import influential, training_settings
 from remote.protocol.machine import Interpreter
 
 MODEL = {"model": {"id": "tiny/phi4-multimodal"}, "data": {"dataset": "tiny-speech"}}

@@ -11,9 +11,9 @@ import pytest
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import Inputs, digest
 from pipeline.records.stage_checkpoints import checkpoint_now, read_checkpoints
+from pipeline.runs.view import View
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
-from pipeline.work.view import View
 from remote.errors import ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity

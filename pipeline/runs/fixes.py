@@ -1,0 +1,80 @@
+"""Build the site for the fixers (a project and its host), and plan their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.fixed_tree import as_planned
+from fixers.frame.site import Site, Tree
+from fixers.plans.site_plan import plan_fixes
+from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixers
+from pipeline.hosts.address import python_of
+from pipeline.runs.secrets import secret_values
+from pipeline.runs.view import View
+from remote.host import Host
+from remote.link.read_only import ReadOnlyHost
+from remote.sync.rewrite import Rewrite, plan_rewrites
+
+MADE_ON_HOST = frozenset(SETUP_NAMES)
+"""Fixers that create files in the host's tree from other files of the host."""
+
+
+def site_of(view: View, host: Host | None) -> Site:
+    """Return the local project with the host and its card as targets; fixers get read-only access to the host."""
+    return Site(
+        tree=view.scan,
+        gpu=view.survey.gpu,
+        host=ReadOnlyHost(host) if host is not None else None,
+        survey=view.survey,
+        project=view.layout,
+        python=python_of(view.host.config),
+        environment={**view.host.config.env, **view.config.env},
+        secrets=secret_values(view.host.config, view.config),
+        settings=fixer_settings_of(view),
+        config=view.config.model_dump(mode="json"),
+    )
+
+
+def fixer_settings_of(view: View) -> dict[str, Any]:
+    """Return the config's `fixers:` entries by name.
+
+    A fixer that a cure needs runs even if it is turned off, with its settings from the config file.
+    """
+    called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
+    return {**(view.config.fixers.model_extra or {}), **called}
+
+
+def _settings_of(view: View, fixer: str) -> Any:
+    settings = view.loaded.fixer_settings.get(fixer)
+    return settings if isinstance(settings, dict) else "auto"
+
+
+def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:
+    """Return the plan of all changes by fixers, given the current state of the host."""
+    return plan_fixes(site_of(view, host), only=only)
+
+
+def fixer_versions() -> str:
+    """Return all fixers with their versions; the stage `fix` runs again if a version changes."""
+    named = {fixer.name: fixer.version for fixer in source_fixers()}
+    named |= {fixer.name: fixer.version for fixer in setup_fixers()}
+    return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
+
+
+def tree_as_fixed(view: View) -> Tree:
+    """Return the project's files as changed by the source fixers."""
+    site = site_of(view, None)
+    return as_planned(site.tree, plan_fixes(site, only=SOURCE_NAMES))
+
+
+def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
+    """Return the planned rewrites that the host lacks, and reverts of rewrites that are no longer planned."""
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
+
+
+def host_changes_of(plan: Plan) -> tuple[HostChange, ...]:
+    """Return the changes of a plan that are not edits of the tree."""
+    return tuple(change for change in plan.changes if isinstance(change, HostChange))

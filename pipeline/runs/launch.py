@@ -1,0 +1,46 @@
+"""The command and the environment of a run, after the source fixers have changed them for its card. Pure.
+
+A job's command comes from the laptop's config, not from the rewritten copy of it on the host: the config may have
+overrides and cures, or lie outside of the project. The fixers therefore change this command and environment too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+
+from fixers.plans.launch_plan import plan_launch
+from fixers.settings.launch_text import Launch
+from pipeline.runs.fixes import site_of
+from pipeline.runs.view import View
+
+
+def launch_of(view: View) -> Launch:
+    """Return command and environment for the view's card, unchanged if no fixer applies."""
+    return plan_launch(_given(view), site_of(view, None))
+
+
+def _given(view: View) -> Launch:
+    return Launch(view.config.command, {**view.host.config.env, **view.config.env})
+
+
+def describe_launch_changes(view: View) -> str:
+    """Return the changes, such as 'started with --fp16 instead of --bf16'; empty if there are none."""
+    given, launch = _given(view), launch_of(view)
+    changes = [*_changes(given.command or (), launch.command or ()), *_changes(_pairs(given.env), _pairs(launch.env))]
+    return f"started {', '.join(changes)}" if changes else ""
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    """Yield the changed, inserted and deleted words; words with several lines are left out."""
+    for _, start, stop, new_start, new_stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        was, now = before[start:stop], after[new_start:new_stop]
+        if len(was) != len(now):
+            instead = f" instead of {' '.join(was)}" if was else ""
+            yield f"with {' '.join(now)}{instead}" if now else f"without {' '.join(was)}"
+        else:
+            yield from (f"with {b} instead of {a}" for a, b in zip(was, now, strict=True) if a != b and "\n" not in b)
+
+
+def _pairs(env: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in env.items()]

@@ -1,0 +1,135 @@
+"""Loads the config and the host that the user selected on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from pipeline.config.document import BadConfig
+from pipeline.config.find import find_config
+from pipeline.config.hosts import LoadedHost, load_host
+from pipeline.config.load import LoadedConfig, load_file
+from pipeline.config.overrides import host_overrides, parse_override, run_overrides
+from pipeline.messages.errors import findings_of
+from pipeline.messages.hints import override_arguments, selection_arguments
+from pipeline.runs.grid import Point
+from remote.errors import BadUsage, HalfstepError
+
+T = TypeVar("T")
+PROJECT = ("project",)
+DATA_PATH = ("data", "path")
+SECRETS = ("secrets",)
+BUILT_IN = ("train.", "lora.")
+"""Config sections that a `command:` can only read through placeholders."""
+STEPS = "train.max_steps"
+"""The setting in these sections that every command receives, as HALFSTEP_STEPS."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A config and a host. `given`: the command-line words that selected them, for commands in hints.
+
+    `project_typed`, `data_typed`, `secrets_typed`: the project, the data folder or the secrets were given on the
+    command line and need no confirmation.
+    """
+
+    loaded: LoadedConfig
+    host: LoadedHost
+    given: tuple[str, ...] = ()
+    project_typed: bool = False
+    data_typed: bool = False
+    secrets_typed: bool = False
+
+    @property
+    def title(self) -> str:
+        """Return 'tiny on titan', or 'tiny (train.seed=1) on titan' for one of several values."""
+        values = f" ({', '.join(self.loaded.varied)})" if self.loaded.varied else ""
+        return f"{self.loaded.name}{values} on {self.host.name}"
+
+
+def load_selection(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Selection:
+    """Load the config and the host. `--set host.KEY=...` overrides the host's settings, any other `--set` the config's.
+
+    `card` overrides the card in the host's file. `gpus` of the config override those of the host.
+    Raises BadUsage, BadConfig.
+    """
+    path = _or_error(lambda: find_config(config, here))
+    found = None if isinstance(path, HalfstepError) else path
+    loaded = (
+        path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, here, run_overrides(overrides)))
+    )
+    reached = _or_error(lambda: load_host(host, here, host_overrides(overrides), card=card, config_path=found))
+    if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
+        raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
+    _refuse_unread(loaded, run_overrides(overrides))
+    if loaded.config.gpus is not None:
+        reached = replace(reached, config=reached.config.model_copy(update={"gpus": loaded.config.gpus}))
+    given = selection_arguments(host, config, override_arguments(overrides, card))
+    project_typed, data_typed, secrets_typed = (is_set(key, overrides) for key in (PROJECT, DATA_PATH, SECRETS))
+    return Selection(loaded, reached, given, project_typed, data_typed, secrets_typed)
+
+
+def load_points(host: str, points: Sequence[Point], here: Path) -> tuple[Selection, ...]:
+    """Return the selection of each combination. Raises BadUsage or BadConfig with the problems of all combinations."""
+    found = [_or_error(partial(_varied_selection, host, point, here)) for point in points]
+    if errors := [one for one in found if isinstance(one, HalfstepError)]:
+        raise _both(*errors)
+    return tuple(one for one in found if isinstance(one, Selection))
+
+
+def _varied_selection(host: str, point: Point, here: Path) -> Selection:
+    one = load_selection(host, point.config, point.overrides, here)
+    return replace(one, loaded=replace(one.loaded, varied=point.varied))
+
+
+def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
+    """Raise BadUsage for an override of built-in trainer settings that the config's command does not read."""
+    if loaded.config.command is None:
+        return
+    keys = (override.partition("=")[0].strip() for override in overrides)
+    read = (*loaded.named, STEPS)
+    if key := next((key for key in keys if key.startswith(BUILT_IN) and key not in read), None):
+        raise BadUsage(
+            f"{key} is a setting of the built-in trainer, and the `command:` of {loaded.name} does not contain it: "
+            "it would change nothing",
+            where="--set",
+            hint=f"pass it to your script in {loaded.path.name}:   command: python train.py --value {{{key}}}",
+        )
+
+
+def hosts_in(typed: str) -> tuple[str, ...]:
+    """Return the names in `--host a,b`. An ssh command, or the name of an existing file, is one name."""
+    is_command = "," not in typed.partition(" ")[0]
+    return (typed,) if is_command or Path(typed).is_file() else tuple(name.strip() for name in typed.split(","))
+
+
+def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], here: Path) -> tuple[Selection, ...]:
+    """Load the config with each host; `given` of each selection contains all hosts. Raises BadUsage, BadConfig."""
+    if "" in hosts or len(set(hosts)) < len(hosts):
+        raise BadUsage(f"--host {','.join(hosts)} names a host twice, or an empty one", where="--host")
+    found = [load_selection(host, config, overrides, here) for host in hosts]
+    given = selection_arguments(",".join(hosts), config, override_arguments(overrides))
+    return tuple(replace(one, given=given) for one in found)
+
+
+def _or_error(load: Callable[[], T]) -> T | HalfstepError:
+    try:
+        return load()
+    except HalfstepError as error:
+        return error
+
+
+def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
+    """Return one error with the findings of all errors."""
+    if not more:
+        return first
+    findings = tuple(dict.fromkeys(finding for error in (first, *more) for finding in findings_of(error)))
+    return BadConfig(f"{len(findings)} problems", findings=findings)
+
+
+def is_set(key: tuple[str, ...], overrides: Sequence[str]) -> bool:
+    """Return True if the key is set on the command line."""
+    return any(parse_override(override).covers(key) for override in run_overrides(overrides))

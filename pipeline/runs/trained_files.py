@@ -1,0 +1,95 @@
+"""Compute the digest of a run's input files: all project files except halfstep's configs and excluded files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from fixers.sources.yaml_nodes import YamlProblem, compose
+from fixers.sources.yaml_values import plain
+from pipeline.config.find import SUFFIXES
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
+from pipeline.records.inputs import digest
+from pipeline.runs.excluded_files import AUTO, code_digest, excluded_files
+from pipeline.runs.view import View
+from remote.protocol.tree import Manifest, Row
+
+LARGEST = 256 * 1024
+LARGEST_NOTEBOOK = 64 * 2**20
+
+
+def trained_files_digest(view: View) -> str:
+    """Return a digest of the input files on the host, including changes by fixers.
+
+    If the host's tree differs from the laptop's, its files are unknown, and the digest of the whole tree is returned.
+    """
+    on_host = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
+    if on_host.installed_digest() != view.survey.tree.installed_digest:
+        return view.survey.tree.installed_digest
+    return Manifest(_inputs_of(view, on_host.rows)).installed_digest()
+
+
+def trained_files(view: View) -> dict[str, str]:
+    """Return the digest of each local file that is an input, before changes by fixers."""
+    return {path: row.source for path, row in _inputs_of(view, view.scan.manifest.rows).items() if row.source}
+
+
+def not_inputs(view: View) -> tuple[str, ...]:
+    """Return the files that `inputs.exclude` excludes, in order."""
+    paths = tuple(view.scan.manifest.rows)
+    return tuple(sorted(excluded_files(paths, view.config.inputs.exclude, view.config.command or ())))
+
+
+def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:
+    left_out = {*_own_configs(view), *not_inputs(view)}
+    strip = AUTO in view.config.inputs.exclude
+    return {
+        path: _without_outputs(view, path, row) if strip and path.endswith(".ipynb") else row
+        for path, row in rows.items()
+        if path not in left_out
+    }
+
+
+def _without_outputs(view: View, path: str, row: Row) -> Row:
+    """Return the row of a notebook with a digest of its code, and of the fixers that rewrote it."""
+    if row.link or row.size > LARGEST_NOTEBOOK:
+        return row
+    code = code_digest(_read(view, path))
+    if not code:
+        return row
+    installed = digest([code, row.fixers]) if row.fixers else code
+    return replace(row, source=code, installed=installed)
+
+
+def _own_configs(view: View) -> Iterator[str]:
+    """Yield the files in configs/ that contain only keys of halfstep's configs and are not in the command."""
+    words = view.config.command or ()
+    for path, row in view.scan.manifest.rows.items():
+        folder, _, name = path.rpartition("/")
+        if folder not in ("configs", "configs/hosts") or not name.endswith(SUFFIXES) or row.link or row.size > LARGEST:
+            continue
+        if any(name in word for word in words):
+            continue
+        known, needed = (RunConfig, {"project", "command", "model"}) if folder == "configs" else (HostConfig, {"host"})
+        keys = _keys_in(_read(view, path))
+        if keys & needed and keys <= set(known.model_fields):
+            yield path
+
+
+def _read(view: View, path: str) -> bytes:
+    try:
+        return view.scan.read(path)
+    except OSError:
+        return b""
+
+
+@lru_cache
+def _keys_in(data: bytes) -> frozenset[str]:
+    # Cached: every stage computes the run's name, and parsing YAML is slow.
+    try:
+        values = plain(compose(data, tags=False))
+    except YamlProblem:
+        return frozenset()
+    return frozenset(values) if isinstance(values, dict) else frozenset()

@@ -1,0 +1,59 @@
+"""The message about a new run: which of its inputs differ from those of the last run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.config.load import load_config
+from pipeline.records.run_inputs import RunInputs, write_inputs
+from pipeline.records.runs import write_start
+from pipeline.runs.new_run import SHOWN, describe_new_run, inputs_of
+from pipeline.runs.run_id import run_id
+from pipeline.runs.start import note_of
+from pipeline.runs.view import View
+from remote.protocol.jobs import JobState
+from tests.pipeline.views import view_of
+
+
+def started(view: View, inputs: RunInputs | None = None) -> str:
+    """Record that the view's run was started, and return its name."""
+    run = run_id(view)
+    write_start(view.records, note_of(view, run))
+    write_inputs(view.records.run(run, view.host.name), inputs or inputs_of(view))
+    return run
+
+
+def test_the_first_run_of_a_config_is_compared_with_nothing(tmp_path: Path) -> None:
+    assert describe_new_run(view_of(tmp_path, None)) == ()
+
+
+def test_files_settings_and_machine_that_differ_are_named(tmp_path: Path) -> None:
+    view = view_of(tmp_path, JobState.FAILED)
+    now = inputs_of(view)
+    files = {"train.py": "0" * 64, "old.py": "1" * 64}
+    before = replace(now, files=files, others={**now.others, "driver": "550.1"})
+    name = started(view, before)
+    changed = replace(view, loaded=load_config("plain", tmp_path, ["train.learning_rate=1e-5", "grace_s=5"]))
+    assert describe_new_run(changed, "plain-1") == (
+        f"a new run plain-1, because these inputs differ from {name}:",
+        "  old.py (deleted)",
+        "  train.py (changed)",
+        "  train.learning_rate: 2e-05 -> 1e-05",
+        "  driver: 550.1 -> none",
+        f"to continue {name} instead: pipeline run --resume {name}",
+    )
+
+
+def test_many_differences_are_counted_and_a_finished_run_is_not_offered(tmp_path: Path) -> None:
+    view = view_of(tmp_path, JobState.SUCCEEDED)
+    started(view, replace(inputs_of(view), files={f"{number}.py": "0" * 64 for number in range(9)}))
+    lines = describe_new_run(view, "plain-1")
+    assert len(lines) == 1 + SHOWN + 1
+    assert lines[-1] == "  and 5 more"
+
+
+def test_a_run_of_another_host_is_not_compared(tmp_path: Path) -> None:
+    view = view_of(tmp_path, None)
+    started(replace(view, host=replace(view.host, name="other")), RunInputs({"train.py": "0" * 64}))
+    assert describe_new_run(view) == ()

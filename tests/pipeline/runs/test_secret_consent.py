@@ -1,0 +1,50 @@
+"""SE-13: a config of a project that requests secrets is confirmed before their values are read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.load import LoadedConfig, load_config
+from pipeline.records.consents import consents
+from pipeline.runs.consent import require_secret_consent
+from remote.errors import SecretsUntrusted
+from remote.protocol.exits import ExitCode
+from tests.lab.answers import Person
+
+
+def config(root: Path, secrets: str = "[HF_TOKEN, AWS_SECRET_ACCESS_KEY]") -> LoadedConfig:
+    (root / "configs").mkdir(exist_ok=True, parents=True)
+    (root / "train.py").touch()
+    (root / "configs/plain.yaml").write_text(f"project: .\ncommand: [python, train.py]\nsecrets: {secrets}\n")
+    return load_config("plain", root)
+
+
+def test_SE_13_secrets_of_a_projects_config_are_refused_until_they_were_confirmed_once(tmp_path: Path) -> None:
+    loaded = config(tmp_path)
+    for nobody in (None, Person(yes=False)):
+        with pytest.raises(SecretsUntrusted, match=r"requests AWS_SECRET_ACCESS_KEY, HF_TOKEN") as caught:
+            require_secret_consent(loaded, nobody, typed=False)
+        assert caught.value.exit_code is ExitCode.HOST_KEY
+        assert caught.value.hint == "pipeline run --set 'secrets=[AWS_SECRET_ACCESS_KEY,HF_TOKEN]'"
+    user = Person()
+    require_secret_consent(loaded, user, typed=False)
+    require_secret_consent(loaded, None, typed=False)
+    assert len(user.questions) == 1
+    assert consents("trusted_secrets", os.environ).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("change", ["another name", "another project"])
+def test_SE_13_a_confirmation_holds_for_one_file_and_its_secret_names(tmp_path: Path, change: str) -> None:
+    require_secret_consent(config(tmp_path / "mine", "[HF_TOKEN]"), Person(), typed=False)
+    cloned = change == "another project"
+    other = config(tmp_path / "cloned", "[HF_TOKEN]") if cloned else config(tmp_path / "mine", "[HF_TOKEN, OTHER]")
+    with pytest.raises(SecretsUntrusted):
+        require_secret_consent(other, None, typed=False)
+
+
+def test_what_was_typed_and_a_config_without_secrets_need_no_confirmation(tmp_path: Path) -> None:
+    require_secret_consent(config(tmp_path), None, typed=True)
+    require_secret_consent(config(tmp_path, "[]"), None, typed=False)
