@@ -6,6 +6,7 @@ import configparser
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +46,16 @@ def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("SSH_AUTH_SOCK", "HALFSTEP_SSH_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _another_user() -> Iterator[None]:
+    """Run a process of another user, as on a shared host: root alone in a container may use what others can write."""
+    if os.geteuid() != 0:
+        yield
+        return
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, user=4243, group=4243, extra_groups=[], cwd="/"):
+        yield  # `cat` ends with the end of its input, also if this process is killed
 
 
 @pytest.fixture
