@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.frames import Frame, own_frame
-from pipeline.diagnosis.lines import Line, parse_log
-from pipeline.diagnosis.survived import is_quoted, last_finish
+from pipeline.diagnosis.lines import Line, following_line, parse_log
+from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised
 from pipeline.messages.masked import mask_tokens
 from remote.protocol.findings import Finding, Severity
@@ -105,18 +105,19 @@ def _rank(one: Diagnosis) -> tuple[int, int]:
 
 def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     counts: Counter[str] = Counter()
-    firsts: dict[str, tuple[Entry, int]] = {}
+    firsts: dict[str, tuple[Entry, int, bool]] = {}
     names: dict[str, dict[str, None]] = {}
     for at, text, entry in _identified(lines):
         if _is_source(lines, at) or _is_mention(entry, text):
             continue
         counts[entry.id] += 1
         names.setdefault(entry.id, {}).update({name: None for name in [entry.name_in(text)] if name})
-        if entry.id not in firsts or firsts[entry.id][1] < finish < at:
-            firsts[entry.id] = (entry, at)
-    for name, (entry, at) in firsts.items():
+        may_survive = entry.severity is Severity.ERROR and not entry.is_state
+        survived = may_survive and (at < finish or is_handled(text, following_line(lines, at)))
+        if entry.id not in firsts or (firsts[entry.id][2] and not survived):
+            firsts[entry.id] = (entry, at, survived)
+    for name, (entry, at, survived) in firsts.items():
         if counts[name] >= entry.repeats:
-            survived = at < finish and entry.severity is Severity.ERROR and not entry.is_state
             frame, context = own_frame(lines, at), _context(lines, at)
             yield Diagnosis(entry, lines[at], context, counts[name], survived, frame, tuple(names[name]))
 

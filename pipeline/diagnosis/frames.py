@@ -13,7 +13,7 @@ FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d+)(?:, in (.{1,200}))?$'
 LIBRARY = re.compile(r"^<|(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[\d.]*)/")
 ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/[^/]+)/")
 """The folders on the host in which a project runs; see remote/protocol/layout.py."""
-LONGEST_TRACEBACK = 2000
+LONGEST_TRACEBACK = 20_000
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _traceback_of(lines: Sequence[Line], at: int) -> Iterator[int]:
         line = lines[position]
         if line.rank != rank:
             continue
-        if line.text.strip() == TRACEBACK:
+        if line.text.strip().removeprefix("Original ") == TRACEBACK:
             yield from reversed(found)
             return
         if line.text and not line.text.startswith(" "):

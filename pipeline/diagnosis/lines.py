@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-RANK = re.compile(r"^\[(?:rank|default|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^(\d+):\s(?=\S)")
-STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)")
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+RANK = re.compile(
+    r"^\[(?:rank|default|trainer|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^ {0,3}(\d+):\s(?=\S| {2})"
+    r"|^\[\d+,(\d+)\]<std(?:out|err)>:\s?"
+)
+"""The rank in a prefix of torchrun, of pdsh, of `srun --label`, or of `mpirun --tag-output`."""
+SOURCE = re.compile(r"^std(?:out|err) [FP] |^\(\w{1,80} pid=\d+(?:, ip=[\w.:]{1,60})?\)\s?|^[\w.-]{1,80}-\d+\s+\|\s?")
+"""The name of a process in a prefix of a Kubernetes log, of Ray, or of Docker Compose."""
+STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$|(?=\[))")
+LABEL = re.compile(r"^([A-Za-z][\w.-]{0,79}: )Traceback \(most recent call last\):\r?$", re.MULTILINE)
+"""The name of a host at the start of each line, as pdsh writes it: known only by the tracebacks behind it."""
+PREFIX = re.compile(r"[\[\d(]| {1,3}\d|std|[\w.-]{1,80}-\d+\s+\|")
+"""How a line with a prefix may begin; a fast check."""
+ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78]")
 BAR = re.compile(
     r"^[^\[]{0,300}(?:\d%\|[^|\[]{0,300}\|[^\[]{0,60}|\dit )\[[^\]]{0,200}\]\s*"
     r"(?=Traceback \(most recent|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b)"
 )
 """A progress bar followed by an error on the same line, because progress bars do not end with a newline."""
-MOST_PREFIXES = 3
-"""The maximum number of prefixes in a line, as in `[default0]:[rank0]: 2024-05-01 12:00:00 `."""
+MOST_PREFIXES = 4
+"""The maximum number of prefixes in a line, as in `trainer-1 | [default0]:[rank0]: 2024-05-01 12:00:00 `."""
+BOX_END = "\u2570\u2500"
+"""The last line of a traceback that rich printed begins so. The message below it is wrapped at the width of the box."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +45,38 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
     `first` is the line number of the text's first line in the log.
     """
     lines = []
+    text = text.removeprefix("\ufeff")
+    labels = tuple(set(LABEL.findall(text)))
     for number, raw in enumerate(text.split("\n"), first):
         for shown in ESCAPES.sub("", raw).split("\r"):
-            lines.append(_parse_line(number, shown))
-    return lines
+            lines.append(_parse_line(number, shown, labels))
+    return _join_wrapped(lines) if BOX_END in text else lines
 
 
-def _parse_line(number: int, shown: str) -> Line:
+def following_line(lines: Sequence[Line], at: int) -> str:
+    """Return the text of the next line of the same rank; empty if there is none nearby."""
+    return next((line.text for line in lines[at + 1 : at + 50] if line.rank == lines[at].rank), "")
+
+
+def _join_wrapped(lines: Sequence[Line]) -> list[Line]:
+    """Join the lines of each message below a box of rich: all but the last one end in a space."""
+    joined: list[Line] = []
+    below = False
+    for line in lines:
+        if below and joined[-1].text.endswith(" ") and line.rank == joined[-1].rank:
+            joined[-1] = replace(joined[-1], text=joined[-1].text + line.text)
+            continue
+        below = bool(joined) and joined[-1].text.startswith(BOX_END)
+        joined.append(line)
+    return joined
+
+
+def _parse_line(number: int, shown: str, labels: tuple[str, ...]) -> Line:
     rank = None
-    for _ in range(MOST_PREFIXES if shown[:1] == "[" or shown[:1].isdigit() else 0):
-        match = STAMP.match(shown) or RANK.match(shown)
+    if labels and shown.startswith(labels):
+        shown = shown.partition(": ")[2]
+    for _ in range(MOST_PREFIXES if PREFIX.match(shown) else 0):
+        match = STAMP.match(shown) or RANK.match(shown) or SOURCE.match(shown)
         if match is None:
             break
         if rank is None and match.re is RANK:
@@ -49,4 +84,6 @@ def _parse_line(number: int, shown: str) -> Line:
         shown = shown[match.end() :]
     if "]" in shown and (match := BAR.match(shown)):
         shown = shown[match.end() :]
+    if shown.startswith('{"'):
+        shown = shown.replace('\\"', '"')
     return Line(number, rank, shown)

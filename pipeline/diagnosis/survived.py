@@ -11,11 +11,12 @@ FINISHED = re.compile(
 )
 RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b|^(?:[a-z_]\w*\.)+[A-Z]\w*:\s")
 IGNORED = re.compile(r"^Exception ignored in\b|^--- Logging error ---")
-GOES_ON = r"(?:skipp(?:ing|ed)|retry(?:ing)?|retried|ignor(?:ing|ed)|continuing|falling back|going on|trying again)"
+GOES_ON = r"(?:skipp(?:ing|ed)|retry(?:ing)?|retried|ignor(?:ing|ed)|continuing|falling back|going on|trying again"
+GOES_ON += r"|trying (?:batch size )?\d+|reducing (?:the )?batch size|using \S+ instead)"
 CAUGHT = r"(?:caught|handled|ignored|recovered from|non-?fatal)"
 HANDLED = re.compile(
-    rf"\b{CAUGHT}\b[^:]*:?\s+\S*(?:Error|Exception)\b|\b{GOES_ON}\b.*(?:Error|Exception)\b"
-    rf"|(?:[,;:(\u2013\u2014]|\s-|->|\bwill)\s*{GOES_ON}\b",
+    rf"\b{CAUGHT}\b[^:]*:?\s+\S*(?:Error|Exception)\b|\b[Ee]rror caught was: |\b{GOES_ON}\b.*(?:Error|Exception)\b"
+    rf"|(?:[,;:(\u2013\u2014]|\s-|->|\b(?:will|and))\s*{GOES_ON}\b",
     re.IGNORECASE,
 )
 HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s*)\W*{GOES_ON}\b", re.IGNORECASE)

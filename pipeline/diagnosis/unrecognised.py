@@ -8,14 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from pipeline.diagnosis.catalog import identify
-from pipeline.diagnosis.lines import Line
+from pipeline.diagnosis.lines import Line, following_line
 from pipeline.diagnosis.survived import is_handled, is_ignored
 
 TRACEBACK = re.compile(r"^\s*Traceback \(most recent call last\):")
-RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)[A-Za-z_][\w.]*(?::\s.*|:?\s*)$")
-"""The last line of a traceback: the exception's class and message. Any name may be a class."""
-LONGEST_TRACEBACK, LONGEST_LINE = 2000, 4000
-LOGGED = r"(?:[-|] )?(?:[\w.]+ - )?\[?(?:ERROR|CRITICAL|FATAL)\b[^'\"]{0,120}?[\s:>|\]-]"
+RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\w+: Caught \w+ in )[A-Za-z_][\w.]*(?::\s.*|:?\s*)$")
+"""The last line of a traceback: the exception's class and message. Any name may be a class.
+
+What a worker of a DataLoader raised follows a line `RuntimeError: Caught KeyError in DataLoader worker process 0.`
+"""
+LONGEST_TRACEBACK, LONGEST_LINE = 20_000, 4000
+LOGGED = r"(?:[-|] )?(?:[\w.]+ - |\[[\w.]+\])?\[?(?:ERROR|CRITICAL|FATAL)\b[^'\"]{0,120}?[\s:>|\]-]"
 ANNOUNCED = r"[A-Z][\w ]{0,40}\b(?:failed|crashed|aborted)[^'\"]{0,40}?:\s"
 CLASS = r"(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|TimeoutExpired|StopIteration)"
 ERROR = re.compile(rf"^(?:{LOGGED}|{ANNOUNCED})?(?:{CLASS}:(?:\s.*)?|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\s*)$")
@@ -63,10 +66,12 @@ def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
         text = line.text[:LONGEST_LINE]
         if CRASH.search(text):
             yield _message_of(lines, at)
-        elif at >= last[line.rank] and ERROR.match(text) and not METRIC.match(text):
-            following = (each.text for each in lines[at + 1 : at + 50] if each.rank == line.rank)
-            if not is_handled(text, next(following, "")):
-                yield at
+        elif at >= last[line.rank] and _is_error(text) and not is_handled(text, following_line(lines, at)):
+            yield at
+
+
+def _is_error(text: str) -> bool:
+    return ERROR.match(text) is not None and not METRIC.match(text)
 
 
 def _last_output(lines: Sequence[Line]) -> dict[int | None, int]:

@@ -38,6 +38,11 @@ class Tail:
         data, first = self.end(lines)
         return data.decode("utf-8", "replace"), first
 
+    def utf16(self) -> tuple[str, int]:
+        """Return all that is kept as text in UTF-16, which PowerShell writes, and the number of its first line."""
+        data, _ = self.end()
+        return data.decode("utf-16-le", "replace").removeprefix("\ufeff"), self._lines_before + 1
+
     def _trim(self, excess: int) -> None:
         self._lines_before += self._kept.count(b"\n", 0, excess)
         del self._kept[:excess]

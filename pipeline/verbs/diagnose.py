@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import signal
 import sys
 from dataclasses import asdict, dataclass, replace
@@ -61,7 +62,10 @@ def _log(screen: Screen, what: str) -> Log:
     path = Path(what)
     if what and path.is_file():
         with path.open("rb") as file:
-            return Log(*tail_of(file).text(), what)
+            wide = file.read(2) == codecs.BOM_UTF16_LE
+            file.seek(0)
+            tail = tail_of(file)
+        return Log(*(tail.utf16() if wide else tail.text()), what)
     if what and not notes_named(list_notes(Records(find_project(Path.cwd()))), what):
         raise BadUsage(
             f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"

@@ -32,6 +32,17 @@ def test_the_json_object_has_the_wrong_advice_and_the_cures(
     assert one["context"][-1] == "ValueError: Attempting to unscale FP16 gradients."
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
+def test_a_log_that_powershell_wrote_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_bytes(LOG.replace("\n", "\r\n").encode(encoding))
+    assert run(["diagnose", "train.log", "--json"]) == 40
+    [one] = json.loads(capsys.readouterr().out)["diagnoses"]
+    assert (one["check"], one["line"]) == ("fp16-unscale", 2)
+
+
 TOKEN = "hf_" + "Aa1" * 11
 
 
