@@ -9,10 +9,11 @@ from remote.protocol.findings import Finding
 class HalfstepError(Exception):
     """A check or an action could not be carried out.
 
-    `where` names the key, file or address; `hint` is one thing to type. `findings` holds all problems if several were
-    found at once; they then replace the message. `instead` is a mistyped word and its probable correction; the hint is
-    then the corrected command line. `about` names the host, config and run that the error concerns, if a caller added
-    them. If `exit_code` is None or OK, the exit code of the class is used, so an error never exits with 0.
+    `where` names the key, file or address; `hint` is one thing to type. If several problems were found at once,
+    `findings` holds all of them and replaces the message. `instead` is a mistyped word and its probable correction;
+    with it, the hint is the corrected command line. `about` names the host, config and run that the error concerns,
+    if a caller added them. If `exit_code` is None or OK, the exit code of the class is used, so an error never exits
+    with 0.
     """
 
     exit_code = ExitCode.BUG
@@ -55,7 +56,10 @@ class NameUnknown(CannotConnect):
 
 
 class HungUp(CannotConnect):
-    """The server closed the connection before its banner, often because it has too many connections. Retried."""
+    """The server closed the connection before its banner, often because it has too many connections.
+
+    halfstep retries the connection.
+    """
 
 
 class SessionRefused(CannotConnect):

@@ -110,10 +110,12 @@ class Host(Protocol):
     def follow(
         self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
     ) -> Iterator[Json]:
-        """Yield the events of a payload operation until it ends, on a separate channel; closing the iterator ends it.
+        """Yield the events of a payload operation until the operation ends. Closing the iterator ends it early.
 
-        The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
-        Raises DeadlineExceeded after `within_s` in total; the default has no limit, since a job may run for days.
+        The events arrive on a separate channel.
+
+            The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
+            Raises DeadlineExceeded after `within_s` in total; the default has no limit, since a job may run for days.
         """
         ...
 
@@ -121,7 +123,10 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """Decode the host's answer as a `kind`. Raises Garbled, with a printable message, if its structure is different."""
+    """Decode the host's answer as an instance of `kind`.
+
+    Raises Garbled, with a printable message, if the structure of the answer does not match.
+    """
     try:
         return decode(kind, data)
     except Malformed as error:
@@ -129,7 +134,10 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
 
 
 def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:
-    """Decode one field of the host's answer as a `kind`. Raises Garbled if it is missing or has another type."""
+    """Decode one field of the host's answer as an instance of `kind`.
+
+    Raises Garbled if the field is missing or has another type.
+    """
     if name not in data:
         raise garbled(host.name, f"an answer without {name}")
     return read_answer(kind, host, data[name])

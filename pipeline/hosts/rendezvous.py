@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from remote.host import Host
-from remote.operations.network import listening, new_token, reach
+from remote.operations.network import listening, new_token, unreachable_reason
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.rendezvous import Listening
@@ -34,7 +34,7 @@ def find_rendezvous(hosts: Sequence[tuple[str, Host, str]]) -> Rendezvous:
 
 def _unreachable(name: str, place: Listening, others: Sequence[tuple[str, Host, str]], token: str) -> Iterator[Finding]:
     for other, host, _ in others:
-        problem = reach(host, place, token)
+        problem = unreachable_reason(host, place, token)
         if problem:
             message = f"{other} cannot connect to {name} at {place.address}, port {place.port}: {problem}"
             hint = (

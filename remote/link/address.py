@@ -19,7 +19,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class Hop:
-    """One `[user@]host[:port]` as the user wrote it; ~/.ssh/config supplies what is left out."""
+    """One `[user@]host[:port]` as the user wrote it; ~/.ssh/config supplies the missing parts."""
 
     host: str
     user: str | None = None
@@ -30,9 +30,9 @@ class Hop:
 class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
-    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting of None is resolved as `ssh` would.
-    `destination` is the value of --host, for hints. With `trusts_owners`, folders above the
-    workdir may belong to other users.
+    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None is resolved as `ssh`
+    resolves it. `destination` is the value of --host, for hints. With `trusts_owners`, folders above the workdir may
+    belong to other users.
     """
 
     name: str
@@ -70,8 +70,11 @@ class Address:
         return self.host == LOCAL
 
     @property
-    def other_python(self) -> str:
-        """The configured interpreter if it is outside the project, so that the agent can run with it; otherwise ""."""
+    def python_outside_project(self) -> str:
+        """The configured interpreter if it is outside the project, otherwise "".
+
+        The agent can run with it, since it exists before the project is uploaded.
+        """
         return self.python if self.python.startswith(("/", "~/")) else ""
 
     @property
@@ -126,12 +129,16 @@ def parse_hop(text: str) -> Hop:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return True for a loopback address, an address or the name of this machine. No name server is queried."""
+    """Return True if `host` is the name of this machine or one of its addresses, loopback addresses included.
+
+    No name server is queried.
+    """
     name = host.lower().rstrip(".")
     if name in ("localhost", socket.gethostname().lower()) or name.endswith(".localhost"):
         return True
     try:
-        family, text = socket.AF_INET, socket.inet_ntoa(socket.inet_aton(name))  # also 127.1 and 2130706433, as in ssh
+        # Like ssh, inet_aton accepts 127.1 and 2130706433 as well.
+        family, text = socket.AF_INET, socket.inet_ntoa(socket.inet_aton(name))
     except OSError:
         family, text = socket.AF_INET6, name
     if family is socket.AF_INET6 and ":" not in name:

@@ -29,13 +29,13 @@ class _Listing:
 
 
 class AgentHost:
-    """A host to which the first call connects. If `keep` is False, no payload is stored on it.
+    """A host that is reached through an agent. The first call connects. If `keep` is False, no payload is stored there.
 
-    `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works. `image` is the
-    image of the container in which `starter` starts processes. With `trusts_owners`, folders above the workdir
-    may belong to other users.
-    A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
-    raises ConnectionLost, and whether the change was made is unknown. Calls from several threads run one at a time,
+    `python` is the path of an interpreter, absolute or under ~/. It runs the agent if none of the usual interpreters
+    works. `image` is the image of the container in which `starter` starts processes. With `trusts_owners`, folders
+    above the workdir may belong to other users.
+    If the connection is lost, a read-only call is retried over a new connection. A call that makes a change raises
+    ConnectionLost instead, and whether the change was made is unknown. Calls from several threads run one at a time,
     except `follow`, which has its own agent.
     """
 
@@ -100,7 +100,7 @@ class AgentHost:
             return self._reader
 
     def _drop(self) -> None:
-        """Close a connection that is lost or out of step; the next call opens a new one."""
+        """Close a connection that is lost or has sent invalid data; the next call opens a new one."""
         if self._reader is not None:
             self._reader.stream.close()
             self._reader = None
@@ -109,7 +109,7 @@ class AgentHost:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
     def _exchange(self, conversation: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
-        """Return the result of `conversation`.
+        """Return the result of `conversation`, which sends one request and reads its answer.
 
         If the connection fails, it is closed, and the next call opens a new one.
         """

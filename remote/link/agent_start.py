@@ -23,7 +23,7 @@ from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 from remote.protocol.text import safe_text
 
 GREETING_TIMEOUT_S = 60.0
-MOST_OWNERS = 100
+MAX_OWNERS = 100
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class AgentStarter:
         workdir: str,
         keep: bool,
         retries: Retries,
-        named_python: str = "",
+        configured_python: str = "",
         image: str = "",
         trusts_owners: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class AgentStarter:
         self._workdir = workdir
         self._keep = keep
         self._retries = retries
-        self._named_python = named_python
+        self._configured_python = configured_python
         self._image = image
         self._trusts_owners = trusts_owners
         self.python = ""
@@ -96,7 +96,7 @@ class AgentStarter:
                 status = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
                 if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
-                if status.startswith("OWNER ") and len(self.owners) < MOST_OWNERS:
+                if status.startswith("OWNER ") and len(self.owners) < MAX_OWNERS:
                     detail, _, folder = safe_text(status).removeprefix("OWNER ").partition(" ")
                     self.owners += (f"{folder} belongs to {_owner(detail)}, who can replace what runs in the workdir",)
                 elif status != "NEED" or sent:
@@ -126,7 +126,7 @@ class AgentStarter:
             raise problem
         if self.python:
             raise HostUnfit(f"the agent did not start under {self.python} on {self._name}: {output}", where=self._name)
-        self.python = find_python(self._starter, self._name, output, self._named_python, self._image)
+        self.python = find_python(self._starter, self._name, output, self._configured_python, self._image)
         return self._start_once(first_request)
 
 
@@ -192,6 +192,6 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
 
 
 def _owner(detail: str) -> str:
-    """Return the text for `UID:NAME`, whose name may be empty."""
+    """Return the text that messages show for `UID:NAME`; the name may be empty."""
     uid, _, name = detail.partition(":")
     return f"{name} (uid {uid})" if name else f"uid {uid}"

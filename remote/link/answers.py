@@ -34,7 +34,7 @@ RESULT_ONLY = Accepted()
 def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESULT_ONLY) -> Json:
     """Return the result of a call.
 
-    Raises RemoteFault for an error reported by the host, BadFrame, and DeadlineExceeded.
+    Raises RemoteFault for an error that the host reports, BadFrame for an unexpected frame, and DeadlineExceeded.
     """
     received, stream_ended = 0, accepted.sink is None
     last_news = reader.clock()
@@ -65,9 +65,9 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
 
 
 def read_events(reader: FrameReader, timeout_s: float, within_s: float = inf) -> Iterator[Json]:
-    """Yield the events of a call until its result, for `within_s` seconds at most.
+    """Yield the events of a call until its result arrives, for `within_s` seconds at most.
 
-    Heartbeats extend `timeout_s` only.
+    A heartbeat restarts `timeout_s`, but does not extend `within_s`.
     """
     start = reader.clock()
     while True:

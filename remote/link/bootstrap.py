@@ -14,12 +14,12 @@ PYTHON_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 @dataclass(frozen=True)
 class BootstrapRequest:
-    """The bootstrap's arguments. `nonce` is repeated in its output; `sha256` is the payload's digest.
+    """The bootstrap's arguments. `nonce` is repeated in the bootstrap's output; `sha256` is the payload's digest.
 
     `keep` stores the payload under its digest; without it (a read-only verb) the payload has no name on disk.
     `first` is a request that is answered right after the greeting, which saves a round trip. It must not contain
-    secrets, since every user of the host can read a command line. `trusts_owners`: folders above the workdir may belong
-    to another user, and each is reported in a line `OWNER` before the greeting.
+    secrets, since every user of the host can read a command line. With `trusts_owners`, folders above the workdir may
+    belong to other users; the bootstrap prints a line `OWNER` for each of them before the greeting.
     """
 
     nonce: str
@@ -32,18 +32,19 @@ class BootstrapRequest:
 
 # Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
 # argv after the program itself: nonce, sha256, keep, trusts_owners, workdir and first request in base64.
-# Folders from which code is imported must belong to the user or root and be writable by nobody else, and so must every
-# folder and link on the way to them, since whoever can rename one can replace the rest; /tmp has the sticky bit and
-# passes. They are judged again once the payload is stored, in case another user created the workdir meanwhile. A group
-# counts as the user if it has the name of the user or of the folder's owner or is root's, and no other members, as on
-# Debian and Fedora. In a user namespace, an owner that is not mapped shows as 65534, which is root for the folders of
-# the system. Byte code is used if it is the user's own file, begins with the SHA-256 of the rest, and was compiled by
-# this Python.
-# With trusts_owners, a folder above may belong to another user, but not if that user could have planted it in a folder
-# that everybody may write to. Modes do not matter to root in a container without other users, as on rented machines:
-# their volumes have mode 0777, and chmod often does nothing there. A locked account without ~/.ssh, as in Ubuntu's
-# images, is no user. A container of halfstep shares folders with the users of its host, whom it does not show: there,
-# container.sh judges the folders above first, and reports their owners in HALFSTEP_OWNERS.
+# Folders from which code is imported must belong to the user or root, and nobody else may write to them. The same holds
+# for every folder and link above them, since a user who can rename one of these can replace everything below it. /tmp
+# passes because of its sticky bit. The folders are judged again after the payload was stored, in case another user has
+# created the workdir in the meantime. Write permission for a group is accepted if the group has no other members and is
+# root's or named like the user or the folder's owner, as on Debian and Fedora. In a user namespace, an owner that is
+# not mapped shows as 65534; the owner of system folders is then root. Byte code is used if the file belongs to the
+# user, begins with the SHA-256 of the bytes that follow, and was compiled by this version of Python.
+# With trusts_owners, a folder above the workdir may belong to another user, unless its parent is writable by everybody,
+# because then that user may have created it there. In a container without other users, as on rented machines, modes are
+# not checked for root: the volumes have mode 0777 there, and chmod often has no effect. A locked account without
+# ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep created shares folders with the
+# host, but does not show the host's users. Therefore container.sh judges the folders above the workdir first, and
+# passes their owners in HALFSTEP_OWNERS.
 # 63 is 0o077, 448 is 0o700, 18 is 0o022, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os

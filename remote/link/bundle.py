@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent
 FOLDERS = ("protocol", "policy", "payload")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 MAIN = "import sys\nfrom remote.payload.__main__ import main\nsys.exit(main())\n"
-KEPT = 8
+MAX_CACHED_ZIPS = 8
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _store(path: Path, data: bytes) -> None:
         file.write(data)
     Path(part).replace(path)
     older = sorted(path.parent.glob("*.pyz"), key=lambda other: other.stat().st_mtime)
-    for other in older[:-KEPT]:
+    for other in older[:-MAX_CACHED_ZIPS]:
         other.unlink(missing_ok=True)
 
 

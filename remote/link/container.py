@@ -16,7 +16,7 @@ from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 
 IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")
 PROBLEM = re.compile(r"^no container \(([a-z]+) ([a-z]*)\): ?(.*)$", re.MULTILINE)
-CURES = {
+HINTS = {
     "engine": "sudo apt-get install podman",
     "volume": "correct `container.volumes` in the host file",
     "foreign": OTHER_WORKDIR,
@@ -53,7 +53,7 @@ class Container:
         return (self.image, self.name(workdir), workdir, *settings, *self.volumes)
 
     def name(self, workdir: str) -> str:
-        """Return the beginning of the container's name, which differs for each image, workdir and setting.
+        """Return the prefix of the container's name, which differs for each image, workdir and setting.
 
         container.sh appends the user's id on the host.
         """
@@ -67,7 +67,10 @@ def _script() -> str:
 
 
 class ContainerStarter:
-    """Starts processes in a container, which it creates if needed, through `outside`, the starter of the machine."""
+    """Starts processes in a container, and creates the container if needed.
+
+    `outside` starts processes on the machine itself.
+    """
 
     def __init__(self, outside: Starter, container: Container, workdir: str, trusts_owners: bool = False) -> None:
         self._outside = outside
@@ -103,8 +106,8 @@ def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | N
 
 def _command(step: str, engine: str, problem: str, image: str) -> str:
     """Return a command that removes the cause, or one that shows the engine's full message."""
-    if step in CURES:
-        return CURES[step]
+    if step in HINTS:
+        return HINTS[step]
     if any(phrase in problem for phrase in NO_PERMISSION):
         return 'sudo usermod -aG docker "$USER", then log in again'
     if any(phrase in problem for phrase in NO_GPU_RUNTIME):

@@ -21,7 +21,8 @@ class FrameReader:
     """Reads frames from a stream, after skipping the output of the login shell.
 
     Each frame and line must begin within `timeout_s`, and then be complete within `timeout_s` plus the time that its
-    bytes take at `SLOWEST_BYTES_PER_S`, so single bytes do not extend a deadline. Raises DeadlineExceeded.
+    bytes take at `SLOWEST_BYTES_PER_S`, so a host that sends single bytes cannot extend a deadline. Raises
+    DeadlineExceeded.
     """
 
     def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +72,7 @@ class FrameReader:
         return self._buffer[:1] == FrameKind.JSON.value
 
     def first_line(self) -> str:
-        """Return the first line of what was received instead of an agent, safe for a terminal."""
+        """Return the first line of the output that arrived instead of an agent's, safe for a terminal."""
         return first_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:

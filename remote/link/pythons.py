@@ -82,8 +82,8 @@ def find_python(starter: Starter, host: str, output: str, configured: str = "", 
     """Return the absolute path of a Python that can run the agent.
 
     Raises HostUnfit with the candidates that were tried. `configured` is the interpreter of the host file if it is
-    absolute; it is tried first. `output` is the text that was received instead of an agent; it explains the case in
-    which not even a shell runs. `image` is the image of the container, if there is one.
+    absolute; it is tried first. `output` is the text that arrived instead of an agent's greeting; the error quotes it
+    if the host runs no commands at all. `image` is the image of the container, if there is one.
     """
     candidates = parse_candidates(_search(starter, host, output, configured))
     chosen = choose_python(candidates)

@@ -30,7 +30,7 @@ def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None 
         starter,
         workdir=address.workdir,
         keep=keep,
-        python=address.other_python,
+        python=address.python_outside_project,
         image=image,
         trusts_owners=address.trusts_owners,
     )

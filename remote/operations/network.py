@@ -19,7 +19,7 @@ INTERFACE = re.compile(r"[^\s/]{0,15}")
 
 @contextlib.contextmanager
 def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
-    """Open a free port on the host until the end of the block. If `address` is empty, the host uses its own address.
+    """Open a free port on the host; it is closed at the end of the block. If `address` is empty, the host selects one.
 
     Raises the host's errors, and ConnectionLost if the operation ends without opening a port.
     """
@@ -45,12 +45,12 @@ def _validated(listener: Listening, host: Host) -> Listening:
     raise garbled(host.name, f"an invalid address, port or interface: {listener}")
 
 
-def reach(host: Host, listener: Listening, token: str) -> str:
-    """Return why the host cannot connect to the listening host, or "" if it can."""
+def unreachable_reason(host: Host, listener: Listening, token: str) -> str:
+    """Try to connect from `host` to `listener`. Return why this failed, or "" if it succeeded."""
     args = {"address": listener.address, "port": listener.port, "token": token}
     return read_answer(Reached, host, host.ask("network.reach", args)).problem
 
 
 def new_token() -> str:
-    """Return a random value by which hosts recognise each other."""
+    """Return a random value that identifies a listening host to the hosts that connect to it."""
     return secrets.token_hex(TOKEN_BYTES)

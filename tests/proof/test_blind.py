@@ -17,7 +17,7 @@ from remote.payload.proof.pythons import (
     Python,
     Pythons,
     isolating_flag,
-    why_without,
+    why_unhooked,
 )
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
@@ -107,11 +107,11 @@ def test_flags_that_keep_the_hooks_out_are_read_as_python_reads_them(command, fl
     ],
 )
 def test_an_environment_that_keeps_the_hooks_out_is_recognised(path, why):
-    assert why_without(["python", "train.py"], (b"A=b", path.encode()), HOOKS) == why
+    assert why_unhooked(["python", "train.py"], (b"A=b", path.encode()), HOOKS) == why
 
 
 def test_no_reason_is_given_if_the_environment_cannot_be_read():
-    assert why_without(["python", "train.py"], (), HOOKS) == ""
+    assert why_unhooked(["python", "train.py"], (), HOOKS) == ""
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def failed(message: str, *, waits: bool = True, dtype: str = "float16", capabili
         "exception",
         crash=Crash("RuntimeError", message),
         model=tables,
-        flags=Flags(accelerate_waits_for_card=waits),
+        flags=Flags(accelerate_only_on_card=waits),
     )
     request = ProofRequest("p", (), judge_precision(capability=capability), capability=capability)
     return Evidence(request, (rank,), exit=1, output_tail=f"RuntimeError: {message}\n")

@@ -28,7 +28,7 @@ def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> p
         return None
     with _environment_lock, _auth_sock(socket_path):
         try:
-            return within(timeout_s, paramiko.Agent)
+            return run_within(timeout_s, paramiko.Agent)
         except (paramiko.SSHException, OSError, EOFError):
             return None
 
@@ -50,10 +50,10 @@ def _auth_sock(socket_path: str) -> Iterator[None]:
             os.environ["SSH_AUTH_SOCK"] = before
 
 
-def within(timeout_s: float, work: Callable[[], Result]) -> Result:
-    """Return the result of `work`.
+def run_within(timeout_s: float, work: Callable[[], Result]) -> Result:
+    """Call `work` in a daemon thread and return its result.
 
-    Raises AgentTimeout after `timeout_s`; `work` then continues in its daemon thread.
+    Raises AgentTimeout after `timeout_s`; the thread then continues.
     """
     results: list[Result] = []
     errors: list[Exception] = []

@@ -40,7 +40,7 @@ class StrictHostKeyPolicy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
         self._prompter = prompter
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Raise HostKeyRefused if the key is not trusted. Nothing but the handshake was sent by then."""
+        """Raise HostKeyRefused if the key is not trusted. At this point, only the handshake has been sent."""
         presented = HostKey(key.get_name(), key.asbytes())
         verify_host_key(self._hop, self._known, presented, self._own, self._prompter)
 

@@ -26,7 +26,7 @@ MAX_KNOWN_HOSTS = 16 * 2**20
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The entries and warnings from every known_hosts file of a hop; the file that halfstep writes is read last."""
+    """The entries of every known_hosts file of a hop, halfstep's own file last, and the warnings about these files."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
@@ -84,7 +84,7 @@ def is_known_host(path: Path, name: str) -> bool:
 
 
 def is_in_hosts_file(name: str, path: Path = Path("/etc/hosts")) -> bool:
-    """Return True if the name is in the machine's own table of addresses."""
+    """Return True if /etc/hosts, or the file at `path`, lists the name."""
     try:
         lines = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace").lower().splitlines()
     except OSError:

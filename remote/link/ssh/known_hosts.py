@@ -121,8 +121,9 @@ def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
 def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:
     """Return the verdict on the key `presented` for the server `name`.
 
-    A revoked key is always refused; otherwise a pinned fingerprint decides. If only keys of other types are known, the
-    key counts as changed, because a server that added a type still has its old key, which is then requested.
+    A revoked key is always refused; otherwise a pinned fingerprint decides. If only keys of other types are known for
+    the server, the verdict is CHANGED: a server that merely added a key type would have presented its old key, because
+    the connection requests the known types.
     """
     matching = entries_for(entries, name)
     host_only = name[1:].partition("]")[0] if name.startswith("[") else name

@@ -16,7 +16,7 @@ import paramiko
 
 from remote.errors import AuthRefused, HungUp
 from remote.link.prompter import Prompter
-from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, within
+from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, run_within
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
 from remote.project.digests import read_regular
@@ -127,7 +127,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             return self._attempt(transport, lambda: transport.auth_publickey(self._hop.user, key))
 
         is_from_file = candidate.path is not None
-        return authenticate() if is_from_file else within(SIGN_TIMEOUT_S + transport.auth_timeout, authenticate)
+        return authenticate() if is_from_file else run_within(SIGN_TIMEOUT_S + transport.auth_timeout, authenticate)
 
     def _candidates(self, agent: paramiko.Agent | None) -> Iterator[Candidate]:
         """Yield the agent's configured keys, then its other keys, then the key files, in OpenSSH's order."""
@@ -233,7 +233,10 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         )
 
     def _own_key(self) -> str:
-        """Return the first configured key with a public part, if only configured keys are used; else empty."""
+        """Return the path of the first configured key with a public part.
+
+        Returns "" if there is none, or if keys that are not configured are used as well.
+        """
         files = self._hop.identity_files if self._hop.identities_only else ()
         return next((f"{path}.pub" for path in files if Path(f"{path}.pub").is_file()), "")
 

@@ -27,7 +27,7 @@ class SshStarter:
     """Starts processes on an SSH host. Connects on the first start, and again if the connection was lost.
 
     All processes share one connection, except on a server that allows one session per connection (MaxSessions 1).
-    There, each further process has its own connection.
+    On such a server, each further process has its own connection.
     """
 
     def __init__(

@@ -79,7 +79,8 @@ class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
 class SshTransport(paramiko.Transport):  # type: ignore[misc]
     """One encrypted connection.
 
-    `key_types` are the types of the keys that known_hosts has for the server: one of them is requested.
+    `key_types` are the types of the keys that known_hosts has for the server. The server is requested to present a key
+    of one of these types.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Return True. paramiko has no public function that asks whether the server would accept `key`."""
+        """Return True, since paramiko has no public function to query whether the server would accept `key`."""
         return True
 
     def start_command(self, command: str) -> paramiko.Channel:

@@ -24,8 +24,9 @@ BACKGROUND = "remote.payload.agent.background"
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
     """Answer requests until the connection closes. Standard output carries only frames, so prints go to stderr.
 
-    `temporary` is the payload's own path if it must be removed at the end, otherwise "". `first` is the frame of the
-    first request in base64, or "". `compiled` is the path for the payload's byte code if it is missing, otherwise "".
+    `temporary` is the payload's own path if the payload must be removed at the end, otherwise "". `first` is the frame
+    of the first request in base64, or "". `compiled` is the path to which the payload's byte code is written, or "" if
+    the byte code exists already.
     """
     connection = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)

@@ -14,7 +14,8 @@ GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLL
 class Hangup:
     """Ends this process if the other end of `fd` is closed while a block of `exit_allowed` runs.
 
-    A request that changes the host is completed first. Between requests, the main loop detects the end of the stream.
+    A request that changes the host is completed before the process ends. Between requests, the main loop detects the
+    end of the stream.
     """
 
     def __init__(self, fd: int, before_end: Callable[[], None]) -> None:

@@ -10,12 +10,12 @@ from typing import Tuple
 from remote.payload.checkpoints.files import step_of
 from remote.payload.checkpoints.published import BROKEN, signature
 from remote.payload.files.records import read_record, write_record
-from remote.payload.output.event_files import find_made
+from remote.payload.output.event_files import find_output_files
 from remote.protocol.layout import RunLayout
 
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
 # A full model that a script saves in the same folder as its adapter is not downloaded.
-SAVED = WEIGHTS[:2]
+ADAPTER_WEIGHTS = WEIGHTS[:2]
 ADAPTER_ROOTS = ("checkpoints", "code")
 CHUNK = 4 * 2**20
 
@@ -76,7 +76,7 @@ def adapter_saved_since(run: RunLayout, unix: float) -> bool:
     """Return True if a final adapter (not one in a checkpoint) was saved in the run's folder since the time `unix`."""
     if _changed_since(run.adapter, unix):
         return True
-    adapters = find_made(run.root, ADAPTER_ROOTS, SAVED.__contains__)
+    adapters = find_output_files(run.root, ADAPTER_ROOTS, ADAPTER_WEIGHTS.__contains__)
     return any(
         _changed_since(path, unix) for name, path in adapters if not any(step_of(p) >= 0 for p in name.split("/"))
     )
@@ -91,7 +91,11 @@ def _changed_since(path: str, unix: float) -> bool:
 
 def _saved_elsewhere(run_root: str) -> str:
     """Return the folder of the adapter that was saved last. One in a checkpoint is used only if there is no other."""
-    adapters = [pair for pair in find_made(run_root, ADAPTER_ROOTS, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
+    adapters = [
+        pair
+        for pair in find_output_files(run_root, ADAPTER_ROOTS, ADAPTER_WEIGHTS.__contains__)
+        if f"/{BROKEN}" not in pair[0]
+    ]
     return os.path.dirname(max(adapters, key=_recency)[1]) if adapters else ""
 
 

@@ -40,6 +40,6 @@ def keep(run_root: str, checkpoint: str) -> None:
             shutil.rmtree(os.path.join(parent, other), ignore_errors=True)
 
 
-def keep_none(run_root: str) -> None:
+def remove_kept_links(run_root: str) -> None:
     """Remove the links when the run has succeeded, so that checkpoints deleted by its script free their space."""
     shutil.rmtree(os.path.join(run_root, KEPT), ignore_errors=True)

@@ -69,8 +69,8 @@ class Verdict:
 def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
     """Check and sync every file of the checkpoint, then write its manifest.
 
-    Call it on one rank, after a barrier. If `scaler` is None, a loss scale is required if another checkpoint in the
-    same folder has one. Raises BrokenCheckpoint.
+    Call it on one rank, after a barrier. If `scaler` is None, the checkpoint must contain a loss scale if another
+    checkpoint in the same folder contains one. Raises BrokenCheckpoint.
     """
     if scaler is None:
         scaler = _siblings_have_scaler(folder)
@@ -177,7 +177,10 @@ def find_checkpoints(run_root: str) -> List[str]:
 
 
 def unpublished(run_root: str) -> List[str]:
-    """Return the checkpoints with a trainer state but no manifest: saved by a user's script, or interrupted."""
+    """Return the checkpoints that have a trainer state but no manifest.
+
+    They were saved by a user's script, or their publication was interrupted.
+    """
     return [
         folder
         for folder in find_checkpoints(run_root)

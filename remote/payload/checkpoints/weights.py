@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import Any, BinaryIO, Dict, List, Tuple
 
-from remote.payload.checkpoints.adapter import SAVED, adapter_folder
+from remote.payload.checkpoints.adapter import ADAPTER_WEIGHTS, adapter_folder
 from remote.payload.checkpoints.files import MANIFEST, STATE, VERDICT
 from remote.payload.checkpoints.published import find_checkpoints
 from remote.payload.output.event_files import open_regular
@@ -66,10 +66,10 @@ def _folder(call: Call) -> str:
 def _adapter_in(checkpoint: str) -> List[str]:
     """Return the files of a trainer checkpoint that belong to its adapter, or none if it has no adapter."""
     names = _names(checkpoint)
-    if not set(SAVED).intersection(names):
+    if not set(ADAPTER_WEIGHTS).intersection(names):
         return []
     state = (STATE, MANIFEST, VERDICT)
-    return [name for name in names if name in SAVED or not name.endswith((".pt", ".pth", ".bin", *state))]
+    return [name for name in names if name in ADAPTER_WEIGHTS or not name.endswith((".pt", ".pth", ".bin", *state))]
 
 
 def _names(folder: str) -> List[str]:

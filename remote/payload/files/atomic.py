@@ -26,7 +26,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_private_folder(folder: str) -> None:
-    """Create the folder and its missing parents with mode 0700, whatever the umask."""
+    """Create the folder and its missing parents with mode 0700, regardless of the umask."""
     before = os.umask(0o077)
     try:
         os.makedirs(folder, exist_ok=True)

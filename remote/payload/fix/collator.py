@@ -46,7 +46,10 @@ def replace_collator(call: Call) -> Dict[str, Any]:
 
 
 def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str, bool]]:
-    """Yield (path, whether it shadows the project's file) for each such file on PYTHONPATH, in tree or packages."""
+    """Yield (path, shadows) for every other file of the collator's name on PYTHONPATH, in the tree or site-packages.
+
+    `shadows` is True if Python imports that file instead of the project's.
+    """
     name, seen = os.path.basename(installed), {os.path.realpath(installed)}
     ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
     roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]

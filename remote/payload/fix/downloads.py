@@ -95,7 +95,7 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
 def reachable(index: str) -> bool:
     """Return True if the package index serves torch.
 
-    Checked once, because pip would wait for the index at every package.
+    Checked once in advance, because pip would wait for an unreachable index at every package.
     """
     try:
         with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=TIMEOUT_S) as answer:

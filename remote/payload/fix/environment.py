@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence
 from remote.payload.files.atomic import write_atomic
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.fix.installing import refused
-from remote.payload.fix.marks import MARK, begin_marked, discard, note_made, read_mark
+from remote.payload.fix.marks import MARK, begin_marked, discard, read_mark, record_made_folder
 from remote.payload.fix.requirements import BUILD_TOOLS, Requirements, sort_requirements
 from remote.payload.fix.venv import Venv
 from remote.payload.probes.project_python import job_environment
@@ -38,7 +38,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
     """Install the packages of the request into the venv. Push {doing, done, total}, {note} and {downloads}.
 
     An unfinished venv of the same recipe is completed; one of another recipe is created again. Raises Refusal if the
-    folder was not made by halfstep, or if a step fails; packages that were installed before it are kept.
+    folder was not made by halfstep, or if a step fails; packages that earlier steps installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)
@@ -69,13 +69,17 @@ def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
 
 
 def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
-    """Mark the folder. Return the state of an earlier venv of this recipe in it, or "" if there is none."""
+    """Write halfstep's mark file into the folder, and remove a venv of another recipe.
+
+    Return the previous state of a venv of the same recipe, or "" if there was none. Raises Refusal for a folder that
+    halfstep did not create.
+    """
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
         message = f"{path} exists and was not made by halfstep; nothing was changed"
         other = f"{os.path.basename(path)}-halfstep/bin/python"
         raise refused("exists", message, path, f"choose another folder in the host file: `python: {other}`")
-    note_made(project, fixer, path)
+    record_made_folder(project, fixer, path)
     earlier = str(mark.get("state")) if mark.get("recipe") == recipe and _has_pip(path) else ""
     if not earlier:
         discard(path)
@@ -104,7 +108,7 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     if not _has_pip(path):
         venv.make(args["base"])
     _remove_interrupted_installs(path)
-    pip = venv.newest_pip(sources=_sources(args, tree), offline=args["no_index"])
+    pip = venv.upgrade_pip(sources=_sources(args, tree), offline=args["no_index"])
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
     wanted = sort_requirements(tree, args["requirements"], args["packages"], args.get("left_out", ()), temporary)
     for package in wanted.left_out:
@@ -132,7 +136,7 @@ def _steps(
     There is one, which resolves all versions together, or two if torch has its own index. Packages that import torch
     while they are built follow, without build isolation.
     """
-    packages = wanted.words
+    packages = wanted.pip_arguments
     names = [*args["requirements"], *args["packages"]]
     if args["index"]:
         yield args["torch"], [*sources, "--index-url", args["index"], args["torch"]]

@@ -73,7 +73,7 @@ def _keep(project: Project, entry: str, path: str, before: str) -> None:
         write_atomic(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
 
 
-def made_by(project: Project, fixer: str, path: str) -> str:
+def digest_after_fix(project: Project, fixer: str, path: str) -> str:
     """Return the digest of the file after the fixer replaced it, or "" if the fixer never replaced it."""
     known = _read_entry(_entry(project, fixer, path))
     return known.after if known else ""
@@ -86,12 +86,12 @@ def restore_replaced(project: Project, fixer: str) -> List[str]:
         known = _read_entry(entry)
         if known is None:
             continue
-        restored += _put_one_back(project, fixer, entry, known)
+        restored += _restore_one(project, fixer, entry, known)
     return restored
 
 
-def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
-    """Restore one file and return its path in a list. The list is empty if a sync has replaced the fixer's file."""
+def _restore_one(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
+    """Restore one file. Return its path in a list, which is empty if a sync has replaced the fixer's file since."""
     now = _digest(known.path)
     if now not in (known.after, known.before) and not _is_synced(project, known.path, now):
         raise Refusal(

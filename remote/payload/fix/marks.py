@@ -53,13 +53,13 @@ def discard(folder: str) -> None:
         shutil.rmtree(removed)
 
 
-def note_made(project: Project, fixer: str, path: str) -> None:
+def record_made_folder(project: Project, fixer: str, path: str) -> None:
     """Record that the fixer created the folder `path`, so that undo removes it."""
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24] + MADE
     write_atomic(os.path.join(project.at(project.layout.undo), fixer, name), dumps({"path": path}))
 
 
-def remove_made(project: Project, fixer: str) -> List[str]:
+def remove_made_folders(project: Project, fixer: str) -> List[str]:
     """Remove the folders that the fixer created and that still have its mark; return their paths."""
     folder = os.path.join(project.at(project.layout.undo), fixer)
     removed: List[str] = []

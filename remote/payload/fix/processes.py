@@ -9,7 +9,7 @@ from typing import Any, Dict, List
 
 from remote.payload.jobs.state import judge_job, run_layout
 from remote.payload.output.job_folder import newest_job
-from remote.payload.processes.identity import Process, marked, read_process, send_signal
+from remote.payload.processes.identity import Process, marked_processes, read_process, send_signal
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -32,7 +32,7 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
             "busy", f"a job of {name} is still running", hint=f"pipeline stop {name}", exit_code=ExitCode.BUSY
         )
     requested = set(call.args["pids"])
-    ours = [process for process in marked(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in requested]
+    ours = [process for process in marked_processes(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in requested]
     left = _end(ours, float(call.args.get("grace_s", GRACE_S)))
     if left:
         pids = ", ".join(str(process.pid) for process in left)

@@ -1,4 +1,4 @@
-"""Requirements as pip takes them, except packages that import torch while they are built."""
+"""Sort requirements: pip installs most of them at once, but after torch those that import it while they are built."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)\s*")
 class Requirements:
     """Requirements, sorted by how they are installed.
 
-    `words`: pip's arguments for most packages. `deferred`: requirements to install after torch. `left_out`: names of
-    packages that are not installed.
+    `pip_arguments`: pip's arguments for most packages. `deferred`: requirements to install after torch. `left_out`:
+    names of packages that are not installed.
     """
 
-    words: List[str] = field(default_factory=list)
+    pip_arguments: List[str] = field(default_factory=list)
     deferred: List[str] = field(default_factory=list)
     left_out: List[str] = field(default_factory=list)
 
@@ -33,7 +33,10 @@ class Requirements:
 def sort_requirements(
     tree: str, files: Sequence[str], packages: Sequence[str], left_out: Collection[str], folder: str
 ) -> Requirements:
-    """Sort the requirements of the files and the packages. Files that change are copied to `folder`."""
+    """Sort the requirements of `files` and `packages`.
+
+    A file from which a requirement is deferred or left out is copied to `folder` without it.
+    """
     found = Requirements()
     for name in files:
         path = os.path.join(tree, check_path(name))
@@ -44,13 +47,16 @@ def sort_requirements(
         for copy, text in texts.items() if changed else ():
             with open(copy, "w", encoding="utf-8") as file:
                 file.write(text)
-        found.words += ["-r", next(iter(texts)) if changed else path]
-    found.words += [each for each in packages if not _sorted_out(each, left_out, found)]
+        found.pip_arguments += ["-r", next(iter(texts)) if changed else path]
+    found.pip_arguments += [each for each in packages if not _defer_or_leave_out(each, left_out, found)]
     return found
 
 
 def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
-    """Add the text of the file and of the files that it includes to `texts`; return the path of its copy."""
+    """Return the path for the copy of a requirements file.
+
+    Adds the copy's path and text to `texts`, and those of the files that it includes.
+    """
     copy = os.path.join(folder, f"{len(os.listdir(folder))}-{len(texts)}-{os.path.basename(path)}")
     texts[copy] = ""
     lines: List[str] = []
@@ -61,7 +67,7 @@ def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements
             nested = option in ("-r", "--requirement") and os.path.isfile(target) and len(texts) < 100
             target = _copy(target, folder, left_out, found, texts) if nested else target
             lines.append(f"{option} {target}" if "://" not in include.group(2) else line)
-        elif not _sorted_out(line, left_out, found):
+        elif not _defer_or_leave_out(line, left_out, found):
             lines.append(line)
     texts[copy] = "\n".join(lines) + "\n"
     return copy
@@ -72,8 +78,8 @@ def _logical_lines(path: str) -> Iterator[str]:
         yield from file.read().replace("\\\n", " ").splitlines()
 
 
-def _sorted_out(line: str, left_out: Collection[str], found: Requirements) -> bool:
-    """Return True if the requirement is deferred or left out; record which."""
+def _defer_or_leave_out(line: str, left_out: Collection[str], found: Requirements) -> bool:
+    """Record in `found` whether the requirement is deferred or left out. Return True if it is either."""
     name = NAME.match(line)
     package = re.sub(r"[-_.]+", "-", name.group(1)).lower() if name else ""
     if package in left_out:

@@ -7,7 +7,7 @@ import shutil
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
-from remote.payload.fix.journal import made_by, replace_kept
+from remote.payload.fix.journal import digest_after_fix, replace_kept
 from remote.payload.probes.project_python import ask_python, job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -38,7 +38,7 @@ FIXER = "tokenizer"
 
 
 def look_at_tokenizers(call: Call) -> Dict[str, Any]:
-    """Check every tokenizer file in the project's tree, in the listed folders, and of the listed cached models."""
+    """Check every tokenizer file in the project's tree, in the listed folders, and in the listed models' cache."""
     project = open_project(call)
     environment = call.args.get("environment", {})
     candidates = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
@@ -61,7 +61,7 @@ def ask_hub(call: Call) -> Dict[str, Any]:
 
 
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
-    """Replace the file with one that loads and has the given digest. The previous file is kept for undo.
+    """Replace the file with one that has the given digest and can be loaded. The previous file is kept for undo.
 
     Raises Refusal.
     """
@@ -134,7 +134,7 @@ def _load(call: Call, path: str) -> Dict[str, Any]:
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
-    """Return the same files. Each intact tokenizer.json has the result of loading it in the project's interpreter."""
+    """Return the files. For each intact tokenizer.json, add the result of loading it in the project's interpreter."""
     python = call.args.get("python", "")
     wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
     problems: Dict[str, str] = {}
@@ -179,9 +179,9 @@ def _inspect(
 def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
     """Return a fault if the fixer wrote this content but was interrupted before it updated the manifest."""
     row = rows.get(os.path.relpath(path, project.tree))
-    if row is None or row.installed == digest or made_by(project, FIXER, path) != digest:
+    if row is None or row.installed == digest or digest_after_fix(project, FIXER, path) != digest:
         return None
-    return Fault("unrecorded", "repaired, but the sync manifest does not say so yet")
+    return Fault("unrecorded", "repaired, but not yet recorded in the sync manifest")
 
 
 Place = Tuple[str, Optional[Digest], str, str, str]

@@ -76,8 +76,8 @@ class Venv:
             return False
         return True
 
-    def newest_pip(self, sources: Sequence[str], *, offline: bool) -> PipVersion:
-        """Upgrade pip if an index answers, since old versions cannot plan a download. Return its version."""
+    def upgrade_pip(self, sources: Sequence[str], *, offline: bool) -> PipVersion:
+        """Upgrade pip if a package index answers, since old versions cannot plan a download. Return pip's version."""
         pip = [self.python, *PIP]
         if not offline:
             self.call.push({"doing": "updating pip"})
@@ -123,7 +123,7 @@ class Venv:
 
 
 def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
-    """Return the path of uv. Its installer writes to the home folder, which is not on the PATH of an SSH command."""
+    """Return the path of uv, or None. Its installer writes to folders that are not on the PATH of an SSH command."""
     at_home = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
     return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
 

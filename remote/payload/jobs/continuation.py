@@ -31,7 +31,7 @@ def continue_run(
     if newest is None:
         return result
     resume_from = os.path.join(run.root, newest.name)
-    refused = why_not(spec, newest.step, stopped=os.path.exists(job.stop))
+    refused = reason_not_to_continue(spec, newest.step, stopped=os.path.exists(job.stop))
     following = dataclasses.replace(spec, number=spec.number + 1, resume_from=resume_from, jobs_left=spec.jobs_left - 1)
     refused = refused or _queue(payload, run, job, following, secrets)
     if refused:
@@ -41,7 +41,7 @@ def continue_run(
     )
 
 
-def why_not(spec: JobSpec, newest_step: int, *, stopped: bool) -> str:
+def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) -> str:
     """Return the reason why the run must not be continued automatically, or "" if it may be. Pure."""
     began = step_of(spec.resume_from) if spec.resume_from else 0
     if stopped:

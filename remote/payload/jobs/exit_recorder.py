@@ -19,7 +19,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def read_exit(job: JobLayout) -> Optional[int]:
     """Return the wait(2) status of the job's first process.
 
-    None while the process runs, and if its exit recorder was killed.
+    Returns None while the process runs, and also if its exit recorder was killed.
     """
     recorded = read_record(job.exit, Exit)
     return recorded.status if recorded is not None else None

@@ -54,7 +54,7 @@ class GpuCurves:
         self._samples.append(gpus)
 
     def flush(self) -> None:
-        """Write the step that is still open."""
+        """Write the samples of the current step."""
         samples, self._samples = self._samples, []
         scalars = mean_scalars(samples)
         if scalars:

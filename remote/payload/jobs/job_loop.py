@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
 from remote.payload.checkpoints.adapter import record_adapter
-from remote.payload.checkpoints.kept import keep_none
+from remote.payload.checkpoints.kept import remove_kept_links
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.exit_recorder import read_exit
@@ -129,7 +129,7 @@ class JobLoop:
         with contextlib.suppress(OSError, ValueError):
             record_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
         if result.exit == 0 and not result.preempted and not result.stopped:
-            keep_none(self._run.root)
+            remove_kept_links(self._run.root)
         self._reserve.release()
         result = self._finish(result)
         write_record(self._job.result, result)

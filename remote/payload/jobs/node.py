@@ -44,9 +44,9 @@ def main(endpoint: str, *command: str) -> int:
 
 
 def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
-    """Return the command with its placeholders replaced with these values.
+    """Return the command in which every word that is one of the `placeholders` is replaced with its value.
 
-    Other words, such as the script's, are kept.
+    `{is_host}` is also replaced within an option of the rendezvous. Braces in other words are kept.
     """
     store = "is_host={is_host}"
     given = (

@@ -20,9 +20,10 @@ SCONTROL_S = 30.0
 
 
 def main(count: str, *command: str) -> int:
-    """Run the command on `count` nodes. After a SIGTERM, a line on stdin requests its end on each node.
+    """Run the command on `count` nodes and return the exit status of srun.
 
-    At a SIGTERM, srun would kill the command before it can save a checkpoint.
+    A SIGTERM is not passed to srun, which would kill the command before it can save a checkpoint. Instead, a line on
+    stdin requests the end of the command on each node.
     """
     endpoint = f"{own_address()}:{free_port()}"
     argv = [*srun_argv(count), sys.executable, "-B", os.path.abspath(sys.argv[0]), "node", endpoint, *command]

@@ -26,7 +26,8 @@ MARKS = ("HALFSTEP_RUN_DIR", "HALFSTEP_JOB")
 def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environment: Dict[str, str]) -> None:
     """Send the notification of a job that has ended. Errors are only written to the supervisor's log.
 
-    `environment` is the job's environment, with its secrets. It replaces `$NAME` in a URL, and a command runs in it.
+    `environment` is the job's environment, with its secrets. A command runs in this environment; in a URL, `$NAME` is
+    replaced with the value of the variable.
     """
     if not spec.notify:
         return
@@ -69,7 +70,9 @@ def as_variables(facts: Dict[str, str]) -> Dict[str, str]:
 
 def _post(url: str, facts: Dict[str, str]) -> None:
     # Slack and Mattermost show `text`, Discord shows `content`.
-    urllib_request = importlib.import_module("urllib.request")  # Takes 20 ms, and only some supervisors need it.
+    urllib_request = importlib.import_module(
+        "urllib.request"
+    )  # This import takes 20 ms, and only some supervisors need it.
     body = dumps({**facts, "text": facts["message"], "content": facts["message"]})
     request = urllib_request.Request(url, body, {"Content-Type": "application/json", "User-Agent": "halfstep"})
     with urllib_request.urlopen(request, timeout=DEADLINE_S):

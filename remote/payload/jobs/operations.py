@@ -100,7 +100,7 @@ def _queue_lock(call: Call) -> Lock:
 
 
 def _queue_behind(call: Call, job: JobLayout) -> None:
-    """Add the job's turn and the jobs that it waits for to its spec.
+    """Add two values to the job's spec: its turn, and the jobs for which it waits.
 
     The lock orders jobs that are queued concurrently.
     """
@@ -187,7 +187,7 @@ def adopt(call: Call) -> Dict[str, Any]:
 def stop(call: Call) -> Dict[str, Any]:
     """Stop the newest job of the run and wait until all its processes have ended. Saved files are kept.
 
-    Waits for the grace period plus 40 s. Does nothing if the job is not running.
+    Waits at most for the grace period plus 40 s. Does nothing if the job is not running.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = current_job(run)

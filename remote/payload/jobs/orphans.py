@@ -6,7 +6,7 @@ import os
 from typing import List, Tuple
 
 from remote.payload.files.records import read_record
-from remote.payload.processes.identity import Process, descendants, is_alive, marked
+from remote.payload.processes.identity import Process, descendants, is_alive, marked_processes
 from remote.protocol.jobs import Started
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -14,7 +14,7 @@ from remote.protocol.layout import JobLayout, RunLayout
 def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
     """Return every descendant of the job's exit recorder, and every process with the job's marks in its environment."""
     started = read_record(job.supervisor, Started)
-    processes = {process.pid: process for process in marked(*_marks(run, job))}
+    processes = {process.pid: process for process in marked_processes(*_marks(run, job))}
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
         processes.update({process.pid: process for process in descendants(started.child_pid)})
     return list(processes.values())

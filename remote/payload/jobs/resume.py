@@ -42,7 +42,7 @@ def prepare(call: Call) -> Dict[str, Any]:
     problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
     intact = [folder for folder, problem in problems.items() if not problem]
     if not intact:
-        # The broken checkpoints keep their names: without them the next attempt would start from step 0.
+        # Broken checkpoints are not renamed here: if none were left, the next attempt would start from step 0.
         raise _no_checkpoint(
             call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()]
         )

@@ -16,7 +16,7 @@ WAIT_S = 60.0
 
 
 def claim_run(workdir: str, project: str, run: str) -> RunLayout:
-    """Return the run's folder. If another project has this run, the folder is a link to the other one.
+    """Return the run's folder. If another project has this run, the folder is a link to the run of that project.
 
     A run id is a digest of the work, so an equal id in another project means equal work. Raises Refusal `busy`.
     """
@@ -34,7 +34,7 @@ def claim_run(workdir: str, project: str, run: str) -> RunLayout:
 def _create(folder: str, other: str) -> None:
     if os.path.isdir(folder):
         return
-    with contextlib.suppress(FileNotFoundError):  # A link to a run that was removed.
+    with contextlib.suppress(FileNotFoundError):  # The link leads to a run that was removed.
         os.unlink(folder)
     if other:
         os.symlink(os.path.relpath(other, os.path.dirname(folder)), folder)

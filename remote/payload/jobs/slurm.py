@@ -19,7 +19,7 @@ DEADLINE_S = 30.0
 QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
-KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
+KEPT_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_CONF_SERVER")
 _ENDED: Dict[str, str] = {}
 LIVING = (
     "PENDING",
@@ -122,8 +122,8 @@ def queue_state(number: str) -> str:
 def end_state(number: str) -> str:
     """Return the state in which a job left the queue, such as TIMEOUT, or "" if it is unknown.
 
-    If accounting is enabled, it keeps the state for months but may lag behind. The controller keeps it for some
-    minutes.
+    Slurm's accounting, if enabled, keeps the state for months, but may receive it late. The controller keeps the state
+    for some minutes.
     """
     if number not in _ENDED:
         sacct = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State"]
@@ -178,7 +178,7 @@ def _environment() -> Dict[str, str]:
     """Return the environment of this process without the variables of its own Slurm job, which sbatch would pass on."""
     if "SLURM_JOB_ID" not in os.environ:
         return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith("SLURM")}
+    return {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or not name.startswith("SLURM")}
 
 
 def _run(argv: List[str], stdin: str = "") -> str:

@@ -153,7 +153,8 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    # The process that requested the adoption waits for this. If the job has already ended, it waits for the result.
+    # The process that requested the adoption waits until this descriptor is closed. For a job that has already ended,
+    # the descriptor stays open until the result is written.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)

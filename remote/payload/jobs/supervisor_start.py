@@ -195,7 +195,8 @@ def queue_array(
 ) -> None:
     """Submit the jobs as one array with these sbatch options, and record each task's job number. Raises Refusal.
 
-    A link to the log of each task is created in `folder`. A submission whose answer was lost is found by its name.
+    A link to the log of each task is created in `folder`. If the answer to a submission was lost, the array is found by
+    its name.
     """
     roots = "\n".join(job.root for job, _ in jobs)
     name = f"halfstep-array-{hashlib.sha256(os.fsencode(roots)).hexdigest()[:16]}"

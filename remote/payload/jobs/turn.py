@@ -25,7 +25,7 @@ def jobs_before(workdir: str, job: JobLayout, spec: JobSpec) -> Tuple[str, ...]:
     jobs = [
         other
         for other in _newest_jobs(os.path.join(workdir, PROJECTS))
-        if other.root != job.root and _shares_card(other, spec) and _is_here(other) and _is_living(other.root)
+        if other.root != job.root and _shares_card(other, spec) and _on_this_machine(other) and _is_living(other.root)
     ]
     return tuple(other.root for other in sorted(jobs, key=turn_of))
 
@@ -41,7 +41,7 @@ def _newest_jobs(projects: str) -> Iterator[JobLayout]:
 
 
 def turn_of(job: JobLayout) -> int:
-    """Return the job's turn: the time when it was queued, but later than the turns of the jobs that it waits for."""
+    """Return the job's turn, or 0 without a spec. It follows the turns of all jobs for which the job waits."""
     spec = read_record(job.spec, JobSpec)
     return spec.turn if spec is not None else 0
 
@@ -54,7 +54,7 @@ def _shares_card(other: JobLayout, spec: JobSpec) -> bool:
     return first is None or second is None or bool(first & second)
 
 
-def _is_here(job: JobLayout) -> bool:
+def _on_this_machine(job: JobLayout) -> bool:
     """Return True if the job's supervisor was started on this machine since its last boot."""
     record = read_record(job.supervisor, Started) or read_record(job.queued, Queued)
     return record is not None and record.boot_id == boot_id()

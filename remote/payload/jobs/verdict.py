@@ -16,9 +16,9 @@ from remote.protocol.jobs import JobResult, Progress
 class Evidence:
     """The evidence of a job's end. `status` is the wait(2) status, or None if it is unknown.
 
-    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher got a SIGTERM; if
-    `at_time_limit`, because Slurm's time limit is near. `checkpoint`: the name of the newest verified checkpoint.
-    `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
+    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher received a SIGTERM.
+    `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
+    checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     """
 
     status: Optional[int]
@@ -64,7 +64,7 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
     if seen.oom_kills > 0:
         outcome = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
         return JobResult(exit_code, number, oom_killed=True, reason=outcome, ended_unix=now)
-    return JobResult(exit_code, number, reason=_words(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
+    return JobResult(exit_code, number, reason=_reason(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
 
 
 def _decode(seen: Evidence) -> Tuple[int, int]:
@@ -80,7 +80,7 @@ def _all_steps(seen: Evidence) -> bool:
     return steps is not None and progress is not None and progress.step >= steps
 
 
-def _words(seen: Evidence, exit_code: int, number: int) -> str:
+def _reason(seen: Evidence, exit_code: int, number: int) -> str:
     if seen.status is None:
         return "ended after its supervisor was killed: its exit status is unknown and its work is not complete"
     if number:

@@ -24,7 +24,7 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
     If the config's `logs.tensorboard` is a folder outside the run's folder, the files written there since the run began
     are named `outside/...`.
     """
-    files = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
+    files = find_output_files(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
     if outside:
         began = os.stat(RunLayout(run_root).record).st_mtime_ns
@@ -33,8 +33,8 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
     return sorted(files)[:MAX_FILES]
 
 
-def find_made(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
-    """Return (name, path) of every regular file whose name is `wanted`.
+def find_output_files(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
+    """Return (name, path) of every regular file for whose name `wanted` returns True.
 
     Files that were sent with the project are excluded.
     """

@@ -12,7 +12,7 @@ try:
     import ctypes
 
     CAN_CALL = True
-except ImportError:  # A Python built without libffi.
+except ImportError:  # A Python that was built without libffi has no ctypes.
     CAN_CALL = False
 
 IN_MODIFY, IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_ONLYDIR = 0x2, 0x8, 0x80, 0x100, 0x01000000
@@ -48,7 +48,7 @@ class FileWatcher:
                 self.polling = True
 
     def wait(self, other: Any, timeout_s: float) -> bool:
-        """Wait, and return True as soon as a file changes, or False once `other` is readable or the time is up."""
+        """Wait for a change. Return True if a file has changed, False if `other` is readable or the time is up."""
         wait_s = min(timeout_s, POLL_S if self.polling else SAFETY_S)
         sources = [other] if self._fd < 0 else [other, self._fd]
         readable, _, _ = select.select(sources, [], [], max(0.0, wait_s))
@@ -57,8 +57,8 @@ class FileWatcher:
             return True
         return False
 
-    def count_news(self, *, notified: bool) -> None:
-        """Count a change that inotify did not report. After three such changes, switch to polling."""
+    def note_change(self, *, notified: bool) -> None:
+        """Record a change. After three changes that inotify did not report (not `notified`), switch to polling."""
         self._missed += not notified
         self.polling = self.polling or self._missed >= MAX_MISSED
 

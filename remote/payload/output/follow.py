@@ -31,7 +31,10 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """How far a file was sent: the offset, the digest of the bytes before it, and the file's stat fields then."""
+    """The position up to which a file was sent: its offset, the digest of the bytes before it, and the file's stat.
+
+    `seen` contains the stat fields that the file had at the last check.
+    """
 
     offset: int = 0
     tail_sha256: str = ""
@@ -117,7 +120,7 @@ def _push(
 def _wait(call: Call, watcher: FileWatcher, sent: bool, began: float) -> None:
     """Wait until a file may have changed. A change without a notification shows that inotify misses changes here."""
     if sent:
-        watcher.count_news(notified=watcher.notified or watcher.wait(call.connection.source, 0))
+        watcher.note_change(notified=watcher.notified or watcher.wait(call.connection.source, 0))
         pause(PACE_S, began)
         watcher.notified = True
     else:

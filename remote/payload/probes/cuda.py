@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 try:
     import ctypes
-except ImportError:  # A Python built without libffi.
+except ImportError:  # A Python that was built without libffi has no ctypes.
     ctypes = None  # type: ignore[assignment]
 
 # cuda.h: CUdevice_attribute

@@ -26,7 +26,7 @@ PROCESS_FIELDS = "gpu_uuid,pid,process_name,used_memory"
 class Query:
     """One running nvidia-smi.
 
-    If it could not be started, `process` is None and `reason` the error ("": not installed).
+    If it could not be started, `process` is None and `reason` is the error, or "" if nvidia-smi is not installed.
     """
 
     process: Optional[subprocess.Popen[bytes]]

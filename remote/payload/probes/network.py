@@ -93,7 +93,9 @@ def _read(peer: socket.socket) -> bytes:
 
 
 def own_address() -> str:
-    """Return the IPv4 address that the laptop's ssh connection reached, else that of the route to other networks.
+    """Return the IPv4 address of this host to which the laptop connected by ssh.
+
+    Without an ssh connection, return the host's address on the route to other networks.
 
     Raises Refusal if it is an IPv6 address, because rendezvous addresses are IPv4.
     """

@@ -104,7 +104,7 @@ class InterpreterFault(Exception):
 def ask_interpreter(path: str) -> InterpreterFacts:
     """Run the interpreter to read its version and paths. Raises InterpreterFault."""
     try:
-        # Not in the project's folder, where a module could shadow the standard library.
+        # With -I, sys.path lacks the project's folder, where a module could shadow the standard library.
         done = subprocess.run(
             [path, "-I", "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
         )

@@ -17,7 +17,8 @@ class Ending:
 
     First, only the topmost processes get SIGTERM: the trainer, or the launcher, which forwards it. Helpers (a logger,
     data workers) are spared, because the trainer needs them to save a checkpoint. After half of the grace period every
-    other process gets SIGTERM too, because not every launcher forwards it. At its end, every process is killed.
+    other process gets SIGTERM too, because not every launcher forwards it. At the end of the grace period, every
+    remaining process is killed.
     """
 
     def __init__(self, members: Members, now: float, grace_s: float) -> None:

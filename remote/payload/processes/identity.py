@@ -120,8 +120,8 @@ def descendants(root: int) -> List[Process]:
     return result
 
 
-def marked(*marks: str) -> List[Process]:
-    """Return the living processes whose environment has each of `marks` (NAME=value). Empty without /proc."""
+def marked_processes(*marks: str) -> List[Process]:
+    """Return the living processes whose environment has each of `marks` (NAME=value), or [] without /proc."""
     variables = {os.fsencode(mark) for mark in marks}
     result = []
     for process in all_processes():

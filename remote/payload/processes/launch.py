@@ -38,7 +38,11 @@ def secret_folder() -> str:
 
 
 def _shared_memory(root: str = "/dev/shm") -> str:
-    """Return a private folder in `root`, where every user can write: another user may have taken its usual name."""
+    """Return a private folder in `root`, or "" if none can be created.
+
+    Every user can write to `root`, so another user may have created a folder of the usual name; a random suffix is
+    appended then.
+    """
     usual = os.path.join(root, f"hs-{os.getuid()}")
     if _private(usual):
         return usual
@@ -51,7 +55,7 @@ def _shared_memory(root: str = "/dev/shm") -> str:
 
 
 def _private(folder: str) -> str:
-    """Return the folder, created if missing, or "" if that fails or anybody else may enter it."""
+    """Create the folder if it is missing. Return it, or "" if that fails or other users may enter the folder."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

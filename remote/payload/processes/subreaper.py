@@ -6,7 +6,7 @@ import sys
 
 try:
     import ctypes
-except ImportError:  # A Python built without libffi.
+except ImportError:  # A Python that was built without libffi has no ctypes.
     ctypes = None  # type: ignore[assignment]
 
 PR_SET_CHILD_SUBREAPER = 36

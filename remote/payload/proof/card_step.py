@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def try_card(plan: PrecisionPlan) -> CardFacts:
-    """Train a small model in that precision and return the measurements. An error of the device is one of them."""
+    """Train a small model in that precision and return the measurements, or the error if the device raises one."""
     import torch
 
     began = time.monotonic()

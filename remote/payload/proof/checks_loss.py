@@ -38,7 +38,10 @@ def _finite(evidence: Evidence, losses: List[float]) -> Result:
 
 
 def _zero(evidence: Evidence, steps: List[Step]) -> Result:
-    """Judge losses of 0.0, which alone are no fault: GRPO starts at 0, and satisfied margins give a hinge loss of 0."""
+    """Judge losses of 0.0.
+
+    A loss of 0.0 alone is not a fault: GRPO starts at 0, and a hinge loss is 0 once all margins are satisfied.
+    """
     zeros = sum(step.loss_is_zero for step in steps)
     if not zeros:
         return passed("loss-zero", "no step has a loss of exactly 0.0")
@@ -72,7 +75,7 @@ def _dtype(evidence: Evidence) -> Result:
     half_entropy = any(row.dtype == "torch.float16" and row.autocast != "float16" for row in evidence.entropies)
     if "float16" not in dtypes and not half_entropy:
         return passed("loss-dtype", f"the loss is {' and '.join(sorted(dtypes))}")
-    if evidence.autocast_waits:
+    if evidence.autocast_only_on_card:
         return NotChecked(
             "loss-dtype", "the command enables autocast, which computes most losses in float32, only on a card"
         )

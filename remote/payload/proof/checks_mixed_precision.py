@@ -36,7 +36,7 @@ def _autocast(evidence: Evidence) -> Result:
     planned = evidence.plan.autocast_dtype
     if not states:
         return NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
-    if "bfloat16" in states and evidence.float16_waits:
+    if "bfloat16" in states and evidence.float16_only_on_card:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
         message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
@@ -62,7 +62,7 @@ def _cache(evidence: Evidence) -> Iterator[Result]:
 def _without_autocast(evidence: Evidence) -> Result:
     if evidence.first.model.reduce_dtype:
         return passed("autocast", "off: FSDP's mixed precision casts instead")
-    if evidence.autocast_waits:
+    if evidence.autocast_only_on_card:
         return NotChecked("autocast", f"off on this CPU; the command enables it only on a card{_ONLY_ON_CARD}")
     if not evidence.has_float16("trainable", "frozen"):
         return warning("autocast", "autocast is off: the command trains in float32, slower and in twice the memory")
@@ -84,13 +84,13 @@ def _without_autocast(evidence: Evidence) -> Result:
 
 def _scaler(evidence: Evidence) -> Result:
     if evidence.has_scaler:
-        if "bfloat16" in _autocast_states(evidence) and not evidence.float16_waits:
+        if "bfloat16" in _autocast_states(evidence) and not evidence.float16_only_on_card:
             return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs none")
         own = evidence.has_runtime and any("scale the loss" in line for line in evidence.runtime_lines)
         return passed("scaler", "the loss is scaled by `fixers: {runtime: auto}`" if own else "a GradScaler is on")
     if not evidence.steps:
         return NotChecked("scaler", "no optimizer step was attempted")
-    if evidence.scaler_waits:
+    if evidence.scaler_only_on_card:
         return NotChecked("scaler", f"off on this CPU; the command enables one only on a card{_ONLY_ON_CARD}")
     return _without_scaler(evidence)
 

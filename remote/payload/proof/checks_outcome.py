@@ -50,7 +50,7 @@ def _failure(evidence: Evidence) -> Optional[str]:
 
 
 def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
-    waits = evidence.autocast_waits and evidence.has_float16("trainable", "frozen")
+    waits = evidence.autocast_only_on_card and evidence.has_float16("trainable", "frozen")
     if waits and INPUT_MISMATCH.search(failure):
         yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")

@@ -123,7 +123,10 @@ def _movement(evidence: Evidence) -> Result:
 
 
 def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
-    """Return the tensors that have gradients and did not change, and those among them to list, adapters first."""
+    """Return the tensors that have gradients and did not change, and the part of them that the finding lists.
+
+    The second list contains only the adapters' tensors, if there are any.
+    """
     states = evidence.gradients
     still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]
     return still, [name for name in still if is_adapter(name)] or still

@@ -78,19 +78,19 @@ class Evidence:
         return merged
 
     @property
-    def autocast_waits(self) -> bool:
+    def autocast_only_on_card(self) -> bool:
         """True if autocast is off only because the command runs on a CPU."""
-        return self.on_cpu and (self.flags.autocast_waits_for_card or self.flags.accelerate_waits_for_card)
+        return self.on_cpu and (self.flags.autocast_only_on_card or self.flags.accelerate_only_on_card)
 
     @property
-    def float16_waits(self) -> bool:
+    def float16_only_on_card(self) -> bool:
         """True if autocast is bfloat16 only because the command runs on a CPU."""
-        return self.on_cpu and self.flags.float16_waits_for_card
+        return self.on_cpu and self.flags.float16_only_on_card
 
     @property
-    def scaler_waits(self) -> bool:
+    def scaler_only_on_card(self) -> bool:
         """True if the loss scaler is off only because the command runs on a CPU."""
-        return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)
+        return self.autocast_only_on_card or (self.on_cpu and self.flags.scaler_only_on_card)
 
     @property
     def has_runtime(self) -> bool:
@@ -182,7 +182,7 @@ class Evidence:
 
     @property
     def master_weights(self) -> bool:
-        """True if the optimizer updates float32 copies, which are then copied to the models' float16 weights."""
+        """True if the optimizer updates float32 copies, and these are then copied to the models' float16 weights."""
         unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
         copies = self.foreign
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:
@@ -198,7 +198,7 @@ class Evidence:
 
     @property
     def nonfinite_weights(self) -> List[str]:
-        """The trained tensors that were finite only before the first step, which no later step repairs."""
+        """The trained tensors that were finite before the first step and no longer are; no later step repairs them."""
         return sorted({name for rank in self.ranks for name in rank.trained.nonfinite})
 
     @property

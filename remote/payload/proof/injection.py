@@ -10,8 +10,8 @@ from remote.payload.files.atomic import write_atomic
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
-# If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
 BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"), ("{payload}", "merge"))
+# If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",

@@ -34,7 +34,8 @@ def ran_without_hooks(evidence: Evidence) -> bool:
 def explain_no_steps(evidence: Evidence) -> Reason:
     """Return the most specific reason.
 
-    In this order: hooks that failed, torch without hooks, torch without a step, no torch, no hooks.
+    The reasons are checked in this order: hooks that failed, torch without hooks, torch without a step, no torch, no
+    hooks.
     """
     pythons = evidence.pythons
     faulty = next((one for one in pythons if one.fault), None)
@@ -65,7 +66,7 @@ def explain_no_steps(evidence: Evidence) -> Reason:
 def _without(pythons: Sequence[Python], *, torch: bool) -> Optional[Python]:
     """Return a process that ran without the hooks for a known reason.
 
-    Forks of a process with hooks write no note either, but have no reason.
+    A fork of a process with hooks writes no note either. It is not returned, because no reason is known for it.
     """
     return next((one for one in pythons if not one.hooked and one.why and one.torch >= torch), None)
 

@@ -78,7 +78,7 @@ class Pythons:
         arguments = [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
         before = self._processes.get(pid)
         torch = (before is not None and before.torch) or _loaded_torch(pid)
-        why = why_without(arguments, read_environment(pid), self._hooks)
+        why = why_unhooked(arguments, read_environment(pid), self._hooks)
         self._processes[pid] = Python(pid, " ".join(arguments), torch, why=why)
 
 
@@ -92,7 +92,7 @@ def read_notes(folder: str) -> Dict[int, Python]:
     return pythons
 
 
-def why_without(arguments: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
+def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
     """Return why the hooks do not run in a process with this command line and environment, or "" if unknown."""
     flag = isolating_flag(arguments)
     if flag:

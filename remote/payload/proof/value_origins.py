@@ -20,7 +20,11 @@ _PAIR = re.compile(r"""["']?([A-Za-z_][\w.\-]*)["']?\s*[:=]\s*["']?([\w.\-]+)"""
 
 @dataclass(frozen=True)
 class Use:
-    """How a line chose a dtype: from the settings named `keys`, or from a dtype in the line `literal`."""
+    """How a line chose a dtype.
+
+    `keys` are the names of the settings that it read. `literal` is the number of the line that contains the dtype
+    itself, or 0.
+    """
 
     keys: FrozenSet[str]
     literal: int = 0
@@ -91,25 +95,25 @@ class _Reader:
                     self.read(child, depth)
 
     def _read_names(self, node: ast.AST, depth: int) -> None:
-        """Read the names that a table, comparison or condition depends on. Its dtypes are not yet the choice."""
+        """Read the names in a table, comparison or condition. Its dtypes are only candidates, so they are ignored."""
         for part in ast.walk(node):
             self._note(part, _looked_up(part), depth)
 
     def _note(self, node: ast.AST, key: Optional[ast.AST], depth: int) -> None:
         named = isinstance(node, (ast.Name, ast.Attribute))
-        self.keys |= {normal(name) for name in (_name_of(node) if named else "", _name_of(key)) if name}
+        self.keys |= {normalized(name) for name in (_name_of(node) if named else "", _name_of(key)) if name}
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and depth:
             self._follow(_name_of(node), depth - 1)
 
     def _is_literal(self, node: ast.AST) -> bool:
-        if isinstance(node, ast.keyword) and node.arg and normal(node.arg) in self._words:
+        if isinstance(node, ast.keyword) and node.arg and normalized(node.arg) in self._words:
             return isinstance(node.value, ast.Constant) and node.value.value is True
         if isinstance(node, ast.Attribute):
             torch_name = isinstance(node.value, ast.Name) and node.value.id in ("torch", "th")
             return torch_name and (node.attr == self._dtype or (node.attr, self._dtype) == ("half", "float16"))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             return node.func.attr in (self._dtype, "half" if self._dtype == "float16" else self._dtype)
-        return isinstance(node, ast.Constant) and isinstance(node.value, str) and normal(node.value) in self._words
+        return isinstance(node, ast.Constant) and isinstance(node.value, str) and normalized(node.value) in self._words
 
     def _follow(self, name: str, depth: int) -> None:
         if name in self._followed:
@@ -162,18 +166,18 @@ def _assignments(tree: ast.AST, name: str) -> Iterator[Tuple[ast.expr, Optional[
             yield node.value, tests.get(id(node))
 
 
-def normal(word: str) -> str:
+def normalized(word: str) -> str:
     """Normalise a key or value for comparison: the last part of a dotted name, lower case, with underscores."""
     return word.strip("-").lower().split("torch.")[-1].rsplit(".", 1)[-1].replace("-", "_")
 
 
 def is_choice(key: str, value: str, keys: FrozenSet[str], dtype: str) -> bool:
     """Return True if `key: value` is one of these settings and selects the dtype."""
-    name, names = normal(key), {normal(word) for word in WORDS[dtype]}
+    name, names = normalized(key), {normalized(word) for word in WORDS[dtype]}
     if name not in keys:
         return False
     flag = any(part in names for part in (name, *name.split("_")) if not part.isdigit())
-    return normal(value) in names or (flag and value.lower() in TRUE)
+    return normalized(value) in names or (flag and value.lower() in TRUE)
 
 
 def settings_with(texts: Mapping[str, str], keys: FrozenSet[str], dtype: str) -> List[str]:
@@ -190,12 +194,12 @@ def settings_with(texts: Mapping[str, str], keys: FrozenSet[str], dtype: str) ->
 def arguments_with(argv: Sequence[str], keys: FrozenSet[str], dtype: str) -> List[str]:
     """Return the arguments of a command line that select the dtype: `--dtype bf16`, `--bf16`, `train.dtype=bf16`."""
     arguments = []
-    names = {normal(word) for word in WORDS[dtype]}
+    names = {normalized(word) for word in WORDS[dtype]}
     for at, word in enumerate(argv):
         key, given, value = word.partition("=")
         if not given and word.startswith("--"):
             following = argv[at + 1] if at + 1 < len(argv) else ""
-            value = following if normal(following) in names or following.lower() in TRUE | FALSE else "true"
+            value = following if normalized(following) in names or following.lower() in TRUE | FALSE else "true"
         if (given or word.startswith("--")) and is_choice(key, value, keys, dtype):
             arguments.append(word if given or value == "true" else f"{word} {value}")
     return arguments

@@ -14,8 +14,8 @@ def training_mask(mask: Optional[torch.Tensor], ids: torch.Tensor, dtype: torch.
     """Return the mask for rows `ids` (rows, length) that are padded on the right, or None for plain causal attention.
 
     A token never attends to the padding after it, so a mask of the padding (two dimensions) is dropped. A mask for each
-    pair of tokens (rows, 1, length, length) becomes 0 and -inf in the attention's dtype; every layer would convert a
-    boolean one and keep the result for the backward pass.
+    pair of tokens (rows, 1, length, length) becomes 0 and -inf in the attention's dtype; otherwise every layer would
+    convert the boolean mask and keep the result for the backward pass.
     """
     if mask is None or mask.dim() == 2:
         if ids.device.type != "cuda" or torch.cuda.get_device_capability(ids.device) >= FLASH:

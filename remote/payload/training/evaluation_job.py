@@ -102,7 +102,7 @@ def check_adapter(folder: str, sha256: str) -> str:
 
 def prepare(spec: TrainingSpec) -> Tuple[BaseModel, SampleSet]:
     """Load tokenizer and feature extractor, and read and check the recordings."""
-    # The tokenizer of a tiny model was trained on the texts of the training data, so these are needed again.
+    # The tokenizer of a tiny model was trained on the texts of the training data, so these texts are needed again.
     tiny = spec.model.id.startswith(TINY_PREFIX)
     trained = read_recordings(spec.data, spec.data.split)[: spec.data.samples] if tiny else []
     base = read_base(spec.model, model_source(spec, trained))

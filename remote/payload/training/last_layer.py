@@ -1,7 +1,7 @@
 """The last decoder layer, computed after its attention for some positions only.
 
-Of its output, the loss needs the positions before labels. The other layers are needed in full: the attention of the
-next layer reads every position.
+The loss needs its output only at the positions before labels. Every other layer is computed at all positions, because
+the attention of the next layer reads all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _forward(rows: torch.Tensor) -> Any:
         return hidden.flatten(0, 1).index_select(0, rows)[None]
 
     def forward(layer: Any, hidden_states: torch.Tensor, *inputs: Any, **named: Any) -> torch.Tensor:
-        """As in the decoder layers of transformers 5.23 (phi4_multimodal, qwen2, qwen2_5_omni, llama, granite)."""
+        """Compute the layer like the decoder layers of transformers 5.23 (phi4_multimodal, qwen2, llama, granite)."""
         attention, share = layer.self_attn, getattr(layer, "residual_multiplier", 1.0)
         selecting = attention.o_proj.register_forward_pre_hook(lambda module, inputs: (select(inputs[0]),))
         try:

@@ -151,7 +151,7 @@ class Estimator:
 
 @contextlib.contextmanager
 def _without_masks(model: Any) -> Iterator[None]:
-    """Within it, the decoder layers get no attention mask.
+    """Pass no attention mask to the decoder layers within the block.
 
     transformers 5.23 reads the values of the positions to find out that causal attention is enough. Fake tensors have
     no values, so it would make a mask, with which attention copies the keys and values of grouped queries.

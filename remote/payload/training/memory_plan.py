@@ -136,7 +136,7 @@ def _cost(size: int, tokens: int, checkpointed: float) -> float:
 
 
 def check_memory(plan: MemoryPlan, device: Device) -> None:
-    """Raise TrainingFailed with exit code 21 if the model will not fit on the card. For a CPU there is no limit."""
+    """Raise TrainingFailed with exit code 21 if the model will not fit on the card. A CPU has no limit."""
     if device.is_card and not plan.fits:
         raise TrainingFailed("gpu-memory", plan.shortage(), hint=plan.hint, exit_code=ExitCode.GPU)
 

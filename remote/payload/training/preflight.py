@@ -20,9 +20,9 @@ log = logging.getLogger("halfstep")
 
 @dataclass
 class ClipReader:
-    """Returns a recording's features from the cache.
+    """Returns the features of a recording.
 
-    Otherwise decodes and checks its audio, and stores the features.
+    If they are not in the cache, the audio is decoded and checked, and its features are stored.
     """
 
     base: BaseModel

@@ -90,7 +90,7 @@ class FakeNf4(torch.nn.Linear):  # type: ignore[misc]
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc]
-    """The product with a weight that exists only while it is computed, as in bitsandbytes."""
+    """A product whose weight exists only while the product is computed, as in bitsandbytes."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, shape: Tuple[int, int]) -> torch.Tensor:

@@ -41,7 +41,7 @@ def pearson_of(xs: Any, ys: Any, counts: Any) -> Any:
 
 
 def _varies(values: Any, counts: Any) -> Any:
-    """Return whether the drawn values of each resample differ. Rounding makes the variance of equal values positive."""
+    """Return for each resample whether its values differ. The variance of equal values may be positive by rounding."""
     drawn = counts > 0
     least = np.where(drawn, values, np.inf).min(axis=1, initial=np.inf)
     most = np.where(drawn, values, -np.inf).max(axis=1, initial=-np.inf)

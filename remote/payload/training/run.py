@@ -106,7 +106,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     prepared = prepare(spec)
     arguments = training_arguments(spec, device="cuda" if torch.cuda.is_available() else "cpu")
     resume_from = resume_point(spec.paths, arguments)
-    plan = fit(spec, prepared, arguments)
+    plan = plan_step_memory(spec, prepared, arguments)
     reporter = Reporter(spec.paths.run, spec.paths.tensorboard, plan.describe())
     trackers = start_trackers(spec.train.report_to, spec.paths.run) if arguments.process_index == 0 else []
     name_run(arguments, spec.paths.run)
@@ -199,7 +199,7 @@ def read_validation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipRea
     return _samples(spec, recordings, base, reader)
 
 
-def fit(spec: TrainingSpec, prepared: Prepared, arguments: transformers.TrainingArguments) -> MemoryPlan:
+def plan_step_memory(spec: TrainingSpec, prepared: Prepared, arguments: transformers.TrainingArguments) -> MemoryPlan:
     """Plan the memory of a training step, before any weight is loaded, and write the plan to the run's folder.
 
     Raises TrainingFailed if the model will not fit on the card.

@@ -14,7 +14,7 @@ from pipeline.hosts.rendezvous import find_rendezvous
 from remote.errors import Garbled
 from remote.link.local import local_host
 from remote.link.reach import open_host
-from remote.operations.network import listening, reach
+from remote.operations.network import listening, unreachable_reason
 from remote.payload.probes import network
 from remote.payload.request.refusal import Refusal
 from remote.protocol.rendezvous import Listening
@@ -41,13 +41,13 @@ def test_hosts_meet_at_the_addresses_that_ssh_reached(start_sshd: Callable[..., 
 def test_a_port_is_open_on_the_address_of_the_host_only(tmp_path: Path) -> None:
     host = local_host(str(install_payload(tmp_path)))
     with listening(host, "127.0.0.2", "t" * 64) as place:
-        assert reach(host, place, "t" * 64) == ""
-        assert reach(host, replace(place, address="127.0.0.1"), "t" * 64) == "Connection refused"
+        assert unreachable_reason(host, place, "t" * 64) == ""
+        assert unreachable_reason(host, replace(place, address="127.0.0.1"), "t" * 64) == "Connection refused"
     with listening(host, "localhost", "t" * 64) as place:
         assert place.address == "127.0.0.1", "the address of a name, to which torch binds"
     with listening(host, "192.0.2.1", "t" * 64) as place:
         assert (place.address, place.interface) == ("192.0.2.1", "")
-        assert reach(host, replace(place, address="127.0.0.3"), "t" * 64) == "", "an address behind a NAT"
+        assert unreachable_reason(host, replace(place, address="127.0.0.3"), "t" * 64) == "", "an address behind a NAT"
     host.close()
 
 
@@ -97,11 +97,11 @@ def test_SE_a_host_s_address_is_validated_before_it_is_in_the_command_line_of_an
 def test_a_closed_port_and_another_program_are_distinguished(tmp_path: Path) -> None:
     host = local_host(str(install_payload(tmp_path)))
     with nobody_listens() as port:
-        assert reach(host, Listening("127.0.0.1", port), "t" * 64) == "Connection refused"
+        assert unreachable_reason(host, Listening("127.0.0.1", port), "t" * 64) == "Connection refused"
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_greet, args=(server,), daemon=True).start()
         place = Listening("127.0.0.1", server.getsockname()[1])
-        assert reach(host, place, "t" * 64) == "another program answers there"
+        assert unreachable_reason(host, place, "t" * 64) == "another program answers there"
     host.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from remote.errors import RemoteFault
 from remote.operations.jobs import follow_job, list_jobs, stop_job
-from remote.payload.jobs.continuation import why_not
+from remote.payload.jobs.continuation import reason_not_to_continue
 from remote.payload.jobs.slurm import render_script
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -123,7 +123,7 @@ def test_a_run_is_continued_only_if_it_has_progressed_and_may_have_another_job(
     resume_from: str, newest: int, jobs_left: int, stopped: bool, words: str
 ):
     spec = JobSpec("tiny-01234567", 2, "f" * 64, ("true",), resume_from=resume_from, jobs_left=jobs_left)
-    assert why_not(spec, newest, stopped=stopped) == words
+    assert reason_not_to_continue(spec, newest, stopped=stopped) == words
 
 
 @pytest.mark.root

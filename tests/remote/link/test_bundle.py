@@ -73,7 +73,7 @@ def test_only_a_few_cached_bundles_are_kept() -> None:
     for number in range(20):
         (folder / f"{number}.pyz").write_bytes(b"old")
     fresh()
-    assert len(list(folder.iterdir())) == bundle.KEPT
+    assert len(list(folder.iterdir())) == bundle.MAX_CACHED_ZIPS
 
 
 def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:

@@ -65,4 +65,4 @@ def test_the_agent_runs_with_the_named_interpreter_if_it_is_the_only_one(named: 
 )
 def test_only_an_absolute_path_or_one_under_the_home_folder_is_tried(written: str, tried: bool, tmp_path: Path) -> None:
     address = replace(Address("here", "local", workdir=str(tmp_path)), python=written)
-    assert address.other_python == (written if tried else "")
+    assert address.python_outside_project == (written if tried else "")

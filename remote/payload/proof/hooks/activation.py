@@ -87,7 +87,7 @@ def start() -> Optional[Recorder]:
 
 
 def _note(folder: str, *, torch: bool, fault: str = "") -> None:
-    """Write python-PID.json, which records that the hooks run in this process, unless `folder` is None."""
+    """Write python-PID.json to `folder`, which records that the hooks run in this process. Do nothing for ""."""
     if not folder:
         return
     note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)

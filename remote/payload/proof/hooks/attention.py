@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 from .autocast import autocast_dtype
 from .report import AttentionCalls, AttentionTables
-from .tensors import short
+from .tensors import dtype_name
 
 BACKENDS = {0: "math", 1: "flash", 2: "mem-efficient", 3: "cudnn", 4: "overrideable"}
 
@@ -22,7 +22,7 @@ class AttentionMeasure:
         """Record one call; `settings` are its other arguments by name."""
         mask = settings.get("attn_mask")
         cast = autocast_dtype(query.device.type)
-        dtype = short(query.dtype)
+        dtype = dtype_name(query.dtype)
         kind = (dtype, cast, query.shape[-1], mask is not None, bool(settings.get("is_causal", False)))
         if kind not in self._calls:
             backend = _choose(query, key, value, settings, cast)

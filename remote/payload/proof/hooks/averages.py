@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
-from .tensors import SAMPLE, short
+from .tensors import SAMPLE, dtype_name
 from .weights_report import HalfAverage
 from .writes import Writes
 
@@ -84,7 +84,7 @@ class Averages:
         """Return the copies whose last update can be judged, and those among them that do not follow."""
         judged = [copy for copy in self._copies if copy.behind >= LEAST_BEHIND]
         stuck = [copy for copy in judged if copy.following < SHARE_FOLLOWING * copy.behind]
-        dtypes = sorted({short(copy.tensor.dtype) for copy in stuck})
+        dtypes = sorted({dtype_name(copy.tensor.dtype) for copy in stuck})
         return HalfAverage(len(judged), tuple(sorted(copy.name for copy in stuck)), tuple(dtypes))
 
 

@@ -23,7 +23,10 @@ def has_hooks(parameters: List[Any]) -> bool:
 
 
 def bound_of(parameters: List[Any]) -> float:
-    """Return the constant that limits the gradients, which many values or all norms equal; inf if there is none."""
+    """Return the constant that limits the gradients: many of their values, or all of their norms, are equal to it.
+
+    Returns inf if there is none.
+    """
     with_gradient = [p for p in parameters if p.grad is not None][:TENSORS]
     gradients = [grad for grad in (values_of(p.grad) for p in with_gradient) if grad.numel() >= LEAST_NUMBERS]
     return min(_saturation(gradients), _common_norm(gradients))

@@ -13,7 +13,10 @@ LONGEST_MESSAGE = 2000
 
 
 def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], None]) -> None:
-    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end, but not in forks."""
+    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end of the process.
+
+    Forked children of the process call neither.
+    """
     previous = sys.excepthook
 
     def report(kind: Any, error: Any, trace: Any) -> None:

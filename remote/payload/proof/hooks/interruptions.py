@@ -1,4 +1,4 @@
-"""Detect changes by an evaluation or a checkpoint during training: of the mode, trained set, dtypes or weights."""
+"""Detect state that an evaluation or a checkpoint changed: the mode, the trained set, dtypes or weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .monitor import Anomaly
 from .rules import adapter_is_idle
-from .tensors import living_names, local, short
+from .tensors import dtype_name, living_names, local
 
 STEPS = 4
 SUDDEN = 4.0
@@ -60,7 +60,10 @@ class Interruptions:
             self._cause, self._left, self._measured, self._with_gradient = cause, STEPS, 0, set()
 
     def before_step(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
-        """Return, before a step, what the last interruption left changed. `untouched` tensors never got a gradient."""
+        """Return an anomaly for each change that remains after the last interruption. Call it before a step.
+
+        `untouched` contains the ids of the tensors that never got a gradient.
+        """
         if not self.watching:
             return []
         anomalies = self._changed(parameters, step)
@@ -77,7 +80,7 @@ class Interruptions:
             self._note("change of the learning rate")
         self._rate = rate
         if not self._trained:
-            self._trained = {id(p): short(p.dtype) for p in parameters if p.requires_grad}
+            self._trained = {id(p): dtype_name(p.dtype) for p in parameters if p.requires_grad}
         self._samples = [_sample(p) for p in self._some(parameters)]
 
     def note_gradients(self, with_gradient: Set[int]) -> None:
@@ -114,7 +117,7 @@ class Interruptions:
         if frozen:
             message = f"{frozen} of {len(known)} trained tensors no longer require gradients {since}"
             warnings.append(_warning("trainable-set", message, step))
-        cast = sum(self._trained[id(p)] == "float32" and short(p.dtype) in HALF for p in known)
+        cast = sum(self._trained[id(p)] == "float32" and dtype_name(p.dtype) in HALF for p in known)
         if cast:
             message = f"{cast} of {len(known)} trained tensors are in half precision {since}"
             warnings.append(_warning("trainable-dtype", message, step))

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 
 from .autocast import autocast_dtype
 from .report import ModuleOutputs
-from .tensors import clean_name, local, short
+from .tensors import clean_name, dtype_name, local
 
 MEASURED_FORWARDS = 2
 MAX_MODULES = 8192
@@ -68,7 +68,7 @@ class ModuleMeasure:
         largest = torch.linalg.vector_norm(local(tensor), float("inf")).float()
         known = self._largest.get(name)
         self._largest[name] = largest if known is None else torch.maximum(known, largest)
-        self._dtypes[name] = short(tensor.dtype)
+        self._dtypes[name] = dtype_name(tensor.dtype)
 
     def summary(self) -> ModuleOutputs:
         """Return the largest float16 outputs, the first outputs that are not finite, and the states of autocast."""

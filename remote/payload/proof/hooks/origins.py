@@ -1,4 +1,4 @@
-"""Record where half precision entered the process (autocast, parameters, Accelerate, Trainer), and opened settings."""
+"""Record where half precision entered the process (autocast, parameters, libraries), and the opened settings files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .places import Place, Project
 from .quiet import Ledger, quiet
 from .report import HalfEntry, Provenance
 from .runtime import CHANGES
-from .tensors import parameters_of, short
+from .tensors import dtype_name, parameters_of
 
 HALF = ("float16", "bfloat16")
 SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".env")
@@ -50,7 +50,7 @@ OPENED = OpenedSettings()
 
 
 class Origins:
-    """Keeps the first place of each kind of entry, and for each half-precision parameter the place of its cast."""
+    """Keeps the source lines at which half precision entered: the first of each kind, and that of each cast."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -74,7 +74,7 @@ class Origins:
         """Record that the current call cast these parameters to half precision."""
         place = self._project.place()
         for parameter in parameters:
-            self._parameters[id(parameter)] = (weakref.ref(parameter), short(parameter.dtype), place)
+            self._parameters[id(parameter)] = (weakref.ref(parameter), dtype_name(parameter.dtype), place)
 
     @quiet
     def built(self, optimizer: Any) -> None:
@@ -94,7 +94,7 @@ class Origins:
         held = [("", p, place) for one, place in self._living(optimizers) for p in parameters_of(one)]
         named = [(name, p, None) for root in roots for name, p in root.named_parameters()]
         for name, parameter, built in [*named, *held]:
-            dtype = short(parameter.dtype)
+            dtype = dtype_name(parameter.dtype)
             if id(parameter) in seen or dtype not in HALF:
                 continue
             seen.add(id(parameter))
@@ -150,7 +150,7 @@ def patch_parameters(torch: Any, origins: Origins) -> None:
 
 
 def _is_half(parameter: Any) -> bool:
-    return short(parameter.dtype) in HALF
+    return dtype_name(parameter.dtype) in HALF
 
 
 def patch_libraries(origins: Origins) -> None:

@@ -16,7 +16,7 @@ from .loss_scale import patch_scalers
 from .origins import LIBRARIES, patch_libraries, patch_parameters
 from .patching import Training, is_compiling, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
-from .tensors import short
+from .tensors import dtype_name
 
 PATCHED = frozenset(
     {
@@ -129,7 +129,7 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
                 replaced = is_float16_on_card(self, args, kwargs)
                 details.autocast_made(requested, bool(getattr(self, "_enabled", True)), replaced)
             if requested:
-                details.origins.enter("autocast", short(getattr(self, "fast_dtype", "")))
+                details.origins.enter("autocast", dtype_name(getattr(self, "fast_dtype", "")))
 
         return build
 

@@ -10,7 +10,7 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .attention import AttentionMeasure
-from .autocast import accelerate_waits_for_card, autocast_caches
+from .autocast import accelerate_only_on_card, autocast_caches
 from .batches import Batches
 from .counterfactual import examine
 from .device import peak_memory, synchronize
@@ -27,7 +27,7 @@ from .recorder import DetailRecorder
 from .report import Crash, Flags, RankReport, write_json
 from .schedules import zero_from
 from .step_log import Clip, StepLog
-from .tensors import local, read_losses, short
+from .tensors import dtype_name, local, read_losses
 from .trained import Trained
 
 WRITE_EVERY_S = 20.0
@@ -35,9 +35,9 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 
 
 class ProofRecorder:
-    """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report and holds.
+    """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report.
 
-    It does not exit, because a wrapper script would continue with its next line, and other ranks may need this process.
+    Then it waits to be killed. At an exit, a wrapper script would continue, and other ranks may need this process.
     """
 
     forked = False
@@ -101,7 +101,7 @@ class ProofRecorder:
 
     @quiet
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
-        # After the call, because a hook that is registered when the first call begins already runs in that call.
+        # The inputs are recorded after the call, since a hook that is registered at its beginning already runs in it.
         if sys.modules["torch"].is_grad_enabled():
             self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
@@ -129,16 +129,16 @@ class ProofRecorder:
 
     @quiet
     def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:
-        self._flag(float16_waits_for_card=replaced or self.flags.float16_waits_for_card)
+        self._flag(float16_only_on_card=replaced or self.flags.float16_only_on_card)
         if requested and not enabled:
-            self._flag(autocast_waits_for_card=True)
+            self._flag(autocast_only_on_card=True)
         # After the first step, a part of a model cannot be distinguished from the training around it.
         elif not enabled and not self.log.steps:
             self._flag(autocast_off=True)
 
     @quiet
     def scaler_made(self, requested: bool, enabled: bool) -> None:
-        self._flag(scaler_waits_for_card=self.flags.scaler_waits_for_card or (requested and not enabled))
+        self._flag(scaler_only_on_card=self.flags.scaler_only_on_card or (requested and not enabled))
 
     def cache_cleared(self) -> None:
         self.stepped_in_cache = False
@@ -166,7 +166,7 @@ class ProofRecorder:
     def _backward(self, loss: Any) -> None:
         self.trained.add_waiting()
         self.losses.append(loss.detach())
-        self.loss_dtypes.add(short(loss.dtype))
+        self.loss_dtypes.add(dtype_name(loss.dtype))
 
     def _flag(self, **flags: Any) -> None:
         self.flags = dataclasses.replace(self.flags, **flags)
@@ -294,7 +294,7 @@ class ProofRecorder:
             batches=self.batches.summary(),
             modules=self.modules.summary(),
             attention=self.attentions.summary(self.trained.roots),
-            flags=dataclasses.replace(self.flags, accelerate_waits_for_card=accelerate_waits_for_card()),
+            flags=dataclasses.replace(self.flags, accelerate_only_on_card=accelerate_only_on_card()),
             memory=peak_memory(model.device),
             provenance=self.origins.summary(self.trained.roots, self.trained.optimizers),
         )

@@ -90,7 +90,7 @@ class TrainedTensors:
     """How the steps changed the trained tensors. `gradients` maps each tensor to the states of its gradient by step.
 
     `put_back`: how often weights had their initial values again before a step. `nonfinite`: tensors that were finite
-    before the first step. `unheld_moved`: parameters changed that no optimizer holds.
+    before the first step and are not any more. `unheld_moved`: parameters that no optimizer holds have changed.
     """
 
     optimizers: Tuple[str, ...] = ()
@@ -123,7 +123,9 @@ class Misuse(str, Enum):
 
 @dataclass(frozen=True)
 class GradientFlow:
-    """How gradients were treated: `unscaled` correctly so many times, `discarded` before use so many times."""
+    """How gradients were used. `unscaled`: how often they were unscaled correctly. `discarded`: how often they were
+    cleared before any use.
+    """
 
     misuses: Tuple[Misuse, ...] = ()
     unscaled: int = 0
@@ -182,17 +184,18 @@ class AttentionTables:
 class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or "".
 
-    `..._waits_for_card`: requested by the command, but disabled because there is no card; `accelerate`: both of them;
-    `float16`: autocast is bfloat16 instead. `step_in_autocast_cache`: a forward pass used weights that autocast had
-    cast before the optimizer changed them.
+    `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, which is disabled
+    because there is no card. `accelerate_only_on_card`: Accelerate disabled both. `float16_only_on_card`: autocast is
+    bfloat16 because there is no card. `step_in_autocast_cache`: a forward pass used weights that autocast had cast
+    before the optimizer changed them.
     """
 
     eval_mode: str = ""
     autocast_off: bool = False
-    autocast_waits_for_card: bool = False
-    scaler_waits_for_card: bool = False
-    accelerate_waits_for_card: bool = False
-    float16_waits_for_card: bool = False
+    autocast_only_on_card: bool = False
+    scaler_only_on_card: bool = False
+    accelerate_only_on_card: bool = False
+    float16_only_on_card: bool = False
     scaled_by_hand: bool = False
     reentrant_without_gradient: bool = False
     scheduled_after_skip: bool = False

@@ -16,7 +16,7 @@ from .recorder import Recorder
 from .report import write_json
 from .runtime import CHANGES, RuntimePlan
 from .runtime_weights import Weights
-from .tensors import parameters_of, short, values_of
+from .tensors import dtype_name, parameters_of, values_of
 
 ENGINES = ("deepspeed", "apex", "colossalai", "fairscale")
 STATE = "runtime-scale.json"
@@ -84,7 +84,8 @@ class LossScaling:
     def _leaves(self, loss: Any) -> List[Any]:
         """Return the optimizers' parameters, and other tensors that get gradients from this backward.
 
-        The others (half-precision copies that the command manages itself) are searched for if there were any before.
+        The other tensors are half-precision copies that the command manages itself. If the last search found none, they
+        are searched for again only after the optimizers' parameters have changed.
         """
         optimizers = self._weights.optimizers
         held = {id(p): p for one in optimizers for p in parameters_of(one)}
@@ -203,11 +204,11 @@ def _version(parameter: Any) -> Optional[Tuple[int, int]]:
 
 
 def _grouped(grads: List[Any]) -> List[List[Any]]:
-    """Return the gradients' `.data` by device and dtype. Changing it does not increase a version counter."""
+    """Return the gradients' `.data` by device and dtype. A change of `.data` does not increase a version counter."""
     groups: Dict[Tuple[Any, str], List[Any]] = {}
     for grad in grads:
         values = values_of(grad).data
-        groups.setdefault((values.device, short(values.dtype)), []).append(values)
+        groups.setdefault((values.device, dtype_name(values.dtype)), []).append(values)
     return list(groups.values())
 
 

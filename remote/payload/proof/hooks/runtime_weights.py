@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 from .autocast import autocast_dtype
 from .patching import Handles
 from .runtime import CHANGES, RuntimePlan
-from .tensors import parameters_of, short
+from .tensors import dtype_name, parameters_of
 
 HALF = ("float16", "bfloat16")
 LARGEST_FLOAT16 = 65504.0
@@ -46,7 +46,7 @@ class Weights:
             return
         half = [p for p in given if _is_half(p)]
         if half:
-            kinds = " and ".join(sorted({short(p.dtype) for p in half}))
+            kinds = " and ".join(sorted({dtype_name(p.dtype) for p in half}))
             _cast_together(half, torch.float32)
             CHANGES.announce(
                 f"cast {len(half)} trained tensors from {kinds} to float32 before {owner} was made{CHANGES.at()}"
@@ -55,7 +55,7 @@ class Weights:
             self._prepare_models(given, changed=bool(half))
 
     def _prepare_models(self, trained: List[Any], *, changed: bool) -> None:
-        """Cast frozen parameters of the models with these parameters.
+        """Cast the frozen parameters of the models that own the `trained` parameters.
 
         `changed`: whether trained parameters were cast.
         """
@@ -127,7 +127,7 @@ class Weights:
 
 
 def _is_half(tensor: Any) -> bool:
-    return short(tensor.dtype) in HALF
+    return dtype_name(tensor.dtype) in HALF
 
 
 def _is_sharded(tensor: Any) -> bool:
@@ -141,7 +141,7 @@ def _has_parameters(module: Any) -> bool:
 def _cast_together(parameters: List[Any], dtype: Any) -> None:
     """Cast parameters in place.
 
-    Those that share memory, also with parameters not given here, still share it afterwards.
+    Parameters that share memory, even with parameters that are not in the list, share it afterwards too.
     """
     torch = sys.modules["torch"]
     if not parameters:

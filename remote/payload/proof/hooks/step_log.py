@@ -16,7 +16,7 @@ Clip = Tuple[Set[int], Optional[float], float]
 
 
 class StepLog:
-    """Records steps until `wanted` effective ones were applied, or `max_attempts` attempts were made."""
+    """Records steps until `wanted` steps that count were applied, or `max_attempts` steps were attempted."""
 
     def __init__(self, wanted: int, max_attempts: int) -> None:
         self.wanted = wanted

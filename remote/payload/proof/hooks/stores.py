@@ -1,6 +1,6 @@
 """Make the stores of process groups listen on the address that the processes use, not on every interface.
 
-A TCPStore has no password. torch binds it to all interfaces, whatever its address argument is (torch 2.13, `TCPStore`).
+A TCPStore has no password. torch binds it to all interfaces, regardless of its address argument (torch 2.13).
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((str(address), int(given["port"])))
     except (OSError, TypeError, ValueError, OverflowError):
-        # Also if a store of this process already listens on the port, which torch then shares.
+        # One cause is a store of this process that already listens on the port; torch then shares that store.
         bound.close()
         return None
     return bound
 
 
 def _serve(original: Callable[..., None], store: Any, given: Dict[str, Any], bound: socket.socket) -> None:
-    """Build the store on the socket. The store closes the descriptor that it gets, unless it refuses it."""
+    """Build the store on the socket. The store closes the descriptor that it gets, unless its constructor fails."""
     descriptor = os.dup(bound.fileno())
     given = {**given, "port": bound.getsockname()[1], "master_listen_fd": descriptor}
     try:

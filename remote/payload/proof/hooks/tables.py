@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .device import describe_device
 from .report import CastTensor, DtypeCount, ModelTables, TrainableTensor
-from .tensors import clean_name, count_dtypes, name_parameters, parameters_of, short
+from .tensors import clean_name, count_dtypes, dtype_name, name_parameters, parameters_of
 
 CHANGES = 10
 
@@ -31,7 +31,7 @@ def describe(
         roots=tuple(type(root).__name__ for root in roots),
         dtypes=count_dtypes(parameters + buffers),
         trainable=tuple(
-            TrainableTensor(names[id(p)], short(p.dtype), p.numel(), id(p) in tracked)
+            TrainableTensor(names[id(p)], dtype_name(p.dtype), p.numel(), id(p) in tracked)
             for kind, _, p in parameters
             if kind == "trainable"
         ),
@@ -50,7 +50,7 @@ def _cast_late(
     held: List[Tuple[Any, Any]], built_as: Dict[int, Dict[int, str]], names: Dict[int, str]
 ) -> Iterator[CastTensor]:
     for optimizer, parameter in held:
-        now = short(parameter.dtype)
+        now = dtype_name(parameter.dtype)
         was = built_as.get(id(optimizer), {}).get(id(parameter), now)
         if was != now:
             yield CastTensor(names.get(id(parameter), "?"), was, now)
@@ -86,5 +86,5 @@ def _reduce_dtype(roots: List[Any]) -> Optional[str]:
         policy = getattr(root, "mixed_precision", None)
         dtype = getattr(policy, "reduce_dtype", None) or getattr(policy, "param_dtype", None)
         if dtype is not None:
-            return short(dtype)
+            return dtype_name(dtype)
     return None

@@ -15,7 +15,7 @@ EXAMPLES = 3
 WRAPPERS = re.compile(r"(^|\.)(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)(?=\.|$)")
 
 
-def short(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     """Return the dtype's name without `torch.`."""
     return str(dtype).replace("torch.", "")
 
@@ -32,7 +32,7 @@ def parameters_of(optimizer: Any) -> List[Any]:
 
 
 def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
-    """Return the optimizer's trained parameters with their index. An optimizer may hold frozen ones too."""
+    """Return (index, parameter) for the optimizer's trained parameters. An optimizer may hold frozen ones too."""
     held = list(enumerate(parameters_of(optimizer)))
     return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
 
@@ -92,7 +92,7 @@ def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> Tuple[DtypeCount, ...]
     """
     table: Dict[Tuple[str, str], DtypeCount] = {}
     for kind, name, tensor in rows:
-        key = (kind, short(tensor.dtype))
+        key = (kind, dtype_name(tensor.dtype))
         before = table.get(key, DtypeCount(*key))
         table[key] = DtypeCount(
             *key,
@@ -161,10 +161,10 @@ def moved(before: Dict[str, Tuple[Any, Any]], after: Dict[str, Tuple[Any, Any]])
 
 
 def nonfinite(fingerprints: Dict[str, Tuple[Any, Any]]) -> List[str]:
-    """Return the names whose values are not all finite, by their sums. Waits for the device once per tensor."""
+    """Return the names of the tensors whose sum in the fingerprint is not finite. Waits for the device for each."""
     return [name for name, (_, total) in fingerprints.items() if not math.isfinite(float(total))]
 
 
 def read_losses(values: List[Any]) -> Tuple[float, ...]:
-    """Return losses that were kept on the device as numbers."""
+    """Copy losses from the device, and return them as numbers."""
     return tuple(float(local(value).float()) for value in values)

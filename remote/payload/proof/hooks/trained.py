@@ -9,7 +9,16 @@ from .averages import Averages
 from .changes import Changes
 from .report import ModelTables, TrainedTensors
 from .tables import describe, state_dtypes
-from .tensors import fingerprint, measure_gradients, moved, name_parameters, nonfinite, parameters_of, short, trained_by
+from .tensors import (
+    dtype_name,
+    fingerprint,
+    measure_gradients,
+    moved,
+    name_parameters,
+    nonfinite,
+    parameters_of,
+    trained_by,
+)
 from .tied import find_untied
 
 IDLE = ("none", "zero")
@@ -42,7 +51,7 @@ class Trained:
     def built(self, optimizer: Any) -> None:
         """Record the dtypes of an optimizer's parameters when it is built."""
         self._built.add(optimizer)
-        self._built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
+        self._built_as[id(optimizer)] = {id(p): dtype_name(p.dtype) for p in parameters_of(optimizer)}
 
     def add_root(self, root: Any) -> bool:
         """Record a model that is called. Return True the first time."""
@@ -93,7 +102,7 @@ class Trained:
         return id(optimizer) in self._has_moved
 
     def before_step(self, optimizer: Any) -> None:
-        """Record whether the weights changed since the last step, and whether its changes were undone."""
+        """Record whether the weights changed since the last step, and whether the changes of that step were undone."""
         if id(optimizer) not in self._has_moved:
             return
         self.averages.look()

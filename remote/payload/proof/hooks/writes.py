@@ -51,7 +51,7 @@ class Writes:
         try:
             address = tensor.data_ptr()
         except (RuntimeError, NotImplementedError):
-            # A tensor without its own storage.
+            # The tensor has no storage of its own.
             return
         known = self._places.get(address)
         # After a model was moved, other tensors may occupy its former memory.

@@ -32,7 +32,7 @@ SYSTEM = (
 
 @dataclass(frozen=True)
 class LogMel:
-    """The log-mel features of `GraniteSpeechFeatureExtractor`, computed without torchaudio, which that class needs.
+    """The log-mel features of `GraniteSpeechFeatureExtractor`, computed without torchaudio.
 
     Two frames of `n_mels` are stacked into one. The projector makes `window // downsample` embeddings of each window.
     """

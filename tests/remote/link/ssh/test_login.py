@@ -16,7 +16,7 @@ import pytest
 from remote.errors import AuthRefused, HostUnfit
 from remote.link.address import Address
 from remote.link.reach import open_host
-from remote.link.ssh.agent_keys import AgentTimeout, open_agent, within
+from remote.link.ssh.agent_keys import AgentTimeout, open_agent, run_within
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Interrupts, Person
 from tests.lab.sshd import Sshd, make_key
@@ -170,7 +170,7 @@ def test_an_agent_that_does_not_answer_is_passed_over(sshd: Sshd, tmp_path: Path
 def test_a_signature_that_takes_too_long_is_an_error_of_the_agent() -> None:
     asleep = threading.Event()
     with pytest.raises(AgentTimeout, match="did not answer"):
-        within(0.05, asleep.wait)
+        run_within(0.05, asleep.wait)
     asleep.set()
 
 
