@@ -11,9 +11,15 @@ PATIENCE_S = 120.0
 
 
 def until(true: Callable[[], T], what: str = "it", seconds: float = PATIENCE_S) -> T:
-    """Return the first true result of `true()`. Raises AssertionError with `what` after that many seconds."""
+    """Return the first true result of `true()`. Raises AssertionError with `what` after that many seconds.
+
+    The pauses are three times as long as a call, so that an expensive question does not slow down what it waits for.
+    """
     deadline = time.monotonic() + seconds
-    while not (answer := true()):
-        assert time.monotonic() < deadline, f"{what} did not become true in {seconds:g} s"
-        time.sleep(0.01)
-    return answer
+    while True:
+        asked = time.monotonic()
+        if answer := true():
+            return answer
+        now = time.monotonic()
+        assert now < deadline, f"{what} did not become true in {seconds:g} s"
+        time.sleep(min(max(0.01, 3 * (now - asked)), 0.3))

@@ -43,7 +43,7 @@ def fork_recorded(job: JobLayout) -> None:
     if trainer == 0:
         os.setsid()
         return
-    _release_descriptors()
+    _release_output()
     _, status = os.waitpid(trainer, 0)
     trainer = 0
     with contextlib.suppress(OSError):
@@ -51,15 +51,12 @@ def fork_recorded(job: JobLayout) -> None:
     _end_like(status)
 
 
-def _release_descriptors() -> None:
-    """Close the inherited descriptors, so that the supervisor's lock and pipes do not stay open after its death."""
+def _release_output() -> None:
+    """Leave the job's output to the trainer, whose output ends when the last process closes it."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
-    for name in os.listdir("/dev/fd"):
-        if int(name) > 2:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
+    os.close(null)
 
 
 def _end_like(status: int) -> NoReturn:

@@ -12,7 +12,7 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Queued
 from remote.payload.output.job_folder import newest_job, real_run
-from remote.payload.processes.identity import Process, is_alive
+from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.gauges import Gauges
@@ -23,11 +23,6 @@ from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
     """Return the run's folder, with absolute paths."""
     return RunLayout(real_run(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root)))
-
-
-def lock_holder(run: RunLayout) -> str:
-    """Return the number of the job whose supervisor holds the run's lock, or "" if none does."""
-    return (holder(run.lock) or "").partition(" ")[0]
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,12 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
     if started is None:
         queued = read_record(job.queued, Queued)
         return queued is not None and is_alive(queued.pid, queued.start_ticks, queued.boot_id)
-    holds_lock = lock_holder(run) == os.path.basename(job.root)
-    return holds_lock or is_alive(started.pid, started.start_ticks, started.boot_id)
+    if is_alive(started.pid, started.start_ticks, started.boot_id):
+        return True
+    number, _, pid = (holder(run.lock) or "").partition(" ")
+    # The kernel releases the lock of a killed supervisor only when its last thread has ended.
+    ends = pid == str(started.pid) and started.boot_id == boot_id()
+    return number == os.path.basename(job.root) and not ends
 
 
 def observe_job(run: RunLayout, number: int) -> JobObservation:

@@ -13,7 +13,7 @@ import socket
 import stat
 import sys
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, NoReturn, Sequence
+from typing import Callable, Dict, List, NoReturn, Sequence, Set
 
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -177,15 +177,19 @@ def start_gated(
 
     `before` is called in the child once the gate is open. It may fork, and returns in the process that runs `argv`.
     Because of the gate, a supervisor that is killed before it records the child's pid leaves no training process.
+    On return, the child holds no descriptor of this process, so it never keeps a dead supervisor's lock.
     """
     output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     wait_fd, gate_fd = os.pipe()
+    released_fd, release_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(gate_fd)
-        _become(argv, cwd, environment, output_fd, wait_fd, before)
-    os.close(output_fd)
-    os.close(wait_fd)
+        _become(argv, cwd, environment, output_fd, wait_fd, release_fd, before)
+    for descriptor in (output_fd, wait_fd, release_fd):
+        os.close(descriptor)
+    with os.fdopen(released_fd, "rb") as released:
+        released.read()
     return Gated(pid, gate_fd)
 
 
@@ -195,6 +199,7 @@ def _become(
     environment: Dict[str, str],
     output_fd: int,
     wait_fd: int,
+    release_fd: int,
     before: Callable[[], None],
 ) -> NoReturn:
     try:
@@ -206,8 +211,11 @@ def _become(
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        _release_descriptors({0, 1, 2, wait_fd, release_fd})
+        os.close(release_fd)
         if os.read(wait_fd, 1) != b"g":
             os._exit(CANNOT_RUN)
+        os.close(wait_fd)
         before()
         _prefer_for_oom_kill()
         os.chdir(cwd)
@@ -219,6 +227,13 @@ def _become(
         os.write(2, f"halfstep: cannot start {argv[0]}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(CANNOT_RUN)
+
+
+def _release_descriptors(kept: Set[int]) -> None:
+    """Close all inherited descriptors except `kept`. Those of the parent's lock and pipes would outlive the parent."""
+    for descriptor in {int(name) for name in os.listdir("/dev/fd")} - kept:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 def why_not_started(program: str, error: OSError) -> str:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from remote.operations.jobs import adopt_job, list_jobs, prepare_resume, start_job, stop_job
+from remote.payload.files.lock import holder
+from remote.payload.jobs.state import supervised
 from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
 from remote.protocol.jobs import JobState, StartRequest
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 from tests.remote.jobs.orphaned import orphan
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_FI_42_trainer_and_supervisor_both_gone_is_lost(bench: Bench):
@@ -49,6 +55,38 @@ def test_a_supervisor_killed_before_the_first_step_leaves_a_job_that_trains(benc
     held.write_bytes(b"go on")
     until(lambda: bench.survey().state is JobState.SUCCEEDED, "the end")
     assert bench.output() == "trained\n"
+
+
+DIES_BY_PARTS = """
+import ctypes, os, sys, threading, time
+from remote.payload.files.lock import take_lock
+lock = take_lock(sys.argv[1], f"1 {os.getpid()}")
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("held", flush=True)
+sys.stdin.readline()
+ctypes.CDLL(None).syscall(NR_EXIT, 0)
+"""
+
+
+def test_a_supervisor_whose_last_thread_still_ends_no_longer_supervises(bench: Bench):
+    """The kernel ends the threads of a killed process one by one, and releases its lock after the last."""
+    bench.start()
+    until(lambda: bench.survey().result, "the end")
+    Path(bench.job().result).unlink()
+    number = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+    argv = [sys.executable, "-c", DIES_BY_PARTS.replace("NR_EXIT", str(number)), bench.layout.lock]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as dying:
+        try:
+            assert dying.stdout.readline() == b"held\n"
+            _edit_started(bench, pid=dying.pid, start_ticks=read_process(dying.pid).ticks)
+            assert supervised(bench.layout, bench.job())
+            dying.stdin.write(b"end\n")
+            dying.stdin.flush()
+            until(lambda: not alive(dying.pid), "the end of the main thread")
+            assert holder(bench.layout.lock) == f"1 {dying.pid}"
+            assert not supervised(bench.layout, bench.job())
+        finally:
+            dying.kill()
 
 
 def _edit_started(bench: Bench, **changes: object) -> None:
