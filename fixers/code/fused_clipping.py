@@ -8,14 +8,21 @@ from collections.abc import Iterator
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.lines import holds, holds_any
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import OPTIMIZERS
 from remote.policy.precision import BF16_FROM
 
 FUSED = b"fused"
+CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
 """The word that `traits.mixed` leaves out, and the word that replaces it in this file."""
 WHY = "Lightning clips no gradients of a fused optimizer in float16"
+
+
+def may_be_fused(data: bytes) -> bool:
+    """Return True if the file may create a fused optimizer whose gradients Lightning clips, by a text search."""
+    return holds(data, FUSED) and holds_any(data, CLIPPING)
 
 
 def turn_off_fused(draft: Draft, target: Target) -> None:

@@ -50,7 +50,7 @@ from fixers.code.autocasts import (
     values_are_half,
 )
 from fixers.code.draft import Draft
-from fixers.code.fused_clipping import FUSED, turn_off_fused
+from fixers.code.fused_clipping import FUSED, may_be_fused, turn_off_fused
 from fixers.code.scaled_clipping import may_scale, report_scaled
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
@@ -85,7 +85,7 @@ WHY = "only float16 needs the scaler"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Enable scalers by autocast's dtype; add a scaler to a plain float16 loop; report other loops without one."""
-    fused, scales = FUSED in source.data, _may_scale(source.data)
+    fused, scales = may_be_fused(source.data), _may_scale(source.data)
     if not (fused or scales):
         return NOTHING
     draft = Draft(source.python, name)

@@ -12,7 +12,7 @@ from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
 from fixers.sources.launched import is_document, launched_in
-from fixers.sources.lines import lines_with
+from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
 from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
@@ -141,7 +141,7 @@ def _consumers(path: str, data: bytes) -> Consumers:
 
 def is_started(data: bytes) -> bool:
     """Return True for a script: a file that parses options or has a main block."""
-    return any(mark in data for mark in IS_STARTED)
+    return holds_any(data, IS_STARTED)
 
 
 def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:

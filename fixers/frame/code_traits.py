@@ -10,9 +10,10 @@ from typing import Any
 
 from fixers.sources.attention_choice import lacks_sdpa
 from fixers.sources.commands import reads_commands
+from fixers.sources.file_roles import SCALES
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
 from fixers.sources.launched import Launched, launched_in
-from fixers.sources.lines import lines_with
+from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.reader import HalfWithout, Overwritten, Unscaled
 from fixers.sources.sharded_gradients import options_of_gradients
@@ -28,9 +29,6 @@ SDPA = (b"scaled_dot_product_attention", b"sdp_kernel", b"sdpa_kernel")
 SWITCH = rb"(?:\w+\.)*(\w+)\.(\w*fp16\w*)"
 COPIED = re.compile(rb"^[ \t]*" + SWITCH + rb"[ \t]*=[ \t]*" + SWITCH + rb"[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 CASTS_GRADIENTS = re.compile(rb"\.grad[ \t]*=[ \t]*[\w.]+\.grad\.(?:to|float)\(")
-SCALES = re.compile(
-    rb"GradScaler|\bAccelerator\(|Trainer\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss"
-)
 SHARDS_IN_BF16 = re.compile(rb"^(\w+)[ ]*=[ ]*(?:\w+\.)*MixedPrecision(?:Policy)?\([^()]*bfloat16", re.MULTILINE)
 AUTOCAST_DTYPE = re.compile(rb"\bautocast\([^\n]*\bdtype[ ]*=[ ]*(?:\w+\.)*(\w+)[ ]*[,)]")
 MACHINES = (b"odes", b"machines", b"ODES", b"_rank", b"SLURM", b"srun", b"mpirun", b"hostfile", b"--standalone")
@@ -52,6 +50,7 @@ LOADS_MODEL = re.compile(
     rb"\.from_pretrained\((?![^()]*(?:\([^()]*\)[^()]*)*(?:dtype|load_in_|quantization_config))"
 )
 FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
+FREEZING = (b"requires_grad", b"get_peft_model")
 CLIPS = re.compile(rb"gradient_clip_val[\"']?[ \t]*[=:](?!=|[ \t]*(?:None\b|null\b|0(?:\.0*)?(?:[\s,)]|$)))")
 TRAINS = re.compile(
     rb"--(?:learning_rate|lr|bf16|fp16|num_train_epochs|per_device_train_batch_size|train_batch_size)\b"
@@ -151,13 +150,13 @@ def unscaled_options(traits: Traits) -> tuple[Unscaled, ...]:
 def traits_of(path: str, source: bytes) -> Traits:
     """Return the traits of one Python file."""
     flash = RUNS_FLASH.search(lines_with(source, FLASH_WORDS)) is not None
-    sdpa = any(word in source for word in SDPA)
+    sdpa = holds_any(source, SDPA)
     copied = COPIED.finditer(source) if COPIED.search(lines_with(source, (b"fp16",))) else ()
     overwritten = tuple(
         Overwritten(each[1].decode(), each[2].decode(), f"{path}:{line_of(source, each.start(1))}") for each in copied
     )
-    master = (path,) if b".grad" in source and CASTS_GRADIENTS.search(source) else ()
-    scales = SCALES.search(source) is not None
+    master = (path,) if holds(source, b".grad") and CASTS_GRADIENTS.search(source) else ()
+    scales = SCALES.is_in(source)
     return Traits(
         flash,
         sdpa,
@@ -168,11 +167,11 @@ def traits_of(path: str, source: bytes) -> Traits:
         mixed=_is_mixed(source),
         unprepared=tuple(_unprepared(source)),
         off_is_half=tuple(_off_is_half(path, source)),
-        policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if b"MixedPrecision" in source else ())),
-        scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if b"GradScaler(" in source else ())),
+        policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if holds(source, b"MixedPrecision") else ())),
+        scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if holds(source, b"GradScaler(") else ())),
         more_machines=_may_be_more_machines(source),
         of_gradients=_gradient_options(path, source),
-        loops=b".backward()" in source,
+        loops=holds(source, b".backward()"),
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
         lacks_sdpa=lacks_sdpa(source),
@@ -180,7 +179,7 @@ def traits_of(path: str, source: bytes) -> Traits:
 
 
 def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
-    if b"MixedPrecision" not in source:
+    if not holds(source, b"MixedPrecision"):
         return ()
     try:
         return options_of_gradients(TREES.read(path, source))
@@ -189,7 +188,7 @@ def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
 
 
 def _off_is_half(path: str, source: bytes) -> Iterator[HalfWithout]:
-    if b"bf16" not in source or READS_FP16.search(source) or ON_BY_DEFAULT.search(source):
+    if not holds(source, b"bf16") or READS_FP16.search(source) or ON_BY_DEFAULT.search(source):
         return
     for found in OFF_IS_HALF.finditer(source):
         name = next(filter(None, found.groups())).decode()
@@ -205,7 +204,7 @@ def _unprepared(source: bytes) -> Iterator[str]:
 
     Classes with a base class are excluded: they may be optimizers.
     """
-    if b"self.optimizers" not in source and b"Munch(" not in source:
+    if not holds_any(source, (b"self.optimizers", b"Munch(")):
         return
     starts = [each.start() for each in DEFINITION.finditer(source)]
     parts = [source[start:end] for start, end in zip(starts, [*starts[1:], len(source)], strict=True)]
@@ -239,7 +238,7 @@ def traits_of_text(path: str, data: bytes) -> Traits:
 
 
 def _frozen_loads(path: str, source: bytes) -> Iterator[str]:
-    if b".from_pretrained(" in source and FREEZES.search(source):
+    if holds(source, b".from_pretrained(") and holds_any(source, FREEZING) and FREEZES.search(source):
         yield from (f"{path}:{line_of(source, each.start())}" for each in LOADS_MODEL.finditer(source))
 
 
@@ -248,7 +247,8 @@ def _clips(data: bytes) -> bool:
 
 
 def _may_be_more_machines(data: bytes) -> bool:
-    return MORE_MACHINES.search(ONE_MACHINE.sub(b"", lines_with(data, MACHINES))) is not None
+    lines = lines_with(data, MACHINES)
+    return bool(lines) and MORE_MACHINES.search(ONE_MACHINE.sub(b"", lines)) is not None
 
 
 def _texts(names: Iterable[bytes]) -> list[str]:

@@ -8,43 +8,40 @@ from dataclasses import dataclass, fields
 from posixpath import basename, splitext
 from typing import Any
 
-from fixers.sources.file_roles import INFERS
-from fixers.sources.lines import lines_with
+from fixers.sources.file_roles import INFERS, SCALES
+from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.splice import line_of
 
-FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)", re.MULTILINE)
-IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w. \t,]+)", re.MULTILINE)
+FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)")
+IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
 NAME = re.compile(rb"\w+(?:[ \t]+as[ \t]+\w+)?")
-TRAINS = re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\(")
-TRAINING_WORDS = (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer")
+TRAINS = LinePattern(
+    re.compile(rb"\b\w*Trainer\w*\(|\.backward\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("),
+    (b"Trainer", b".backward(", b".fit(", b"TrainingArguments", b"init_trainer"),
+)
 STARTS = (
     *(b"__main__", b"argv", b"ArgumentParser", b"TrlParser"),
     *(b"@click.command", b"typer.", b"fire.Fire", b"hydra.main"),
 )
-DYNAMIC = re.compile(rb"\bimportlib\b|\b__import__\(|\binstantiate\(|\bget_class\(|\bLightningCLI\b")
-PARSES = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b")
-HALF = re.compile(rb"fp16|float16|\.half\b|16-mixed")
-HALF_WORDS = (b"fp16", b"float16", b".half", b"16-mixed")
-SCALES = re.compile(
-    rb"GradScaler|\bAccelerator\(|Trainer\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss"
+DYNAMIC = LinePattern(
+    re.compile(rb"\bimportlib\b|\b__import__\(|\binstantiate\(|\bget_class\(|\bLightningCLI\b"),
+    (b"importlib", b"__import__(", b"instantiate(", b"get_class(", b"LightningCLI"),
 )
-DYNAMIC_WORDS = (b"importlib", b"__import__(", b"instantiate(", b"get_class(", b"LightningCLI")
-PARSES_WORDS = (b"ArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI")
-SCALES_WORDS = (
-    *(b"GradScaler", b"Accelerator(", b"Trainer(", b"TrainingArguments", b"deepspeed", b"Fabric(", b"lightning"),
-    *(b"loss_scale", b"scale_loss"),
+PARSES = LinePattern(
+    re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
+    (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
-"""Each match of a pattern contains one of its words; a search for words is much faster than one for the pattern."""
+HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
 REFUSES = re.compile(
     rb"^[ \t]*(?:el)?if\b[^\n]*?(?<![!\w])(?:==|\bis\b|\bin\b)[^\n]*\b(?:float16|fp16|half)\b[^\n]*:[^\n]*\n"
     rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b|^[ \t]*assert\b[^\n]*(?:!=|\bnot\b)[^\n]*\b(?:float16|fp16|half)\b",
     re.MULTILINE,
 )
-OWN_ATTENTION = re.compile(
-    rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b"
-    rb"|\bdef[ ]+\w+\([^)]*\buse_flash_att",
-    re.MULTILINE,
+OWN_ATTENTION = LinePattern(
+    re.compile(rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b", re.MULTILINE),
+    (b"flash_attn", b"_supports_sdpa"),
 )
+TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
 """Attention of the project itself, whose other branch may not run, or may compute something else."""
 
 
@@ -81,40 +78,45 @@ class Module:
 
 def read_module(path: str, source: bytes) -> Module:
     """Return what the file contributes, judged by its text."""
-    refused = REFUSES.search(source) if _may_refuse(source) else None
-    attention = OWN_ATTENTION.search(source) if b"flash_att" in source or b"_supports_sdpa" in source else None
     return Module(
         path,
         tuple(dict.fromkeys(_imports(source))),
-        trains=TRAINS.search(lines_with(source, TRAINING_WORDS)) is not None,
-        starts=path.endswith(".ipynb") or any(mark in source for mark in STARTS),
+        trains=TRAINS.is_in(source),
+        starts=path.endswith(".ipynb") or holds_any(source, STARTS),
         infers=INFERS.search(splitext(basename(path))[0].lower()) is not None,
-        dynamic=_finds(DYNAMIC, source, DYNAMIC_WORDS),
-        parses=_finds(PARSES, source, PARSES_WORDS),
-        half=HALF.search(lines_with(source, HALF_WORDS)) is not None,
-        scales=_finds(SCALES, source, SCALES_WORDS),
-        refuses=line_of(source, refused.start()) if refused else 0,
-        attends=line_of(source, attention.start()) if attention else 0,
+        dynamic=DYNAMIC.is_in(source),
+        parses=PARSES.is_in(source),
+        half=HALF.is_in(source),
+        scales=SCALES.is_in(source),
+        refuses=_refuses(source),
+        attends=_attends(source),
     )
 
 
-def _finds(pattern: re.Pattern[bytes], source: bytes, words: tuple[bytes, ...]) -> bool:
-    return any(word in source for word in words) and pattern.search(lines_with(source, words)) is not None
+def _refuses(source: bytes) -> int:
+    starts = (start for start, _ in line_spans(source, (b"float16", b"fp16", b"half")))
+    return next((line_of(source, start) for start in starts if REFUSES.match(source, start)), 0)
 
 
-def _may_refuse(source: bytes) -> bool:
-    named = any(word in source for word in (b"float16", b"fp16", b"half"))
-    return named and (b"raise" in source or b"assert" in source)
+def _attends(source: bytes) -> int:
+    switch = TAKES_SWITCH.search(source) if holds(source, b"use_flash_att") else None
+    offsets = [OWN_ATTENTION.find(source), switch.start() if switch else None]
+    return min((line_of(source, each) for each in offsets if each is not None), default=0)
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    if b"import" not in source:
-        return
-    for module, names in FROM.findall(source):
-        dotted = module.decode()
-        yield dotted
-        joint = "" if dotted.endswith(".") else "."
-        for name in NAME.findall(names):
-            yield f"{dotted}{joint}{name.split()[0].decode()}"
-    for names in IMPORT.findall(source):
+    """Yield the names after `from`, then those after `import`."""
+    plain: list[bytes] = []
+    end = 0
+    for start, _ in line_spans(source, (b"import",)):
+        if start >= end and (found := FROM.match(source, start)):
+            end = found.end()
+            dotted = found[1].decode()
+            yield dotted
+            joint = "" if dotted.endswith(".") else "."
+            for name in NAME.findall(found[2]):
+                yield f"{dotted}{joint}{name.split()[0].decode()}"
+        elif found := IMPORT.match(source, start):
+            plain.append(found[1])
+    for names in plain:
         yield from (each.split()[0].decode() for each in names.split(b",") if each.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.modules import Module
@@ -13,14 +14,14 @@ SCRIPT = re.compile(rb"[\w./{}$-]*?([\w./-]+\.py)\b")
 STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """The file that starts, and all modules that it imports, itself included."""
 
     entry: str
     modules: tuple[Module, ...]
 
-    @property
+    @cached_property
     def paths(self) -> frozenset[str]:
         return frozenset(module.path for module in self.modules)
 
@@ -73,6 +74,8 @@ class _Resolver:
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = modules
+        self.imports: dict[str, tuple[str, ...]] = {}
+        self.files: dict[tuple[str, str], tuple[str, ...]] = {}
         self.by_name: dict[str, list[str]] = {}
         for path in modules:
             name = basename(dirname(path)) if basename(path) == "__init__.py" else splitext(basename(path))[0]
@@ -89,35 +92,40 @@ class _Resolver:
                     new.append(self.modules[path])
         return tuple(found.values())
 
-    def imported_by(self, module: Module) -> Iterator[str]:
-        for name in module.imports:
-            yield from self.files_of(name, module.path)
+    def imported_by(self, module: Module) -> tuple[str, ...]:
+        """Return the files that the module imports; many programs share most of their modules."""
+        known = self.imports.get(module.path)
+        if known is None:
+            folder = dirname(module.path)
+            files = (path for name in module.imports for path in self.files_of(name, folder))
+            known = self.imports[module.path] = tuple(dict.fromkeys(files))
+        return known
 
-    def files_of(self, name: str, importer: str) -> Iterator[str]:
-        """Yield the file of a module, and the packages above it; of several, those nearest to the importing file."""
-        dots = len(name) - len(name.lstrip("."))
-        parts = [part for part in name.lstrip(".").split(".") if part]
-        if dots:
-            folder = dirname(importer)
-            for _ in range(dots - 1):
-                folder = dirname(folder)
-            yield from self._at(join(folder, *parts))
-        elif parts:
-            yield from self._absolute(parts, importer)
+    def files_of(self, name: str, folder: str) -> tuple[str, ...]:
+        """Return the files of a module for code in `folder`: those nearest to it, each with the packages above."""
+        known = self.files.get((name, folder))
+        if known is None:
+            found = self._relative(name, folder) if name.startswith(".") else self._absolute(name.split("."), folder)
+            known = self.files[name, folder] = tuple(found)
+        return known
 
-    def _absolute(self, parts: list[str], importer: str) -> Iterator[str]:
-        tail = "/".join(parts)
-        named = [path for path in self.by_name.get(parts[-1], ()) if _module_path(path).endswith(tail)]
-        named = [path for path in named if f"/{_module_path(path)}".endswith(f"/{tail}")]
+    def _relative(self, name: str, folder: str) -> Iterator[str]:
+        parts = [part for part in name.split(".") if part]
+        for _ in range(len(name) - len(name.lstrip(".")) - 1):
+            folder = dirname(folder)
+        stem = join(folder, *parts)
+        yield from (path for path in (f"{stem}.py", join(stem, "__init__.py")) if path in self.modules)
+
+    def _absolute(self, names: list[str], folder: str) -> Iterator[str]:
+        parts = [part for part in names if part]
+        tail = "/".join(("", *parts))
+        named = [path for path in self.by_name.get(parts[-1], ()) if f"/{_module_path(path)}".endswith(tail)]
         if named:
-            shared = {path: _shared_folders(path, importer) for path in named}
+            shared = {path: _shared_folders(dirname(path), folder) for path in named}
             most = max(shared.values())
             for path in (path for path in named if shared[path] == most):
                 yield path
                 yield from self._packages_above(path, len(parts))
-
-    def _at(self, stem: str) -> Iterator[str]:
-        yield from (path for path in (f"{stem}.py", join(stem, "__init__.py")) if path in self.modules)
 
     def _packages_above(self, path: str, depth: int) -> Iterator[str]:
         folder = dirname(path)
@@ -133,7 +141,7 @@ def _module_path(path: str) -> str:
 
 def _shared_folders(one: str, other: str) -> int:
     count = 0
-    for left, right in zip(dirname(one).split("/"), dirname(other).split("/"), strict=False):
+    for left, right in zip(one.split("/"), other.split("/"), strict=False):
         if left != right:
             break
         count += 1

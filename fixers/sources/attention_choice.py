@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
+from fixers.sources.lines import holds, holds_any
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 
@@ -20,9 +21,10 @@ TABLE = re.compile(rb"^\w*(?:ATTN|ATTENTION)\w*[ \t]*=[ \t]*\{([^{}]*)\}", re.MU
 
 def lacks_sdpa(data: bytes) -> bool:
     """Return True for models without SDPA: a class says so, or the table of attention classes has only the others."""
-    if b"_supports_sdpa" in data and NO_SDPA.search(data):
+    if holds(data, b"_supports_sdpa") and NO_SDPA.search(data):
         return True
-    tables = TABLE.findall(data) if b"flash_attention_2" in data else []
+    may_list = holds(data, b"flash_attention_2") and holds_any(data, (b"ATTN", b"ATTENTION"))
+    tables = TABLE.findall(data) if may_list else []
     return any(b"flash_attention_2" in each and b"eager" in each and b"sdpa" not in each for each in tables)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, splitext
 
-from fixers.sources.lines import lines_with
+from fixers.sources.lines import LinePattern, holds_any, lines_with
 
 HEAD_BYTES = 8192
 TAIL_BYTES = 4096
@@ -39,19 +39,29 @@ INFERS = re.compile(
     r"(?=$|[-_])|[a-z]2(?:hf|dcp|pt)"
 )
 """Matches names of scripts that use a trained model."""
-TRAINS = re.compile(
-    rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
-    rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
-    rb"|\bsubprocess\b|(?<!== )[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
-    rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
-    re.MULTILINE,
+TRAINS = LinePattern(
+    re.compile(
+        rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
+        rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
+        rb"|\bsubprocess\b|(?<!== )[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
+        rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
+    ),
+    (
+        *(b"ptim", b"Trainer", b"GradScaler", b"Accelerator(", b"train", b"finetune", b"fine_tune", b"subprocess"),
+        *(b"fp16", b"bf16", b"mixed_precision", b"requires_grad"),
+    ),
 )
 TRAINS_SURELY = (b".backward(", b".step(", b"TrainingArguments", b".fit(")
-TRAINING_WORDS = (
-    *(b"ptim", b"Trainer", b"GradScaler", b"Accelerator(", b"train", b"finetune", b"fine_tune", b"subprocess"),
-    *(b"fp16", b"bf16", b"mixed_precision", b"requires_grad"),
+SCALES = LinePattern(
+    re.compile(
+        rb"GradScaler|\bAccelerator\(|Trainer\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss"
+    ),
+    (
+        *(b"GradScaler", b"Accelerator(", b"Trainer(", b"TrainingArguments", b"deepspeed", b"Fabric(", b"lightning"),
+        *(b"loss_scale", b"scale_loss"),
+    ),
 )
-"""Every match of TRAINS is on one line that contains one of these words."""
+"""Code that scales a loss, or uses a library that does."""
 
 IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
 DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
@@ -94,9 +104,7 @@ def never_trains(path: str, source: bytes) -> bool:
 
 
 def _trains(source: bytes) -> bool:
-    if any(word in source for word in TRAINS_SURELY):
-        return True
-    return TRAINS.search(lines_with(source, TRAINING_WORDS)) is not None
+    return holds_any(source, TRAINS_SURELY) or TRAINS.is_in(source)
 
 
 def half_models_in(source: bytes) -> Iterator[str]:
@@ -104,9 +112,7 @@ def half_models_in(source: bytes) -> Iterator[str]:
 
     Casts in a branch are ignored, because an option selects them.
     """
-    if not any(word in source for word in CHOOSES_DTYPE):
-        return
-    if b"nn.Module" not in source and b"from_pretrained(" not in source and b".half()" not in source:
+    if not holds_any(source, CHOOSES_DTYPE) or not holds_any(source, (b"nn.Module", b"from_pretrained(", b".half()")):
         return
     for body in DEFINITION.split(source)[1:]:
         if any(word in body for word in CHOOSES_DTYPE) and any(_selects(line) for line in _lines_of_words(body)):

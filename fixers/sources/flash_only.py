@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fixers.sources.expressions import tail_of
-from fixers.sources.lines import holds_any, lines_with
+from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.names import COMPREHENSIONS, FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
@@ -63,14 +63,16 @@ def may_contain_flash_only(data: bytes) -> bool:
             return True
     if SETS_CAUSAL.search(lines_with(data, (b"is_causal",))) or _patches_flash(data):
         return True
-    if b"attention_mask=" not in data or b"coderLayer" not in data:
+    if not holds(data, b"coderLayer") or not holds(data, b"attention_mask="):
         return False
     return IMPORTS_LAYER.search(data) is not None and not EXPANDS_MASK.search(data)
 
 
 def _patches_flash(data: bytes) -> bool:
     """Return True if the text names FlashAttention classes and no SDPA classes."""
-    return b"SdpaAttention" not in data and PATCHES_CLASS.search(lines_with(data, (b"FlashAttention2",))) is not None
+    return (
+        not holds(data, b"SdpaAttention") and PATCHES_CLASS.search(lines_with(data, (b"FlashAttention2",))) is not None
+    )
 
 
 def find_flash_only(source: PythonSource) -> tuple[FlashOnly, ...]:

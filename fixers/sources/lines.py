@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
-from itertools import accumulate, repeat
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import accumulate
+
+LARGEST_CODE = 2**20
+"""Larger files are data rather than code; no vocabulary of them is kept in memory."""
+BLANKED = bytes(byte if re.match(rb"\w", bytes((byte,))) else 32 for byte in range(256))
 
 
-@lru_cache(maxsize=512)
+@dataclass(frozen=True)
+class LinePattern:
+    """A pattern whose matches are on one line that contains one of the words; only such lines are searched."""
+
+    pattern: re.Pattern[bytes]
+    words: tuple[bytes, ...]
+
+    def is_in(self, source: bytes) -> bool:
+        return self.find(source) is not None
+
+    def find(self, source: bytes) -> int | None:
+        """Return the offset of the first line with a match."""
+        spans = line_spans(source, self.words)
+        return next((start for start, end in spans if self.pattern.search(source, start, end)), None)
+
+
 def holds(source: bytes, word: bytes) -> bool:
-    """Return True if the file contains the word. Results are cached, because several fixers search for the same words.
-
-    `no_cuda` and `no-cuda` are first searched with one pattern, because most files contain neither.
-    """
-    folded = word.replace(b"-", b"_")
-    return (b"_" not in folded or _holds_folded(source, folded)) and word in source
+    """Return True if the file contains the word."""
+    return holds_any(source, (word,))
 
 
-@lru_cache(maxsize=512)
-def _holds_folded(source: bytes, word: bytes) -> bool:
-    return word in _folded(source)
+def holds_any(source: bytes, words: tuple[bytes, ...]) -> bool:
+    """Return True if the file contains one of the words. Most words are searched in the file's vocabulary only."""
+    vocabulary = _vocabulary(source)
+    if any(map(vocabulary.__contains__, words)):
+        return True
+    return any(all(part in vocabulary for part in parts) and phrase in source for phrase, parts in _phrases(words))
+
+
+@cache
+def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
+    """Return those that are not words of letters, digits and underscores only, each with such words in it."""
+    parts = {word: re.findall(rb"\w+", word) for word in words}
+    return tuple((word, each) for word, each in parts.items() if each != [word])
 
 
 @lru_cache(maxsize=4)
-def _folded(source: bytes) -> bytes:
-    return source.replace(b"-", b"_")
-
-
-def holds_any(source: bytes, words: Iterable[bytes]) -> bool:
-    """Return True if the file contains one of the words."""
-    return any(map(holds, repeat(source), words))
+def _vocabulary(source: bytes) -> bytes:
+    """Return the distinct words of the file, each between newlines; of a large file, all its text."""
+    if len(source) > LARGEST_CODE:
+        return source
+    return b"\n%b\n" % b"\n".join(set(source.translate(BLANKED).split()))
 
 
 def line_starts(text: bytes) -> list[int]:
@@ -38,14 +62,19 @@ def line_starts(text: bytes) -> list[int]:
     return starts if text.endswith((b"\n", b"\r")) or not text else starts[:-1]
 
 
-def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
+def lines_with(source: bytes, words: tuple[bytes, ...]) -> bytes:
     """Return the lines that contain one of the words, joined by newlines."""
-    found: dict[int, bytes] = {}
+    return b"\n".join([source[start:end] for start, end in line_spans(source, words)])
+
+
+def line_spans(source: bytes, words: tuple[bytes, ...]) -> list[tuple[int, int]]:
+    """Return the ranges of the lines that contain one of the words, in file order."""
+    found: dict[int, int] = {}
     for word in words:
-        at = source.find(word)
+        at = source.find(word) if holds(source, word) else -1
         while at != -1:
             start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
             end = len(source) if end == -1 else end
-            found[start] = source[start:end]
+            found[start] = end
             at = source.find(word, end)
-    return b"\n".join(found[start] for start in sorted(found))
+    return sorted(found.items())

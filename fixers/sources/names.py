@@ -122,52 +122,65 @@ class Names:
 
 def index_names(tree: ast.Module) -> Names:
     """Index the parents, scopes and bindings of all nodes in one walk."""
-    module = Scope(tree, None)
-    names = Names(module)
+    names = Names(Scope(tree, None))
     nodes, by_kind, parents, scopes = names.nodes, names.by_kind, names.parents, names.scopes
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
+        kind = node.__class__
         nodes.append(node)
-        by_kind[node.__class__].append(node)
-        children = _children(node) if FIELDS[node.__class__] else None
+        by_kind[kind].append(node)
+        children = _children(node, FIELDS[kind]) if FIELDS[kind] else None
         if not children:
             continue
-        scope = scopes[node]
-        inner = Scope(node, scope) if node.__class__ in OPENS_SCOPE else scope
-        within = _within(node) if inner is not scope else frozenset()
-        for child in children:
-            parents[child] = node
-            scopes[child] = here = inner if within and id(child) in within else scope
-            if child.__class__ in BINDS and not (isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)):
-                _bind(child, here, node)
-        if inner is not scope and isinstance(node, FUNCTIONS):
-            _bind_arguments(node.args, inner)
+        if kind in OPENS_SCOPE:
+            _open_scope(names, node, children)
+        else:
+            scope = scopes[node]
+            for child in children:
+                parents[child] = node
+                scopes[child] = scope
+                if child.__class__ in BINDS:
+                    _bind(child, scope, node)
         children.reverse()
         stack += children
     return names
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
+def _children(node: ast.AST, fields: tuple[str, ...]) -> list[ast.AST]:
     """Return the child nodes in field order, without contexts and operators, which are shared objects."""
     children: list[ast.AST] = []
-    for name in FIELDS[node.__class__]:
+    for name in fields:
         value = getattr(node, name, None)
         if value.__class__ is list:
-            children += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST):
+            children += [each for each in value if each.__class__ in FIELDS]
+        elif value.__class__ in FIELDS:
             children.append(value)
     return children
 
 
-def _within(node: ast.AST) -> frozenset[int]:
+def _open_scope(names: Names, node: ast.AST, children: list[ast.AST]) -> None:
+    """Index the children of a function, class or comprehension; its arguments are bound in its own scope."""
+    outer = names.scopes[node]
+    inner = Scope(node, outer)
+    within = _within(node, children)
+    for child in children:
+        names.parents[child] = node
+        names.scopes[child] = scope = inner if id(child) in within else outer
+        if child.__class__ in BINDS:
+            _bind(child, scope, node)
+    if isinstance(node, FUNCTIONS):
+        _bind_arguments(node.args, inner)
+
+
+def _within(node: ast.AST, children: list[ast.AST]) -> frozenset[int]:
     """Return the ids of the children that are evaluated in the node's scope: not defaults, decorators or bases."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return frozenset(id(child) for child in node.body)
         case ast.Lambda():
             return frozenset({id(node.body)})
-    return frozenset(id(child) for child in _children(node))
+    return frozenset(map(id, children))
 
 
 def _bind_arguments(arguments: ast.arguments, scope: Scope) -> None:
@@ -178,6 +191,8 @@ def _bind_arguments(arguments: ast.arguments, scope: Scope) -> None:
 
 
 def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return
     match node:
         case ast.Import():
             for alias in node.names:
@@ -187,7 +202,7 @@ def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
             origin = "." * node.level + (node.module or "")
             for alias in node.names:
                 scope.bind(alias.asname or alias.name, f"{origin}.{alias.name}")
-        case ast.Name(ctx=ast.Store() | ast.Del()):
+        case ast.Name():
             if not _is_missing_import(parent):
                 scope.bind(node.id, None)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fixers.code.label_padding import _may_pad
-from fixers.sources.lines import holds, holds_any, line_starts, lines_with
+from fixers.sources.lines import LinePattern, holds, holds_any, line_starts, lines_with
 from fixers.sources.python_text import LINE_END
 
 
@@ -20,11 +22,26 @@ from fixers.sources.python_text import LINE_END
         (b"--push-to_hub-token", b"push_to_hub_token", False),
         (b"label", b"label", True),
         (b"", b"label", False),
+        (b"loss.backward()", b".backward(", True),
+        (b"loss. backward ()", b".backward(", False),
+        (b"backward(loss.x)", b".backward(", False),
+        (b"rotate_half", b"half", True),
+        (b"caf\xc3\xa9 label\xe9", b"label", True),
+        (b"x " * 2**20 + b"label", b"label", True),
+        (b"x " * 2**20 + b"label", b"labels", False),
     ],
 )
-def test_a_word_with_dashes_is_not_the_word_with_underscores(source: bytes, word: bytes, held: bool) -> None:
+def test_a_word_is_found_exactly_where_the_text_contains_it(source: bytes, word: bytes, held: bool) -> None:
     assert holds(source, word) is held
     assert holds_any(source, (b"absent", word)) is held
+
+
+def test_a_pattern_is_found_on_the_first_line_that_matches() -> None:
+    searched = LinePattern(re.compile(rb"^[ \t]*if\b.*\bhalf\b", re.MULTILINE), (b"half",))
+    text = b"a = half\nif a:\n  half\nif half:\n    if half:\n"
+    assert searched.find(text) == text.index(b"if half")
+    assert searched.is_in(text)
+    assert not searched.is_in(b"a = half\nif a:\n  half\n")
 
 
 def test_only_lines_with_a_word_are_returned_in_file_order() -> None:
