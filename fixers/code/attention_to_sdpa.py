@@ -4,19 +4,20 @@ What it does
     On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default,
     flag or environment variable selects it, in Python heredocs and in commands given to `subprocess` and
     `os.system` too; sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists
-    of choices and branches that test the card are left alone. Eager attention replaces it where the project's own
-    choice is `"flash_attention_2" if x else "eager"`, or where a model class of the project has `_supports_sdpa =
-    False`. The default of an argument is changed only if a call in its file relies on it. A call of
-    `flash_attn_func` and the like is reported, unless a function, class or branch around it is named after
-    FlashAttention. Sequence packing without FlashAttention lets samples attend to each other and is reported. A
-    dtype that is float32 only where FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes
-    float16, if the file trains in mixed precision. A switch such as `flash_attn=True` is left unchanged if the
-    project neither imports nor selects FlashAttention and calls PyTorch's own attention, which runs on every card.
-    FlashAttention is kept, with a warning, if the project's code fails without it: the other branch of a switch
-    raises an error or uses variables that only the FlashAttention branch assigns; layers of transformers get a
-    two-dimensional padding mask; the file that selects FlashAttention assigns `is_causal` of a layer; or a class
-    such as `LlamaFlashAttention2` is asserted or patched and its SDPA counterpart is not. Scripts, Dockerfiles and
-    settings files are handled by `launch-flags` and `mixed-precision-config`.
+    of choices, branches that test the card, and branches of a switch such as `args.use_flash_attn` are left alone.
+    Eager attention replaces it where the project's own choice is `"flash_attention_2" if x else "eager"`, or where
+    a model class of the project has `_supports_sdpa = False`. The default of an argument is changed only if a call
+    in its file relies on it. A call of `flash_attn_func` and the like is reported, unless a function, class or
+    branch around it is named after FlashAttention. Sequence packing without FlashAttention lets samples attend to
+    each other and is reported. A dtype that is float32 only where FlashAttention is off (`bfloat16 if
+    use_flash_attention else float32`) becomes float16, if the file trains in mixed precision. A switch such as
+    `flash_attn=True` is left unchanged if the project neither imports nor selects FlashAttention and calls
+    PyTorch's own attention, which runs on every card. FlashAttention is kept, with a warning, if the project's code
+    fails without it: the other branch of a switch raises an error or uses variables that only the FlashAttention
+    branch assigns; layers of transformers get a two-dimensional padding mask; the file that selects FlashAttention
+    assigns `is_causal` of a layer; or a class such as `LlamaFlashAttention2` is asserted or patched and its SDPA
+    counterpart is not. Scripts, Dockerfiles and settings files are handled by `launch-flags` and
+    `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -51,7 +52,7 @@ from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.attention_choice import alternative_of, is_named_flash, is_unused_default
 from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
-from fixers.sources.expressions import tail_of
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
 from fixers.sources.names import Rebound
@@ -60,7 +61,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 6
+version = 7
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -211,8 +212,15 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
         if isinstance(above, ast.Dict) and child in above.values:
             key = constant_of(above.keys[above.values.index(child)])
             return isinstance(key, str) and FLASH.fullmatch(key) is not None
+        if isinstance(above, ast.IfExp) and child is above.body and _is_switch(source, above.test):
+            return alternative_of(source, node) is not None
         child = above
     return False
+
+
+def _is_switch(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for a switch such as `args.use_flash_attn`, which is turned off where it gets its value."""
+    return SWITCHES.match(written(source, test).rpartition(".")[2]) is not None
 
 
 def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:

@@ -34,6 +34,7 @@ NOT_TRAINING = "files that no training of the project runs"
 ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} may not run without it"
+FLASH_GOES = "{where} may not run without FlashAttention, which does not run on this card"
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
 TRAINING_KEY = re.compile(
@@ -216,10 +217,14 @@ def _spread(attached: Mapping[str, tuple[Program, ...]], doubts: dict[str, Doubt
 
 
 def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doubt]:
-    """Return the doubts about changes that turn FlashAttention off, by path, if code of the program may need it."""
+    """Return the doubts about changes that turn FlashAttention off, by path, if code of the program may need it.
+
+    Only Python code keeps FlashAttention: commands and configs that select it would fail on this card in any case.
+    """
     where = next((f"{module.path}:{module.attends}" for module in program.modules if module.attends), "")
-    turning_off = (each.path for each in own if any("FlashAttention" in line for line in each.why))
-    return {path: Doubt(FLASH_STAYS.format(where=where), where) for path in turning_off if where}
+    turning_off = [each.path for each in own if where and any("FlashAttention" in line for line in each.why)]
+    texts = {path: FLASH_STAYS if path.endswith(PYTHON) else FLASH_GOES for path in turning_off}
+    return {path: Doubt(text.format(where=where), where) for path, text in texts.items()}
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:

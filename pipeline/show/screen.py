@@ -237,13 +237,15 @@ class Screen:
         self.labelled(parts)
 
     def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8) -> None:
-        """Print labelled paragraphs, wrapped to the width of the terminal."""
+        """Print labelled paragraphs, wrapped to the width of the terminal. A long label gets a line of its own."""
         width = max(40, min(110, self.out.width) - label_width - 4)
         for label, words in parts:
-            for number, line in enumerate(
-                wrap(safe_text(words), width, break_on_hyphens=False, break_long_words=False) or [""]
-            ):
-                self.out.print(Text(f"    {label if number == 0 else '':<{label_width}}{line}"))
+            is_long = len(label) >= label_width
+            if is_long:
+                self.out.print(Text(f"    {label}"))
+            lines = wrap(safe_text(words), width, break_on_hyphens=False, break_long_words=False) or [""]
+            for number, line in enumerate(lines):
+                self.out.print(Text(f"    {label if number == 0 and not is_long else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
         """Print a table. The last column is wrapped on a terminal; otherwise each row is one line.

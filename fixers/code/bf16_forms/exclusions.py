@@ -18,7 +18,7 @@ from fixers.code.bf16_forms.branches import (
 )
 from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
 from fixers.code.flash_fallbacks import stays_half
-from fixers.sources.expressions import tail_of
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.displays import DECLARES, is_table_of_dtypes
@@ -28,6 +28,7 @@ HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
 PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
+OF_TRAINING = re.compile(r"(?:^|\.)_?train(?:ing|er)?_?arg(?:ument)?s\.bf16$")
 SAFETENSORS = ("F32", "F16", "F64")
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
@@ -146,10 +147,12 @@ def _judge_function(
 
 
 def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for `training_args.bf16`, alone or with `and`, in a file that parses Trainer arguments."""
+    """Return True for `training_args.bf16`, alone or with `and`; for any `x.bf16` in a file that parses arguments."""
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    named = any(isinstance(each, ast.Attribute) and each.attr == "bf16" for each in parts)
-    return named and PARSES_ARGUMENTS.search(source.text) is not None
+    flags = [written(source, each) for each in parts if isinstance(each, ast.Attribute) and each.attr == "bf16"]
+    return any(OF_TRAINING.search(flag) for flag in flags) or (
+        bool(flags) and PARSES_ARGUMENTS.search(source.text) is not None
+    )
 
 
 def _has_float16_twin(source: PythonSource, name: str) -> bool:

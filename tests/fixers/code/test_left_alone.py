@@ -132,6 +132,22 @@ dtype = torch.float16 if args.fp16 else (torch.bfloat16 if args.bf16 else torch.
 if args.bf16 and weight.dtype == torch.float32:
     model = model.to(torch.bfloat16)
 """
+OF_TRAINER_ELSEWHERE = """import torch
+
+def cast(model, training_args):
+    for module in model.modules():
+        if training_args.bf16:
+            module.to(torch.bfloat16)
+"""
+OF_RECIPE = """import torch
+
+class Recipe:
+    def dtype(self):
+        bits = self.training_arguments
+        if self.training_arguments.bf16 and bits.half:
+            return torch.bfloat16
+        return torch.float16 if self.train_args.fp16 else torch.bfloat16 if self.train_args.bf16 else torch.float32
+"""
 MODEL_CONFIG = """from transformers import PretrainedConfig
 
 
@@ -211,6 +227,8 @@ CHANGED = {
     "a flag without float16": TORCH + "if args.bf16:\n    model.to(torch.bfloat16)\n",
     "arguments of TRL": "from trl import GRPOConfig\n\nargs = GRPOConfig('out')\n",
     "a default of another class": MODEL_CONFIG.replace("PretrainedConfig):", "nn.Module):"),
+    "arguments of something else": OF_TRAINER_ELSEWHERE.replace("training_args", "args"),
+    "another option of the training": OF_TRAINER_ELSEWHERE.replace("training_args.bf16", "training_args.use_half"),
     "arguments of another parser": OF_TRAINER.replace("HfArgumentParser", "Parser"),
     "a default that the code uses": OF_CHECKPOINT + "\n\nconfig = ModelConfig(hidden_size=8)\n",
     "a default that another file overrides": OF_CHECKPOINT.replace("config.json", "mine.yaml"),

@@ -66,6 +66,23 @@ def test_the_other_attention_of_a_choice_replaces_it(tmp_path: Path, value: str,
     }
 
 
+SWITCHED = 'config._attn_implementation = "flash_attention_2" if {test} else "{other}"\n'
+
+
+@pytest.mark.parametrize("other", ["eager", "sdpa"])
+@pytest.mark.parametrize("test", ["args.use_flash_attn", "use_flash_attention_2", "self.config.flash_attn"])
+def test_the_branch_of_a_switch_stays_and_the_command_turns_the_switch_off(
+    tmp_path: Path, test: str, other: str
+) -> None:
+    files = {"utils.py": SWITCHED.format(test=test, other=other), "run.sh": "python train.py --use_flash_attn True\n"}
+    assert _changed(tmp_path, files) == {"run.sh": "python train.py --use_flash_attn False\n"}
+
+
+@pytest.mark.parametrize("test", ["not args.use_flash_attn", "args.fast", "args.use_flash_attn == 2"])
+def test_another_choice_of_flash_attention_becomes_the_other_attention(tmp_path: Path, test: str) -> None:
+    assert list(_changed(tmp_path, {"utils.py": SWITCHED.format(test=test, other="eager")})) == ["utils.py"]
+
+
 DEFAULT = "def patch(use_flash_attn=True, use_full=False):\n    return use_flash_attn\n\n\n"
 METHOD = "class Net:\n    def __init__(self, size, *, use_flash_attn=True):\n        self.flash = use_flash_attn\n\n\n"
 

@@ -242,6 +242,19 @@ def test_attention_stays_where_code_may_need_flash_attention_and_the_precision_i
     assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()
 
 
+@pytest.mark.parametrize("code", NEEDS_FLASH.values(), ids=NEEDS_FLASH)
+def test_a_command_that_selects_flash_attention_is_changed_and_the_doubt_names_the_code(
+    tmp_path: Path, code: str
+) -> None:
+    command = "python train.py --bf16 True --attn_implementation flash_attention_2\n"
+    trainer = TRAINER.replace("flash_attention_2", "eager")
+    plan = planned(tmp_path, {"train.py": f"import attention\n{trainer}", "attention.py": code, "run.sh": command})
+    assert changed(plan)["run.sh"].startswith("python train.py --fp16 True --attn_implementation ")
+    assert "flash_attention_2" not in changed(plan)["run.sh"]
+    (doubt,) = (each for each in plan.findings if each.where == "run.sh")
+    assert doubt.message.startswith("attention.py:") and "may not run without FlashAttention" in doubt.message
+
+
 FSDP = "compute_environment: LOCAL\ndistributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 1\n"
 UNSUITED = {
     "of Accelerate": {"fsdp.yaml": FSDP},

@@ -130,3 +130,11 @@ def test_a_path_in_the_current_folder_is_short_on_a_terminal_only(
         Screen().closing(outcome)
     assert terminal.getvalue().splitlines() == ["  report      r/report.html", "  adapter     /elsewhere"]
     assert str(tmp_path) in pipe.getvalue()
+
+
+@pytest.mark.parametrize("length", [9, 10, 40])
+def test_a_label_that_does_not_fit_has_a_line_of_its_own(length: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with Screen() as screen:
+        screen.labelled([("x" * length, "words"), ("short", "other")], 10)
+    beside = [f"    {'x' * 9} words"] if length < 10 else [f"    {'x' * length}", f"    {'':<10}words"]
+    assert capsys.readouterr().out.splitlines() == [*beside, f"    {'short':<10}other"]
