@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import find_adapter_config_file
 
+from remote.payload.training.attention_parts import use_attention_in_parts
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.families.audio_model import AudioModel
 from remote.payload.training.families.registry import find_model
@@ -103,9 +104,10 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
 
 
 def freeze_base(model: Any) -> None:
-    """Freeze all weights, and compute the loss only at label positions."""
+    """Freeze all weights, compute the loss only at label positions, and masked attention in parts."""
     model.config.use_cache = False
     use_label_loss(model)
+    use_attention_in_parts(model)
     model.requires_grad_(False)
 
 

@@ -1,0 +1,64 @@
+"""Masked causal attention in parts, without most of the pairs of tokens that the mask excludes.
+
+The kernels compute every pair of a masked row, also those after the query. Here, the queries are split into parts, and
+each part gets only the keys up to its last query, which is little more than half of all pairs.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Optional, Tuple
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+
+PART = 256
+"""Queries of a part: on a CPU, 192 to 256 were the fastest for a row of 1,512 tokens, 0.66 of the time of the whole."""
+NAME = "sdpa_in_parts"
+
+
+def use_attention_in_parts(model: Any) -> None:
+    """Patch the decoder layers of a model with SDPA. Every mask of their training batches must be causal."""
+    decoder = model.get_decoder()
+    if decoder.config._attn_implementation != "sdpa":
+        return
+    AttentionInterface.register(NAME, attend_in_parts)
+    # Only the attention modules read this copy; with the decoder's own, transformers still makes masks for SDPA.
+    config = copy.deepcopy(decoder.config)
+    config._attn_implementation = NAME
+    for layer in decoder.layers:
+        layer.self_attn.config = config
+
+
+def attend_in_parts(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Optional[torch.Tensor],
+    dropout: float = 0.0,
+    scaling: Optional[float] = None,
+    **named: Any,
+) -> Tuple[torch.Tensor, None]:
+    """Return the attention (rows, length, heads, size) of transformers' SDPA."""
+    length = query.shape[2]
+    if attention_mask is None or not module.training or length <= PART:
+        inputs = (module, query, key, value, attention_mask)
+        whole: Tuple[torch.Tensor, None] = sdpa_attention_forward(*inputs, dropout=dropout, scaling=scaling, **named)
+        return whole
+    # Once for all parts, which then keep views of the same keys for the backward pass.
+    key, value = (repeat_kv(one, query.shape[1] // one.shape[1]) for one in (key, value))
+    parts = [
+        scaled_dot_product_attention(
+            query[:, :, start:stop],
+            key[:, :, :stop],
+            value[:, :, :stop],
+            attn_mask=attention_mask[:, :, start:stop, :stop],
+            dropout_p=dropout,
+            scale=scaling,
+        )
+        for start, stop in ((at, min(at + PART, length)) for at in range(0, length, PART))
+    ]
+    return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
