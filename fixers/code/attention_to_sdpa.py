@@ -96,7 +96,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not (chosen or in_command or calls_kernel or may_fall_back(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
-    _name_kernel(draft)
+    _report_kernel(draft)
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:
@@ -120,7 +120,7 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
             draft.warn(node, "packing without FlashAttention lets samples attend to each other", hint="packing=False")
 
 
-def _name_kernel(draft: Draft) -> None:
+def _report_kernel(draft: Draft) -> None:
     """Report the first FlashAttention kernel call that neither a test of the card nor the name of its owner guards."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))

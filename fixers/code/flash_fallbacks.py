@@ -29,7 +29,7 @@ def may_fall_back(text: bytes) -> bool:
 
 
 def keep_half(draft: Draft) -> None:
-    """Select float16 instead of float32 where only the absence of FlashAttention selects float32."""
+    """Select float16 instead of float32 where the code selects float32 only because FlashAttention is off."""
     if not may_fall_back(draft.source.text):
         return
     for choice in draft.source.names.of_type(ast.IfExp):

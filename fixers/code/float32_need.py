@@ -22,9 +22,10 @@ LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$"
 def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> bool:
     """Return True if the model may have half weights.
 
-    transformers 5 loads most models in half precision; earlier versions load them in float32 unless told otherwise.
-    Where every command starts the training with DeepSpeed, its fp16 engine keeps float32 copies, and a model that the
-    file casts only to bfloat16 has no loss scaler; a config's own command may change both.
+    transformers 5 loads most models in half precision; earlier versions load them in float32 unless a dtype is given.
+    Return False if every command starts the training with DeepSpeed, whose fp16 engine keeps float32 copies, and for a
+    model that the file casts only to bfloat16, which has no loss scaler. Neither applies to files that the config's
+    command starts.
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
@@ -76,7 +77,7 @@ def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
 
 
 def _names_half(source: PythonSource, half_makers: tuple[str, ...]) -> bool:
-    """Return True if code of the file names a half dtype, chooses one for a load, or calls what makes half models."""
+    """Return True if code of the file names a half dtype, or chooses one for a load, or calls one of `half_makers`."""
     names = source.names
     attributes = (each.attr for each in names.of_type(ast.Attribute))
     keywords = (each for each in names.of_type(ast.keyword) if LOADS_HALF.match(each.arg or ""))

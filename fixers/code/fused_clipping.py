@@ -1,4 +1,4 @@
-"""Turn `fused` off if Lightning clips gradients, which 16-mixed does not support for fused optimizers."""
+"""Turn `fused` off if Lightning clips gradients: under 16-mixed, it cannot clip those of a fused optimizer."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _judge_zeros(draft: Draft, call: ast.Call) -> None:
         edits.append(source.insert(source.span(call.args[0])[0], "(", WHY))
     close = ")" if len(call.args) > 1 else ""
     edits.append(source.insert(source.span(call.args[-1])[1], f"{close}, {IGNORED}", WHY))
-    _put(draft, call, *edits)
+    _add_edits(draft, call, *edits)
 
 
 def _is_filled(source: PythonSource, target: ast.expr) -> bool:
@@ -160,9 +160,9 @@ def _judge_value(draft: Draft, call: ast.Call, argument: str, position: int, *, 
         given = call.args[position]
     if given is None:
         if absent and not any(keyword.arg is None for keyword in call.keywords):
-            _put(draft, call, draft.source.append_argument(call, f"{argument}={IGNORED}", WHY))
+            _add_edits(draft, call, draft.source.append_argument(call, f"{argument}={IGNORED}", WHY))
     elif is_padding(given):
-        _put(draft, call, draft.source.replace_node(given, IGNORED, WHY))
+        _add_edits(draft, call, draft.source.replace_node(given, IGNORED, WHY))
 
 
 def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
@@ -174,10 +174,10 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
             continue
         for part in (padding.left, padding.right):
             if isinstance(part, ast.List) and len(part.elts) == 1 and is_padding(part.elts[0]):
-                _put(draft, node, draft.source.replace_node(part.elts[0], IGNORED, WHY))
+                _add_edits(draft, node, draft.source.replace_node(part.elts[0], IGNORED, WHY))
 
 
-def _put(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
+def _add_edits(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
     """Add the edits, unless later code depends on the existing padding."""
     if masks_padding(draft.source, padded):
         return

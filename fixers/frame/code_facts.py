@@ -1,4 +1,4 @@
-"""Facts about the project's Python code on which the fixers' edits depend: settings read and declared, and roles."""
+"""Facts about the project's Python code on which edits depend: the settings that it reads, and what its files do."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class CodeFacts:
         spelling = self.consumers.resolve_switch(name, default, self.into_trainer)
         without = next((each for each in self.off_is_half if each.name == name), None)
         if without is not None:
-            return replace(spelling, refused=without)
+            return replace(spelling, refused_by=without)
         owner = path.rpartition(".")[0].rpartition(".")[2].lstrip("+-")
-        for copied in self.traits.overwritten if spelling.refused is None else ():
+        for copied in self.traits.overwritten if spelling.refused_by is None else ():
             if copied.name == spelling.word and copied.owner == owner:
-                return replace(spelling, refused=copied)
+                return replace(spelling, refused_by=copied)
         return replace(spelling, declared=True) if name in self.paired else spelling
 
     @property
@@ -101,7 +101,7 @@ class CodeFacts:
         return tuple(f"{folder}/" if folder else "" for folder in kept)
 
     def _keeps_pure(self, owner: str) -> bool:
-        return self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused is not None
+        return self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused_by is not None
 
 
 def reads_settings(path: str) -> bool:

@@ -79,14 +79,14 @@ class Traits:
     float32 master weights of their own. `scales`: the code scales a loss, or uses a library that does.
     `pure`: the objects on which commands and configs switch `pure_bf16` on, each with the folder of that file.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
-    `off_is_half`: switches for bfloat16 without which the code selects float16, each with its line. `unprepared`:
-    classes and functions that make objects which hold models or optimizers, and are neither. `policies`: bfloat16
-    policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler. `one_machine`, `more_machines`:
-    commands or configs start processes on one machine, or on a number that may be larger. `of_gradients`: options that
-    set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's
-    Trainer clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze
-    weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models of the project have
-    no SDPA.
+    `off_is_half`: switches for bfloat16, each with its line; the code selects float16 if they are off. `unprepared`:
+    classes that hold models or optimizers without being one, and functions that return such objects. `policies`:
+    bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler. `one_machine`,
+    `more_machines`: commands or configs start processes on one machine, or on a number that may be larger.
+    `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
+    itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
+    dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
+    of the project have no SDPA.
     """
 
     flash: bool = False
@@ -128,7 +128,7 @@ class Traits:
 
     @property
     def other_attention(self) -> str:
-        """The implementation that replaces FlashAttention: every model has eager attention."""
+        """The implementation that replaces FlashAttention: SDPA, or eager attention if a model lacks SDPA."""
         return "eager" if self.lacks_sdpa else "sdpa"
 
     @property

@@ -47,12 +47,12 @@ TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
 
 @dataclass(frozen=True)
 class Module:
-    """One file. `imports` are dotted names, relative ones with their dots; of `from a import b`, a and a.b.
+    """One file. `imports` are dotted names, relative ones with their dots; `from a import b` gives a and a.b.
 
     `starts`: it can be started. `infers`: its name is that of a script that uses a trained model. `dynamic`: it imports
-    modules whose names are values. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it scales
-    a loss, or uses a library that does. `refuses`: its first line that raises an error for float16, or 0.
-    `attends`: the first line of attention of its own, or 0.
+    modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
+    scales a loss, or uses a library that does. `refuses`: its first line that raises an error for float16, or 0.
+    `attends`: the first line of its own implementation of attention, or 0.
     """
 
     path: str

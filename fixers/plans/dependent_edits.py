@@ -17,7 +17,8 @@ from fixers.sources.unparsable import Unparsable
 def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> Plan:
     """Return the plan, without replacements that a reader would reject.
 
-    A reader whose file could not be edited is locked, and everything is planned again, until no edit lacks a reader.
+    A reader whose file could not be edited is locked, and everything is planned again, until every edited value is
+    accepted by all of its readers.
     """
     plan = plan_with(consumers)
     while locked := list(_unedited(plan, consumers)):
@@ -41,8 +42,8 @@ def _to_edit(consumers: Consumers) -> Iterator[Reader]:
     """Yield the readers that accept a bfloat16 value and must also accept its float16 value."""
     for value in consumers.selected or ():
         spelling = consumers.resolve(value, COUNTERPARTS.get(value.word, value.word))
-        if spelling.refused is None and not value.to_float32:
-            yield from (each for each in consumers.of(value) if each.strict and not each.accepts(spelling.word))
+        if spelling.refused_by is None and not value.to_float32:
+            yield from (each for each in consumers.readers_of(value) if each.strict and not each.accepts(spelling.word))
 
 
 def _readers_in(path: str, data: bytes) -> list[Reader]:

@@ -43,12 +43,12 @@ def read_code_facts(tree: Tree) -> CodeFacts:
     own = replace(own, consumers=replace(own.consumers, unscaled=unscaled_options(own.traits)))
     modules = [path for path in paths if path.endswith(".py")]
     if own.scripts:
-        scripts = _together(tree, cache, IMPORTS, modules, partial(_not_imported, own.scripts)).scripts
+        scripts = _facts_of_several(tree, cache, IMPORTS, modules, partial(_not_imported, own.scripts)).scripts
         own = replace(own, scripts=scripts, consumers=own.consumers.without(scripts))
     policies, dtypes = own.traits.policies, own.traits.scaled_dtypes
     if policies or dtypes:
         sources = (*paths, *(path for path in every if path.endswith(".ipynb")))
-        uses = _together(tree, cache, USES, sources, partial(_uses, policies, dtypes))
+        uses = _facts_of_several(tree, cache, USES, sources, partial(_uses, policies, dtypes))
         own = replace(own, float16_only=uses.float16_only, unselected=uses.unselected)
     own = _with_commands(tree, cache, paths, own)
     if cache is not None:
@@ -57,17 +57,19 @@ def read_code_facts(tree: Tree) -> CodeFacts:
 
 
 def _with_commands(tree: Tree, cache: PlanCache | None, paths: Sequence[str], own: CodeFacts) -> CodeFacts:
-    """Return the facts, with what the project's commands say about the files that they start."""
+    """Return the facts, with those that follow from the project's commands and the files that they start."""
     if own.pure_folders:
         modules = [path for path in paths if path.endswith(".py")]
-        own = replace(own, shared=_together(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared)
+        own = replace(
+            own, shared=_facts_of_several(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared
+        )
     if any(each.deepspeed for each in own.traits.launched):
         judge = partial(_deepspeed_only, own.traits.launched, own.scripts)
-        own = replace(own, deepspeed_only=_together(tree, cache, DEEPSPEED, paths, judge).deepspeed_only)
+        own = replace(own, deepspeed_only=_facts_of_several(tree, cache, DEEPSPEED, paths, judge).deepspeed_only)
     return own
 
 
-def _together(
+def _facts_of_several(
     tree: Tree,
     cache: PlanCache | None,
     row: str,
@@ -78,10 +80,10 @@ def _together(
     if cache is None or not isinstance(tree, Digested):
         return judge(tree, paths)
     digest = hashlib.sha256(repr([(path, _digest(tree, path)) for path in paths]).encode()).hexdigest()
-    known = cache.find_own(row, digest)
+    known = cache.find_facts(row, digest)
     if known is None:
         known = judge(tree, paths)
-        cache.store_own(row, digest, known)
+        cache.store_facts(row, digest, known)
     return known
 
 
@@ -131,10 +133,10 @@ def _judged(tree: Tree, cache: PlanCache | None, path: str) -> CodeFacts:
     if cache is None or not isinstance(tree, Digested):
         return judge_source(path, tree.read(path))
     digest = tree.digest(path)
-    own = cache.find_own(path, digest)
+    own = cache.find_facts(path, digest)
     if own is None:
         own = judge_source(path, tree.read(path))
-        cache.store_own(path, digest, own)
+        cache.store_facts(path, digest, own)
     return own
 
 

@@ -1,4 +1,4 @@
-"""Which files of a project only trainings with DeepSpeed run, by the commands and documents that start its scripts."""
+"""Find the files that only trainings with DeepSpeed run, from the commands and documents that start the scripts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fixers.sources.launched import Launched, scripts_of
 def deepspeed_only(
     tree: Tree, launched: Sequence[Launched], untrained: Collection[str], modules: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the modules that a script started with DeepSpeed imports, itself included, and no script without it.
+    """Return the scripts that are started only with DeepSpeed, and the modules that no other script imports.
 
-    `untrained` are scripts that never train. Neither they nor scripts whose names say that they use a trained model
-    count.
+    `untrained` are scripts that never train. They are ignored, and so are scripts whose names show that they use a
+    trained model.
     """
     with_deepspeed: set[str] = set()
     without: set[str] = set()
@@ -44,7 +44,7 @@ class _Imports:
             self.by_name.setdefault(_name_of(path), []).append(path)
 
     def reached(self, starts: Collection[str]) -> set[str]:
-        """Return the modules and all that they import, directly or not."""
+        """Return the modules `starts`, and all modules that they import, directly or indirectly."""
         reached: set[str] = set()
         new = set(starts)
         while new:
@@ -61,7 +61,7 @@ class _Imports:
 
 
 def _name_of(path: str) -> bytes:
-    """Return the name by which the module is imported: of a package, that of its folder."""
+    """Return the name by which the module is imported. For a package's `__init__.py`, it is the folder's name."""
     stem = splitext(basename(path))[0]
     return (basename(dirname(path)) if stem == "__init__" else stem).encode()
 

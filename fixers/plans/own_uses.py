@@ -1,4 +1,4 @@
-"""How all files of a project use a name: the values that a dtype variable gets, and whether a policy is selected."""
+"""Find how a project uses a name: the values that it assigns to a dtype variable, and whether it selects a policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def float16_only(tree: Tree, names: Sequence[str], paths: Sequence[str]) -> tupl
 
 
 def unselected(tree: Tree, names: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that no file uses, or only in branches that test the card for bfloat16."""
+    """Return the names that no file uses, or that are used only in branches that test the card for bfloat16."""
     return tuple(name for name in names if not any(_selects(*each, name) for each in _files_with(tree, name, paths)))
 
 
@@ -58,7 +58,7 @@ def _is_float16_only(tree: Tree, name: str, paths: Sequence[str]) -> bool:
 
 
 def _values_given(source: PythonSource, name: str) -> Iterator[ast.expr]:
-    """Yield what assignments, fields, keywords and defaults of arguments give to the name."""
+    """Yield the values that assignments, fields, keywords and defaults of arguments give to the name."""
     for node in source.names.nodes:
         match node:
             case ast.Assign(targets=targets, value=value):

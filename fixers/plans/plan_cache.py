@@ -85,15 +85,15 @@ class PlanCache:
         kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
-    def find_own(self, path: str, digest: str) -> CodeFacts | None:
-        """Return the stored settings that the file reads by name; None if the file is new or changed."""
+    def find_facts(self, path: str, digest: str) -> CodeFacts | None:
+        """Return the stored facts about the file's code; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None
         self.seen.add(path)
         return decode(CodeFacts, kept) if kept else CodeFacts()
 
-    def store_own(self, path: str, digest: str, code_facts: CodeFacts) -> None:
+    def store_facts(self, path: str, digest: str, code_facts: CodeFacts) -> None:
         self.grown = True
         self.seen.add(path)
         self.rows[path] = (digest, json.loads(dumps(code_facts)) if code_facts != CodeFacts() else None)

@@ -33,7 +33,8 @@ class Program:
 def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tuple[Program, ...]:
     """Return the programs in which something trains; `started` are scripts that a config starts.
 
-    A module that trains, which no program contains, is a program of its own: what starts it is not in the project.
+    A module that trains and that no program imports is a program of its own, since the project does not contain the
+    script that starts it.
     """
     by_path = {module.path: module for module in modules}
     resolver = _Resolver(by_path)
@@ -41,10 +42,10 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     programs = [Program(each.path, resolver.closure(each)) for each in entries]
     found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
-    return (*found, *_loose(by_path, reached, resolver))
+    return (*found, *_unstarted(by_path, reached, resolver))
 
 
-def _loose(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
+def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
     """Yield the modules that train and that no program contains."""
     for module in modules.values():
         if module.trains and not module.infers and module.path not in reached:

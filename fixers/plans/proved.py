@@ -1,8 +1,9 @@
-"""Keep the changes of precision of those training programs only that are proved to work after them, in whole programs.
+"""Keep changes of precision only in training programs that are proved to work with them, each as a whole or not at all.
 
-A program is the script that starts and everything that it imports, with the commands that start it and the configs that
-it reads. If one of its places cannot be converted, or what reads a value is unknown, all of them stay. A program that
-the config of a run starts is converted without this proof, because `verify` runs it on the card before the training.
+A program is a script with everything that it imports, the commands that start it, and the configs that it reads. If one
+place of a program cannot be converted, or if it is unknown which code reads a value, the whole program keeps bfloat16.
+A program that the config of a run starts is converted without this proof, because `verify` runs it on the card before
+the training.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from remote.protocol.findings import Finding, Severity
 
 CHECK = "bf16-to-fp16"
 HARMLESS = (WHY_NO_DTYPE,)
-"""Warnings that do not stop a conversion: autocast computes in float16, whatever the dtype of frozen weights."""
+"""Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
 UNREAD = "could not be read"
 NOT_TRAINING = "files that no training of the project runs"
 ABSENT = "commands that start no training of the project"
@@ -46,7 +47,7 @@ HINT = "set float16 there by hand, then run the fixers again"
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a program is not proved to work in float16, and the place that says so."""
+    """The reason why a program is not proved to work in float16, and the place in the code where it was found."""
 
     reason: str
     where: str
@@ -70,7 +71,7 @@ def prove(
 ) -> Proof:
     """Return what must be withheld from the plan of the fixers that change the precision.
 
-    Nothing is withheld `for_run`, if the run starts no script of the project, but halfstep's own training.
+    With `for_run`, nothing is withheld if the run starts halfstep's built-in trainer and no script of the project.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     programs = find_programs(tuple(_after(module, changes) for module in modules), target.started)
@@ -104,7 +105,7 @@ def _entries(programs: Iterable[Program]) -> set[str]:
 class _Warnings:
     """The warnings that are doubts, each with the programs that its file belongs to.
 
-    `unsuited` are configs of a known format with such a warning: they stay alone, and do not concern the programs.
+    `unsuited` are configs of a known format with such a warning: they keep bfloat16, without an effect on programs.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]
@@ -166,7 +167,7 @@ def _users(path: str, programs: Sequence[Program], read: Callable[[str], bytes])
 
 
 def _programs_of(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
-    """Return the programs that the file takes part in; None if no training runs it."""
+    """Return the programs to which the file belongs; None if no training runs it."""
     if path.endswith(PYTHON):
         return tuple(each for each in programs if path in each.paths) or _loaded_by_name(path, data, programs)
     named = scripts_in(data)
@@ -184,7 +185,7 @@ def _only_evaluates(path: str, data: bytes) -> bool:
 
 
 def _loaded_by_name(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
-    """Return the programs that may import the module by a name that is a value."""
+    """Return the programs that may import the module by a name that is computed at run time."""
     module = read_module(path, data)
     if module.starts or module.infers:
         return None
@@ -228,7 +229,7 @@ def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doub
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:
-    """Yield what the code of the program says against float16."""
+    """Yield the doubts about float16 that the program's code raises."""
     for module in program.modules:
         if module.refuses:
             where = f"{module.path}:{module.refuses}"
@@ -238,7 +239,7 @@ def _of_code(program: Program) -> Iterator[Doubt]:
 
 
 def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
-    """Yield configs and commands whose float16 value nothing in the program is known to read."""
+    """Yield a doubt for each config or command with a float16 value that no known code of the program reads."""
     if any(module.parses or module.half for module in program.modules):
         return
     for change in own:
@@ -249,7 +250,7 @@ def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
 def _half(
     program: Program, changes: Mapping[str, FileChange], target: Target, read: Callable[[str], bytes]
 ) -> Iterator[Doubt]:
-    """Yield the trainers and optimizers whose weights may still be float16 after the changes."""
+    """Yield a doubt for each trainer or optimizer whose weights may still be float16 after the changes."""
     for path in (module.path for module in program.modules if module.trains):
         with suppress(OSError, Unparsable):
             source = Source(path, changes[path].after if path in changes else read(path))

@@ -29,7 +29,7 @@ from remote.protocol.findings import Finding
 
 OFF_IN_PURE_FP16 = {"trainable-fp32"}
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
-"""Fixers that select float16, and those that float16 then needs: without a loss scale its gradients underflow."""
+"""Fixers that select float16, and those that make it trainable. Without a loss scale, float16 gradients underflow."""
 UNSCALED = "bfloat16 stays: this loop keeps float32 master weights of its own and does not scale the loss"
 OF_PRECISION = {
     *("bf16-probe", "bf16-to-fp16", "mixed-precision-config", "launch-flags", "attention-to-sdpa", "scaler-gate"),
@@ -61,7 +61,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
 
 
 def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
-    """Plan what the source fixers offer for each file, whether or not the programs are proved to work after it."""
+    """Plan the changes of the source fixers for each file, even if the programs are not proved to work with them."""
     with _without_gc():
         try:
             target = full_target(site)

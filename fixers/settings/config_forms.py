@@ -158,8 +158,8 @@ class Settings:
             option_name(name), value.text, self.edit_list.path, to_float32=to_float32, plain=not value.style
         )
         spelling = self.code_facts.consumers.resolve(selected, counterpart)
-        if spelling.refused is not None:
-            self.warn(value, *refusal_of(value.text, spelling.refused, counterpart))
+        if spelling.refused_by is not None:
+            self.warn(value, *refusal_of(value.text, spelling.refused_by, counterpart))
         else:
             self.replace(value, spelling.word, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
@@ -176,10 +176,10 @@ class Settings:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         else:
             spelling = self.resolve_key(key, within)
-            if isinstance(spelling.refused, HalfWithout):
+            if isinstance(spelling.refused_by, HalfWithout):
                 self.replace(value, as_false(value.text), NO_BFLOAT16)
                 return
-            if key.text not in self.code_facts.keys or (spelling.declared and spelling.refused is None):
+            if key.text not in self.code_facts.keys or (spelling.declared and spelling.refused_by is None):
                 self.rename_switch(siblings, key, value, spelling)
 
     def resolve_key(self, key: Scalar, within: str) -> Spelling:
@@ -190,8 +190,8 @@ class Settings:
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
         """Rename the key to its float16 name; if an enabled float16 switch exists, set the key to false instead."""
         wanted = renamed(key.text, spelling.word)
-        if spelling.refused is not None:
-            self.warn(key, *refusal_of(key.text, spelling.refused, spelling.word))
+        if spelling.refused_by is not None:
+            self.warn(key, *refusal_of(key.text, spelling.refused_by, spelling.word))
         elif not spelling.declared and not IS_BF16.fullmatch(option(key.text)):
             self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
         elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):

@@ -178,9 +178,9 @@ class Launch:
             return counterpart
         selected = BF16Value(option_name(name), value, self.edit_list.path, self.program, to_float32)
         spelling = self.code_facts.consumers.resolve(selected, counterpart)
-        if spelling.refused is None:
+        if spelling.refused_by is None:
             return spelling.word
-        self.warn(piece, *refusal_of(value, spelling.refused, counterpart))
+        self.warn(piece, *refusal_of(value, spelling.refused_by, counterpart))
         return None
 
     # complex: each launcher spells the option in its own way
@@ -204,8 +204,8 @@ class Launch:
     def rename_bf16(self, option: CommandOption) -> None:
         name, default = option_name(option.name), option_name(fp16_name(option.name))
         spelling = self.code_facts.resolve_switch(name, default, option.flag.raw)
-        if spelling.refused is not None:
-            self.warn(option.flag, *refusal_of(option.flag.raw, spelling.refused, spelling.word))
+        if spelling.refused_by is not None:
+            self.warn(option.flag, *refusal_of(option.flag.raw, spelling.refused_by, spelling.word))
             return
         if not spelling.declared and not IS_BF16.fullmatch(option.name):
             self.warn(option.flag, f"{option.flag.raw} selects bfloat16; its float16 counterpart is unknown")

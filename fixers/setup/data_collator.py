@@ -83,7 +83,8 @@ def _plan_host(site: Site, path: str) -> Plan:
     }
     look = read_answer(CollatorFacts, site.host, site.host.ask("fix.collator.look", request))
     if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
-        look = replace(look, digest="")  # it is rewritten together with the tree
+        # The host has the file as it was sent, so the file is rewritten together with the tree.
+        look = replace(look, digest="")
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)

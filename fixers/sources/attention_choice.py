@@ -1,4 +1,4 @@
-"""What a project offers in place of FlashAttention, and whether callers rely on a default that selects it."""
+"""Find what a project offers in place of FlashAttention, and whether callers rely on a default that selects it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = re.compile(rb"^\w*(?:ATTN|ATTENTION)\w*[ \t]*=[ \t]*\{([^{}]*)\}", re.MU
 
 
 def lacks_sdpa(data: bytes) -> bool:
-    """Return True for models without SDPA: a class says so, or the table of attention classes has only the others."""
+    """Return True for models without SDPA: a class has `_supports_sdpa = False`, or the attention table lacks it."""
     if holds(data, b"_supports_sdpa") and NO_SDPA.search(data):
         return True
     may_list = holds(data, b"flash_attention_2") and holds_any(data, (b"ATTN", b"ATTENTION"))
@@ -38,7 +38,9 @@ def alternative_of(source: PythonSource, node: ast.expr) -> str | None:
 
 
 def is_named_flash(source: PythonSource, node: ast.AST) -> bool:
-    """Return True in a function, class or branch named after FlashAttention: code outside of it selects it.
+    """Return True if the node is in a function, class or branch that is named after FlashAttention.
+
+    Such code runs only if other code selects FlashAttention.
 
     A branch that only tests whether FlashAttention is installed does not count.
     """
@@ -57,9 +59,10 @@ def _is_switch(test: str) -> bool:
 
 
 def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the default of an argument that no call of this file, outside of the function, leaves out.
+    """Return True for the default of an argument to which every call in this file gives a value.
 
-    Callers in other files may rely on what else the branch of FlashAttention does.
+    Calls inside the function itself are ignored. Such a default is not changed, because callers in other files may rely
+    on other effects of the FlashAttention branch.
     """
     arguments = source.names.parent(node)
     function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
@@ -71,7 +74,7 @@ def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:
-    """Return the name of the argument with this default, and its position; a large one for keywords only."""
+    """Return the name of the argument with this default, and its position: 1000 for a keyword-only argument."""
     positional = [*arguments.posonlyargs, *arguments.args]
     if default in arguments.defaults:
         at = len(positional) - len(arguments.defaults) + arguments.defaults.index(default)
@@ -89,7 +92,7 @@ def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
 
 
 def _leaves_out(call: ast.Call, name: str, at: int) -> bool:
-    """Return True if the call gives the argument no value; unpacked arguments may give it one."""
+    """Return True if the call gives the argument no value. Unpacked arguments count as a value."""
     unpacked = any(each.arg is None for each in call.keywords) or any(
         isinstance(each, ast.Starred) for each in call.args
     )

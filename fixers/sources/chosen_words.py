@@ -18,10 +18,7 @@ def constant_of(node: ast.AST | None) -> object:
 
 
 def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> str | None:
-    """Return the string literal with the value `word` and the same quotes;
-
-    None for concatenated or escaped literals.
-    """
+    """Return a string literal with the value `word` and the same quotes; None for concatenated or escaped literals."""
     literal = LITERAL.fullmatch(source.segment(node))
     if literal is None or literal[3] != node.value:
         return None

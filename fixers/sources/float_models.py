@@ -69,8 +69,8 @@ def _is_created_in_float32(source: PythonSource, owner: str, search: FloatSearch
         return False
     search = replace(search, visited=search.visited | {owner})
     given = list(_assigned_values(source, owner, search.scope))
-    made = [value for value in given if not keeps(source, value, owner)]
-    return bool(made) and all(_is_created_float32(source, value, search) for value in made)
+    made = [value for value in given if not preserves_model(source, value, owner)]
+    return bool(made) and all(_is_float32_value(source, value, search) for value in made)
 
 
 def _is_checked(source: PythonSource, owner: str) -> bool:
@@ -179,7 +179,7 @@ def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
     return stored
 
 
-def keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
+def preserves_model(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
     """Return True if the value is the same model: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
     if value is None or not isinstance(value, ast.Call):
         return value is not None and written(source, value) == owner
@@ -187,19 +187,19 @@ def keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
         return False
     inner = value.args[:1] if value.args else []
     above = [value.func.value] if isinstance(value.func, ast.Attribute) else []
-    return any(keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
+    return any(preserves_model(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
 
 
-def _is_created_float32(source: PythonSource, value: ast.expr | None, search: FloatSearch) -> bool:
+def _is_float32_value(source: PythonSource, value: ast.expr | None, search: FloatSearch) -> bool:
     match value:
         case ast.IfExp(body=one, orelse=other):
-            return _is_created_float32(source, one, search) and _is_created_float32(source, other, search)
+            return _is_float32_value(source, one, search) and _is_float32_value(source, other, search)
         case ast.Call() if tail_of(value) == "from_pretrained" or _is_diffusers_load(source, value):
             return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
-            return _is_created_float32(source, inner, search)
+            return _is_float32_value(source, inner, search)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
-            return _is_created_float32(source, inner, search)
+            return _is_float32_value(source, inner, search)
         case ast.Call(args=[base, *_]) if tail_of(value) in DERIVES and _is_of(source, value, "diffusers."):
             return _is_base_float32(source, written(source, base), search)
         case ast.Call():
@@ -208,7 +208,7 @@ def _is_created_float32(source: PythonSource, value: ast.expr | None, search: Fl
 
 
 def _is_returned_float32(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
-    """Return True if the call is of a function in this file that returns only models created in float32."""
+    """Return True if the call is one of a function in this file that returns only models created in float32."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
     if len(named) != 1 or name in search.visited or WRITES_HALF.search(source.segment(named[0])):
@@ -223,7 +223,7 @@ def _is_model_returned(source: PythonSource, value: ast.expr | None, search: Flo
     if name:
         made = replace(search, visited=search.visited - {name})
         return not is_cast_anywhere(source, name) and _is_created_in_float32(source, name, made)
-    return _is_created_float32(source, value, search)
+    return _is_float32_value(source, value, search)
 
 
 def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
@@ -243,7 +243,7 @@ def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch)
 def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) -> bool:
     """Return False if the argument is or may be a half-precision model."""
     if isinstance(part, ast.Call) and _is_of(source, part, "torch.nn."):
-        return _is_created_float32(source, part, search)
+        return _is_float32_value(source, part, search)
     name = written(source, part)
     return not name or not _is_model(source, name, search) or _is_base_float32(source, name, search)
 

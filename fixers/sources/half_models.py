@@ -17,9 +17,9 @@ from fixers.sources.float_models import (
     NAMES_MODULE,
     is_argument,
     is_cast_anywhere,
-    keeps,
     may_be_dtype,
     may_refer_to,
+    preserves_model,
     scope_of,
 )
 from fixers.sources.names import FUNCTIONS
@@ -86,7 +86,7 @@ class Search:
         if not _is_bound(self.source, root, at):
             return True
         values = list(_values(self.source, name, scope))
-        made = [value for value in values if not keeps(self.source, value, name)]
+        made = [value for value in values if not preserves_model(self.source, value, name)]
         if any(self.of_value(value) for value in made):
             return True
         if made:

@@ -23,7 +23,7 @@ OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 
 @dataclass(frozen=True)
 class Launched:
-    """One start of a script: the file that starts it, the script as that file names it, and whether by DeepSpeed."""
+    """One start of a script: the file that starts it, the script as named there, and whether DeepSpeed starts it."""
 
     path: str
     script: str
@@ -55,7 +55,7 @@ def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes]) -> Iter
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    """Return the files of the project that the start may mean; those named from its own folder first."""
+    """Return the project's files to which the script's name may refer; those in its own folder come first."""
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:
         return (beside,)

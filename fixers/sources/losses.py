@@ -77,10 +77,7 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
 
 
 def _made(source: PythonSource, value: ast.expr) -> ast.Call | None:
-    """Return the constructor call inside `.to(device)` and similar calls;
-
-    None if one of them casts to half precision.
-    """
+    """Return the constructor call inside `.to(device)` and the like; None if one of them casts to half precision."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
         if casts_to_half(source, value):
             return None

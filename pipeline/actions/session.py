@@ -104,4 +104,4 @@ def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> 
         if must_keep:
             raise
     folder = data_folder(loaded)
-    return scan_project(loaded.root, apart=data_name(loaded)), scan_data(folder, records.folder) if folder else None
+    return scan_project(loaded.root, data_link=data_name(loaded)), scan_data(folder, records.folder) if folder else None

@@ -58,7 +58,7 @@ class Export:
 
 def scan_for_export(loaded: LoadedConfig) -> Export:
     """Scan the project and its data. A secret in the data is an error, because the engine uploads the whole folder."""
-    scan = scan_project(loaded.root, apart=data_name(loaded))
+    scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
     data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
     hint = "move it out of the data folder"

@@ -46,7 +46,7 @@ class Glob:
         skip = skip_two = 0
         bit = 1
         for piece in self.pieces:
-            if piece == FOLDERS:  # two states: one that chooses, one in a folder's name
+            if piece == FOLDERS:  # Two states: before a folder or the end of the folders, and inside a folder's name.
                 skip, skip_two, bit = skip | bit, skip_two | bit, bit << 1
                 step["/"] |= bit
             elif piece != ".+" and piece in STARS:

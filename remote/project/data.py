@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import SyncRefused
-from remote.project.digests import CachedDigest, StillChanging, digest_file, read_memory, stat_fields, write_memory
+from remote.project.digests import (
+    CachedDigest,
+    StillChanging,
+    digest_file,
+    read_digest_cache,
+    stat_fields,
+    write_digest_cache,
+)
 from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
 from remote.protocol.findings import Finding, Report, Severity
@@ -49,7 +56,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
     if why := _inside_git(root.resolve()):
         raise SyncRefused(f"{root} is not data: {why}", where="data.path", hint="set `data.path:` to a folder of data")
-    known = read_memory(memory, MEMORY) if memory else {}
+    known = read_digest_cache(memory, MEMORY) if memory else {}
     fresh: dict[str, CachedDigest] = {}
     files: dict[str, tuple[str, int]] = {}
     findings: list[Finding] = []
@@ -64,7 +71,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
         else:
             files[name] = (one.digest, one.look[0])
     if memory and fresh != known:
-        write_memory(memory, fresh, MEMORY)
+        write_digest_cache(memory, fresh, MEMORY)
     if findings and not files:
         message = f"no file of {root} may be sent: {findings[0].message}"
         raise SyncRefused(message, where="data.path", hint="set `data.path:` to a folder that holds only data")
@@ -92,9 +99,10 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
 
 
 def _inside_git(real: Path) -> str:
-    """Return why nothing at this path is sent, or "": a git folder may hold credentials, in its config for example.
+    """Return why files at this path are not sent, or "" if they are sent.
 
-    The objects of git-annex are data, to which the files of a work tree are links.
+    A git folder is not sent, because its files, such as its config, may hold credentials. The objects of git-annex are
+    the exception: they are data, and the files of a work tree are links to them.
     """
     parts = [part.lower() for part in real.parts]
     places = (at for at, part in enumerate(parts) if part == ".git")

@@ -30,7 +30,7 @@ StatFields = tuple[int, int, int, int]
 
 
 class CachedDigest(NamedTuple):
-    """A file's digest, the reason why it must not be sent (or ""), and its stat fields at that time."""
+    """A file's digest, the reason why it must not be sent (or ""), and its stat fields when it was read (`look`)."""
 
     look: StatFields
     digest: str
@@ -46,7 +46,7 @@ def stat_fields(status: os.stat_result) -> StatFields:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
+def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """Read the cache. Return an empty dict if it is damaged, of another version, or behind a link."""
     if _is_linked(folder):
         return {}
@@ -62,7 +62,7 @@ def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
         return {}
 
 
-def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
+def write_digest_cache(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
     """Write the cache, except for files so recent that another change could leave the same mtime."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
@@ -130,10 +130,10 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
 
 
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
-    """Return the value in a JSON file of a project's records, which a cloned project may have brought along.
+    """Return the value in a JSON file of a project's records. The file is not trusted: it may be part of a clone.
 
-    Raises OSError as `read_regular`, and ValueError if it is not JSON or nested too deeply. `is_cache`: the caller
-    takes the value apart at once, so its depth is not checked, which takes time in a large file.
+    Raises OSError as `read_regular`, and ValueError if it is not JSON or nested too deeply. With `is_cache`, the depth
+    is not checked, since the check is slow for a large file; the caller must not traverse the value recursively.
     """
     try:
         value = json.loads(read_regular(path, MAX_JSON).decode("utf-8", "surrogateescape"))

@@ -18,7 +18,7 @@ MAX_INDEX = 512 * 2**20
 
 
 def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
-    """Return every tracked path, in POSIX form and relative to the work tree, or none without a readable index.
+    """Return every tracked path, in POSIX form and relative to the work tree. Empty without a readable index.
 
     A submodule is one path, without its files. `hash_bytes` is 32 in a repository that uses SHA-256. Paths that were
     removed from a split index since the split are still returned.

@@ -166,7 +166,7 @@ def _translate(glob: str) -> list[str] | None:
             piece, at = re.escape(glob[at + 1]), at + 2
         else:
             piece, at = re.escape(letter), at + 1
-        if piece != FOLDERS or out[-1:] != [FOLDERS]:  # a repetition matches nothing more
+        if piece != FOLDERS or out[-1:] != [FOLDERS]:  # Two FOLDERS in a row match the same texts as one.
             out.append(piece)
     return out
 

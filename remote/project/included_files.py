@@ -89,7 +89,10 @@ class _Scope:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder to list. `only_tracked`: ignored, but with tracked files. `kept`: included by .pipelineignore."""
+    """A folder to list. `only_tracked`: it is ignored, except for the tracked files in it.
+
+    `kept`: .pipelineignore includes it.
+    """
 
     path: str
     scope: _Scope
@@ -126,11 +129,11 @@ def walk_project(root: Path) -> Walk:
             continue
         if inner.scope is not folder.scope:
             scopes.append(inner.scope)
-        waiting.extend(_sort_out(inner, listed, walk))
+        waiting.extend(_visit_folder(inner, listed, walk))
     return replace(walk, scopes=tuple(scopes))
 
 
-def _sort_out(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -> Iterator[_Folder]:
+def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -> Iterator[_Folder]:
     """Record the files of one folder that belong to the project, and yield the folders to list."""
     scope, prefix = folder.scope, f"{folder.path}/" if folder.path else ""
     for entry in listed:

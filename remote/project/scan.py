@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from remote.errors import SyncRefused
-from remote.project.digests import CachedDigest, StillChanging, digest_file, read_memory, stat_fields, write_memory
+from remote.project.digests import (
+    CachedDigest,
+    StillChanging,
+    digest_file,
+    read_digest_cache,
+    stat_fields,
+    write_digest_cache,
+)
 from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, walk_project
 from remote.project.secrets import secret_by_name
@@ -46,7 +53,7 @@ class Scan:
     manifest: Manifest
     report: Report
     limits: Limits = field(default_factory=Limits)
-    apart: str = ""
+    data_link: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -66,31 +73,34 @@ class Scan:
 
 
 def scan_project(
-    root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None, apart: str = ""
+    root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None, data_link: str = ""
 ) -> Scan:
     """Scan the project under `root`. Digests are cached: a file is read again only if its size, times or inode changed.
 
     `project` is the project's key on the host, `owner` the user and folder that it belongs to. Both default to values
-    derived from this machine and `root`. A link at `apart` may point outside the project and is left out, because its
-    target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains one.
+    derived from this machine and `root`. A link at the path `data_link` may point outside the project and is left out,
+    because its target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains
+    one.
     """
     root = _project_root(root)
     limits = limits or Limits()
     walk = walk_project(root)
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
-    links, link_findings = _read_links(root, walk, apart)
+    links, link_findings = _read_links(root, walk, data_link)
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
     untracked = _judge_untracked(walk, limits)
-    report = Report((*_judge_odd(walk), *large, *untracked, *_judge_names(walk), *named, *unread, *link_findings))
+    report = Report(
+        (*_judge_special_files(walk), *large, *untracked, *_judge_names(walk), *named, *unread, *link_findings)
+    )
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
-    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, apart)
+    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link)
 
 
 def scan_again(scan: Scan) -> Scan:
     """Scan the same project again."""
-    return scan_project(scan.root, project=scan.project, owner=scan.owner, limits=scan.limits, apart=scan.apart)
+    return scan_project(scan.root, project=scan.project, owner=scan.owner, limits=scan.limits, data_link=scan.data_link)
 
 
 def _project_root(root: Path) -> Path:
@@ -108,7 +118,7 @@ def _project_root(root: Path) -> Path:
 
 
 def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[str, Row], list[Finding]]:
-    memory = read_memory(root / ".halfstep")
+    memory = read_digest_cache(root / ".halfstep")
     known: dict[str, CachedDigest] = {}
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
@@ -132,16 +142,16 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
             continue
         rows[path] = Row(cached.digest, cached.digest, 0o755 if status.st_mode & 0o100 else 0o644, cached.look[0])
     if known != memory:
-        write_memory(root / ".halfstep", known)
+        write_digest_cache(root / ".halfstep", known)
     return rows, findings
 
 
-def _read_links(root: Path, walk: Walk, apart: str) -> tuple[dict[str, Row], list[Finding]]:
+def _read_links(root: Path, walk: Walk, data_link: str) -> tuple[dict[str, Row], list[Finding]]:
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
     for path, target in walk.links.items():
         why = _link_problem(root, path, target)
-        if why and path == apart:
+        if why and path == data_link:
             continue
         if why:
             findings.append(_refusal("link", path, f"is a link to {target!r}, {why}"))
@@ -164,7 +174,7 @@ def _link_problem(root: Path, path: str, target: str) -> str:
     return "" if real.is_relative_to(root) else "which is outside the project"
 
 
-def _judge_odd(walk: Walk) -> Iterable[Finding]:
+def _judge_special_files(walk: Walk) -> Iterable[Finding]:
     for path, kind in walk.special.items():
         yield _refusal("not-regular", path, f"is {kind}")
     for path, why in walk.unreadable.items():

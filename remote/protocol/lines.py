@@ -8,8 +8,8 @@ from typing import Iterator, List
 # Each backspace copies its row.
 MAX_ROW = 2**13
 MOST_ROWS_UP = 50
-# A code of a few bytes moves the cursor to the right, and the row is filled up to there: wider than terminals are, but
-# narrow enough that hostile output takes little more memory than it has bytes.
+# The cursor moves to the right at most up to this column, and the row is filled with spaces up to the cursor. Terminals
+# are narrower. Without a limit, a control sequence of a few bytes could fill a lot of memory.
 MOST_COLUMNS = 500
 MAX_FEED = 2**12
 # Line ends, backspaces, and the control sequences that move the cursor, erase, or change colours (ECMA-48).

@@ -59,7 +59,7 @@ def sweep(folder: str) -> None:
         return
     for name in names:
         match = NAME.fullmatch(name)
-        if match is not None and is_gone(match.group(1)):
+        if match is not None and is_dead_writer(match.group(1)):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, name))
 
@@ -70,7 +70,7 @@ def writer() -> str:
     return f"{_machine()}-{pid}-{_started(pid) or 0}"
 
 
-def is_gone(name: str) -> bool:
+def is_dead_writer(name: str) -> bool:
     """Return True if the process with that `writer` identifier is dead.
 
     Return False if it belongs to another machine or boot.

@@ -75,9 +75,9 @@ class HalfOrigin:
 
 @dataclass(frozen=True)
 class ProvedStep:
-    """One attempted optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
+    """One attempted optimizer step of rank 0. `loss` is the sum over its micro-batches, as the script scaled them.
 
-    A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
+    A script that accumulates divides the loss of each micro-batch by their number, so the sum is the mean of the step.
     `learning_rate` is None if it cannot be read.
     """
 
@@ -91,7 +91,7 @@ class ProvedStep:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """The result of a proof. `findings` has one entry per check that was made (info if it passed), `unseen` the others.
+    """The result of a proof. `findings`: one for each check that was made (info if it passed). `unseen`: the others.
 
     Bytes are per process; `total_bytes` is None without a card. `exit` is None if the proof ended the command, as
     planned. `memory` describes the memory plan of the built-in trainer.

@@ -1,4 +1,4 @@
-"""Escape text from hosts for the terminal. It can no longer move the cursor, change colours, add links or hide text."""
+"""Escape text from hosts, so that it cannot move a terminal's cursor, change colours, add links or hide text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _pair(code: int) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-# Tags are 4,096 characters, too many for a table that every agent builds as it starts.
+# There are 4,096 tag characters, too many for a table that every agent builds when it starts.
 _TAGS = re.compile("[\U000e0000-\U000e0fff]")
 ESCAPES = {ord(char): _escape(ord(char)) for char in HIDDEN}
 # The surrogates by which Python represents bytes that are not UTF-8.

@@ -68,7 +68,7 @@ class DataSpec:
     replaced with the name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most
     `max_skipped` recordings of a split may be unusable: not decodable, silent, or too short or long. `audio_position`:
     the audio is before (`first`) or after the text (`last`) of every prompt. `evaluation_split` None means `test`.
-    `samples` None means all; otherwise the first that many.
+    `samples` is the number of recordings to use, from the first; None means all.
     """
 
     dataset: Optional[str] = None

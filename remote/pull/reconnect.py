@@ -29,8 +29,8 @@ class RetryPolicy:
 def follow_on(host: Host, op: str, args: Callable[[], Json], policy: RetryPolicy) -> Iterator[Json]:
     """Yield the events of an operation until it ends. After a lost connection, call it again with new `args`.
 
-    Raises the last error once the policy is exhausted. Raises at once any other error, or if the host was never
-    reached.
+    Raises the last error once the policy is exhausted. Other errors are raised at once, and so is a lost connection if
+    the host was never reached.
     """
     failures, connected = 0, False
     while True:

@@ -1,4 +1,4 @@
-"""The scalars of a run in bounded memory: long curves lose every second point, again and again; the span stays."""
+"""The scalars of a run in bounded memory: every second point of a long curve is dropped, repeatedly if needed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from remote.protocol.events import Scalar
 
 MAX_POINTS = 20_000
-"""The points of one tag in one file. Charts draw a few hundred."""
+"""The maximum number of points of one tag in one file. Charts draw a few hundred."""
 MAX_TOTAL = 400_000
 MAX_SERIES = 5_000
 MAX_TAG = 500
 MAX_BROKEN = 200
-"""The infinite or NaN values of a tag in a file that are kept beside the others; charts mark as many."""
+"""The maximum number of infinite or NaN values that are kept for a tag in a file; charts mark up to that many."""
 
 
 @dataclass

@@ -83,7 +83,7 @@ class Transfer:
 
 
 def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
-    """Return state and reason from the host's answer about a file with `size_bytes` bytes locally."""
+    """Return the state of a file, and the reason, from the host's answer. The local copy has `size_bytes` bytes."""
     if not isinstance(row, dict) or row.get("ending") not in {ending.value for ending in Ending}:
         reason = row.get("reason", "") if isinstance(row, dict) else ""
         return PulledState.SKIPPED, str(reason) or "the host could not read it"

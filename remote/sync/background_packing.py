@@ -20,7 +20,7 @@ InFlight = Callable[[], int | None]
 def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
     """Yield the compressed blocks of (data, dense) pieces. A thread compresses up to `DEPTH` blocks in advance."""
     ahead = PackingThread(in_flight)
-    return ahead.of(pack_blocks(pieces, codec, ahead.level))
+    return ahead.run(pack_blocks(pieces, codec, ahead.level))
 
 
 class PackingThread:
@@ -34,7 +34,7 @@ class PackingThread:
         self._idle = False
 
     def level(self) -> int:
-        """Return the compression level for the next block that keeps compressor and connection equally busy.
+        """Return the compression level for the next block, so that compressor and connection are equally busy.
 
         A connection that has delivered everything (this machine, a fast network) is faster than compression and gets
         uncompressed blocks until they pile up in flight. If blocks pile up in the queue, a higher level does not slow
@@ -49,7 +49,7 @@ class PackingThread:
             return AS_IT_IS
         return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
-    def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def run(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield `chunks`, of which the thread produces up to `DEPTH` in advance."""
         maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
         maker.start()

@@ -75,7 +75,7 @@ def _same_content(old: Row | None, new: Row) -> bool:
 
 
 def edited_finding(path: str, *, deleted_locally: bool = False) -> Finding:
-    """Return the finding for a file on the host that is neither what was sent nor the result of a fixer."""
+    """Return the finding for a file on the host that differs from the sent file and from the result of its fixers."""
     what = "deleted locally and edited on the host" if deleted_locally else "edited on the host"
     return Finding.error(
         "edited-on-host",

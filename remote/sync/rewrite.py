@@ -47,8 +47,8 @@ def plan_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A file that was rewritten before, and that no change covers now, is restored to what was sent. Files made on the
-    host by fixers named in `host_fixers` are not restored, because their content is not known locally.
+    A file that was rewritten before, and that is not among the changes now, is restored as it was sent. Files made on
+    the host by fixers named in `host_fixers` are not restored, because their content is not known locally.
     """
     rewrites = []
     changed = {change.path: change for change in changes}
@@ -80,7 +80,7 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
-    """Restore the given files (None: all) to what was sent, and return the tree's survey."""
+    """Restore the given files (None: all) as they were sent, and return the tree's survey."""
     args = {"project": scan.project, "owner": scan.owner, "paths": None if paths is None else list(paths)}
     try:
         answer = host.act("tree.undo", args)

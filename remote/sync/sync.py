@@ -56,8 +56,9 @@ def sync_project(
 ) -> SyncReport:
     """Make the host's tree equal to the scan, except for the files in the findings. Sends nothing if both are equal.
 
-    After a lost connection the sync resumes, up to five times, without what had arrived. Raises ConnectionLost after
-    that, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or arrives damaged twice.
+    After a lost connection the sync resumes, up to five times, and sends only contents that have not arrived. Raises
+    ConnectionLost after the last attempt, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or
+    arrives damaged twice.
     """
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)

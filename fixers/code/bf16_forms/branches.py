@@ -10,7 +10,7 @@ from fixers.frame.config_keys import keys_of
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.python import PythonSource
 
-NAMES_IT = re.compile(r"bf16|bfloat", re.IGNORECASE)
+NAMES_BFLOAT16 = re.compile(r"bf16|bfloat", re.IGNORECASE)
 OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
 FINDS_OTHER = re.compile(
     r"\b(?:xla|hpu|npu|xpu|mps|mlu)\.is_available$|\bis_(?:torch_)?(?:xla|hpu|npu|xpu|mps|mlu|ipex|tpu)_available$"
@@ -27,7 +27,7 @@ def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) 
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
-    if child is not choice.body or not _names_it(source, choice.test):
+    if child is not choice.body or not _names_bfloat16(source, choice.test):
         return False
     if NAMES_HALF.search(source.segment(choice.orelse)):
         return True
@@ -48,7 +48,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
     other = branch.orelse[0] if len(branch.orelse) == 1 else None
     if child in branch.body and other is not None and _is_flag(source, branch.test) and _makes_half(source, other):
         return True
-    if child not in branch.body or not _names_it(source, branch.test):
+    if child not in branch.body or not _names_bfloat16(source, branch.test):
         return False
     if _compares_dtype(source, branch.test):
         return True
@@ -70,7 +70,7 @@ def _is_flag(source: PythonSource, test: ast.expr) -> bool:
     if ON_BY_DEFAULT.search(source.text) or READS_FP16.search(source.text):
         return False
     named = test.id if isinstance(test, ast.Name) else test.attr
-    return NAMES_IT.search(named) is not None and named not in _switched_on(source)
+    return NAMES_BFLOAT16.search(named) is not None and named not in _switched_on(source)
 
 
 def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
@@ -108,13 +108,13 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
     return all(isinstance(each, ast.Constant) and each.value in OTHER_DEVICES for each in words)
 
 
-def _names_it(source: PythonSource, test: ast.expr) -> bool:
+def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test is true for bfloat16, and tests neither a config key nor a flag that is on by default.
 
     A key that this file reads is not renamed in the project's configs, so its branch must be changed instead.
     """
     text = source.segment(test)
-    if isinstance(test, ast.UnaryOp) or not NAMES_IT.search(text) or any(key in text for key in _keys(source)):
+    if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):
         return False
     operators = (operator for each in ast.walk(test) if isinstance(each, ast.Compare) for operator in each.ops)
     if any(isinstance(operator, (ast.NotEq, ast.NotIn, ast.IsNot)) for operator in operators):

@@ -141,7 +141,7 @@ def _judge_function(
 ) -> Judged | None:
     if child is parent.returns or _is_decorator(source, parent, child) or _is_registered(parent):
         return NEVER
-    if NAMES_BF16.search(parent.name) and _has_float16_twin(source, parent.name):
+    if NAMES_BF16.search(parent.name) and _has_float16_counterpart(source, parent.name):
         return NEVER
     return None
 
@@ -155,7 +155,7 @@ def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
     )
 
 
-def _has_float16_twin(source: PythonSource, name: str) -> bool:
+def _has_float16_counterpart(source: PythonSource, name: str) -> bool:
     """Return True if the file defines `apply_half` or `apply_fp16` beside `apply_bfloat16`."""
     twins = {NAMES_BF16.sub(word, name) for word in HALF_WORDS}
     return any(each.name in twins for each in source.names.of_type(ast.FunctionDef))

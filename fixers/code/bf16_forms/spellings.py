@@ -1,4 +1,4 @@
-"""Find the float16 spelling that all project code that reads the option accepts."""
+"""Find the spelling of float16 that every reader of an option in the project's code accepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
     return project.with_file(source.path, readers, is_started(source.text))
 
 
-def spelled(
+def float16_spelling(
     draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, to_float32: bool = False
 ) -> str | None:
     """Return the replacement for a bfloat16 string; warn and return None if a reader rejects every spelling."""
@@ -33,8 +33,8 @@ def spelled(
     word = str(node.value) if isinstance(node, ast.Constant) else ""
     value = BF16Value(option_name(name), word, draft.source.path, to_float32=to_float32)
     spelling = consumers.resolve(value, default)
-    if spelling.refused is not None:
-        draft.warn(node, *refusal_of(word, spelling.refused, spelling.word))
+    if spelling.refused_by is not None:
+        draft.warn(node, *refusal_of(word, spelling.refused_by, spelling.word))
         return None
     return spelling.word
 

@@ -88,10 +88,10 @@ def _missing(reader: Reader, consumers: Consumers) -> list[str]:
 
 def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
     for value in _selections_of(reader, word, consumers):
-        if reader not in consumers.of(value):
+        if reader not in consumers.readers_of(value):
             continue
         spelling = consumers.resolve(value, COUNTERPARTS[word])
-        if spelling.refused == reader or (spelling.refused is None and not reader.accepts(spelling.word)):
+        if spelling.refused_by == reader or (spelling.refused_by is None and not reader.accepts(spelling.word)):
             return True
     return False
 

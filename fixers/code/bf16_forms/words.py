@@ -14,7 +14,7 @@ from fixers.code.bf16_forms.lightning import (
     unscaled_step,
     warn_of_memory,
 )
-from fixers.code.bf16_forms.spellings import is_of_library, spelled
+from fixers.code.bf16_forms.spellings import float16_spelling, is_of_library
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -89,7 +89,7 @@ def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) ->
     to_float32 = _needs_range(draft, node)
     default = FULL[str(node.value)] if to_float32 else _counterpart(draft, node)
     read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
-    word = spelled(draft, consumers, node, read_as, default, to_float32=to_float32)
+    word = float16_spelling(draft, consumers, node, read_as, default, to_float32=to_float32)
     if word is not None:
         _replace(draft, node, word, WHY_RANGE if to_float32 else NO_BFLOAT16)
 

@@ -45,10 +45,10 @@ class BF16Value:
 
 @dataclass(frozen=True)
 class Spelling:
-    """The new value. `refused` is code that rejects every spelling; `declared`: the project declares this name."""
+    """The new value. `refused_by`: the code that rejects every spelling. `declared`: the project declares this name."""
 
     word: str
-    refused: Reader | Fields | Overwritten | HalfWithout | Unscaled | None = None
+    refused_by: Reader | Fields | Overwritten | HalfWithout | Unscaled | None = None
     declared: bool = False
 
 
@@ -68,7 +68,7 @@ class Consumers:
     locked: tuple[Reader, ...] = ()
     unscaled: tuple[Unscaled, ...] = ()
 
-    def of(self, value: BF16Value) -> list[Reader]:
+    def readers_of(self, value: BF16Value) -> list[Reader]:
         """Return the readers that may read the value."""
         every = [
             each
@@ -85,7 +85,7 @@ class Consumers:
         """Return the spelling that every reader of the option accepts; `default` if no reader restricts it."""
         if (unscaled := self._unscaled(value)) is not None:
             return Spelling(default, unscaled)
-        relevant = self.of(value)
+        relevant = self.readers_of(value)
         strict = [each for each in relevant if each.strict]
         spellings = FULL_SPELLINGS if value.to_float32 else HALF_SPELLINGS
         candidates = (default, *(each for each in spellings if each != default))
@@ -100,10 +100,7 @@ class Consumers:
         return next((each for each in self.unscaled if each.option == value.option and not value.to_float32), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
-        """Return the float16 switch that the classes with this bfloat16 switch declare;
-
-        `default` if no class declares it.
-        """
+        """Return the float16 switch that the classes with this bfloat16 switch declare; `default` if none does."""
         declaring = [each for each in self.fields if name in each.names]
         refused: Fields | None = None
         for word in (default, *(each for each in SWITCHES if each != default)):

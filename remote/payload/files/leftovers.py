@@ -9,7 +9,7 @@ import re
 import shutil
 from typing import List, Tuple
 
-from remote.protocol.parts import WRITER, is_gone, writer
+from remote.protocol.parts import WRITER, is_dead_writer, writer
 
 TEMPORARY = "temporary.json"
 OWNED_NAME = re.compile(rf"[a-z]+-({WRITER})-\w+")
@@ -46,7 +46,7 @@ def sweep_scratch(parent: str, keep: str = "") -> None:
     """Remove the folders of dead processes in `parent`, except `keep`, and the temporary folders that they recorded."""
     for name, path, mark in _entries(parent):
         folder = os.path.join(parent, name)
-        if is_gone(mark) and not (keep + os.sep).startswith(folder + os.sep):
+        if is_dead_writer(mark) and not (keep + os.sep).startswith(folder + os.sep):
             temporary = recorded_temporary_folder(folder)
             if temporary:
                 remove(temporary)

@@ -32,8 +32,8 @@ class EpochSetter(TrainerCallback):  # type: ignore[misc]
 class AudioTrainer(Trainer):  # type: ignore[misc]
     """Casts trained parameters before the optimizer is built, scales losses by the plan, and orders each epoch.
 
-    `step_samples` and `step_tokens` count those of the current optimizer step. `validation` is the callback that
-    measures the validation loss, or None without one.
+    `step_samples` and `step_tokens` are the numbers of samples and tokens in the current optimizer step. `validation`
+    is the callback that measures the validation loss, or None without one.
     """
 
     def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:
@@ -83,7 +83,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
     """Return the spec as TrainingArguments, before the memory is planned.
 
-    `Publisher` rotates checkpoints and `checkpoint_layers` checkpoints layers, not Trainer.
+    They make Trainer neither rotate checkpoints, which `Publisher` does, nor checkpoint layers (`checkpoint_layers`).
     """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(

@@ -105,7 +105,7 @@ def _finish(
 
 
 def _remove(project: Project, commit: Commit, current: _CurrentPaths, folders: Folders) -> None:
-    """Move the paths that a forced sync overwrites away, and delete the paths that the commit deletes."""
+    """Move away the paths that a forced sync overwrites, and delete the paths that the commit deletes."""
     for path in commit.keep:
         if current.is_edited(path):
             _keep_edited(project, commit, path)
@@ -121,9 +121,9 @@ def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """Yield the stamps to store, except of files changed within the last second.
+    """Yield the stamps to store, except those of files that changed within the last second.
 
-    Another change in that time might leave the same stamp.
+    A further change within that second might leave the same stamp.
     """
     before = time.time_ns() - 10**9
     for path, state in states.items():

@@ -50,7 +50,8 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
 def tree_receive(call: Call) -> Dict[str, Any]:
     """Make the tree match the laptop's index. Paths edited on the host are reported and not changed, unless forced.
 
-    Nothing changes if any content arrived damaged. It is reported, and the rest stays staged for the next stream.
+    If any content arrived damaged, the tree is not changed: the damaged contents are reported, and the others stay
+    staged for the next stream.
     """
     project, force = open_project(call), bool(call.args.get("force"))
     with locked_project(project, call.args.get("owner", "")):

@@ -74,7 +74,7 @@ class _SyncPlan:
     def commit(self, keep_in: str = "") -> Commit:
         """Return the commit without the edited paths.
 
-        If `keep_in` is given, they are included, and moved into that folder first.
+        If `keep_in` is given, the edited paths are included: the commit first moves them into that folder.
         """
         if keep_in:
             return Commit(self._before, self._after, tuple(self._puts), tuple(sorted(self.edited)), keep_in)

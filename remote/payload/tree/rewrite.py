@@ -36,7 +36,7 @@ class Change:
 
 
 def tree_rewrite(call: Call) -> Dict[str, Any]:
-    """Rewrite every file of the stream, atomically. The sent bytes of each are kept for undo."""
+    """Rewrite every file of the stream, atomically. The bytes that the laptop sent are kept for undo."""
     project = open_project(call)
     with locked_project(project, call.args.get("owner", "")):
         stream = open_input(call)
@@ -60,7 +60,7 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
 
 
 def tree_undo(call: Call) -> Dict[str, Any]:
-    """Restore the named files to what the laptop sent, and delete those that a fixer made. Without names, restore all.
+    """Restore the named files as the laptop sent them, and delete those that a fixer made. Without names, restore all.
 
     Files that a fixer replaced on the host itself are restored by `fix.undo`.
     """
@@ -150,7 +150,7 @@ def _original(project: Project, digest: str) -> str:
 
 
 def _keep_originals(project: Project, commit: Commit) -> None:
-    """Keep the sent bytes of every file that is about to be rewritten for the first time."""
+    """Keep the bytes that the laptop sent of every file that is about to be rewritten for the first time."""
     for path, row in commit.before.items():
         kept = _original(project, row.source)
         if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):

@@ -33,8 +33,9 @@ class Stats:
 class Commit:
     """A change of the tree. While it is unfinished, a path may be in its state of `before` or of `after`.
 
-    Both contain only the paths that change. The contents of `puts` are in staging under their `installed` digest; only
-    the mode of other paths in `after` changes. `keep` are edited paths that a forced sync moves to `keep_in` first.
+    Both contain only the paths that change. The new contents of the paths `puts` are in staging under their `installed`
+    digest; of the other paths in `after`, only the mode changes. `keep` are edited paths that a forced sync moves to
+    `keep_in` first.
     """
 
     before: Dict[str, Row]

@@ -82,7 +82,7 @@ def test_a_spelling_must_be_accepted_by_every_reader_that_the_value_reaches(
     readers: tuple[Reader, ...], word: str, refused: str
 ) -> None:
     answer = Consumers(readers).resolve(BF16Value("precision", "bf16", "conf.yaml"), "fp16")
-    assert (answer.word, answer.refused.where if answer.refused else "") == (word, refused)
+    assert (answer.word, answer.refused_by.where if answer.refused_by else "") == (word, refused)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_scripts_of_other_folders_do_not_count(path: str, program: str, word: st
 def test_a_number_in_yaml_is_not_a_string() -> None:
     consumers = Consumers((reader("a.py", "bf16", "number:16"),))
     assert consumers.resolve(BF16Value("precision", "bf16", "c.yaml", plain=True), "fp16").word == "16"
-    assert consumers.resolve(BF16Value("precision", "bf16", "run.sh"), "fp16").refused is not None
+    assert consumers.resolve(BF16Value("precision", "bf16", "run.sh"), "fp16").refused_by is not None
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_switch_is_renamed_to_one_that_its_class_declares(
     fields: tuple[Fields, ...], into_trainer: bool, word: str, refused: bool
 ) -> None:
     answer = Consumers(fields=fields).resolve_switch("bf16", "fp16", into_trainer)
-    assert (answer.word, answer.refused is not None) == (word, refused)
+    assert (answer.word, answer.refused_by is not None) == (word, refused)
 
 
 def test_a_class_is_described_by_its_switches_and_bases() -> None:

@@ -18,7 +18,7 @@ from pipeline.records.stage_checkpoints import read_checkpoints
 from pipeline.report.evidence import read_evidence
 from pipeline.report.saved import read_evaluation, read_report
 from remote.errors import BadUsage
-from remote.project.digests import MAX_JSON, read_memory
+from remote.project.digests import MAX_JSON, read_digest_cache
 
 
 @pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
@@ -89,7 +89,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "evidence.json": read_evidence,
     "report.json": lambda path: read_report(path.parent),
     "evaluation.json": lambda path: read_evaluation(path.parent),
-    "scan.json": lambda path: read_memory(path.parent),
+    "scan.json": lambda path: read_digest_cache(path.parent),
     "plans.json": lambda path: PlanCache.of(path.parents[2], path.stem).rows,
 }
 

@@ -53,7 +53,7 @@ def test_a_linked_local_folder_has_the_name_of_the_link(project: Path, tmp_path:
     (project / "data").symlink_to(tmp_path / "corpus")
     view = view_with(project, "data")
     assert list(data_at(view, job_place(view))) == ["data"]
-    scan = scan_project(project, apart=data_name(view.loaded))
+    scan = scan_project(project, data_link=data_name(view.loaded))
     assert scan.report.ok and "data" not in scan.manifest.rows
     assert not scan_project(project).report.ok
 

@@ -40,7 +40,7 @@ def test_a_fast_connection_gets_uncompressed_blocks_once_it_has_delivered():
 
 def test_a_connection_does_not_count_as_fast_before_a_block_was_written():
     ahead = PackingThread(lambda: 0)
-    stream = ahead.of(iter([b"one", b"two"]))
+    stream = ahead.run(iter([b"one", b"two"]))
     next(stream)
     assert ahead.level() == QUICK_LEVEL
     next(stream)
@@ -51,7 +51,7 @@ def test_a_connection_does_not_count_as_fast_before_a_block_was_written():
 def test_a_congested_connection_gets_compressed_blocks_until_it_has_delivered_all():
     flying = [0]
     ahead = PackingThread(lambda: flying[0])
-    list(ahead.of(iter([b"one"])))
+    list(ahead.run(iter([b"one"])))
     levels = []
     for flying[0] in (0, BUSY_BYTES, BUSY_BYTES + 1, BUSY_BYTES // 2, 0):
         levels.append(ahead.level())
@@ -74,7 +74,7 @@ def test_blocks_are_compressed_harder_if_they_queue_on_the_laptop():
         levels.append(ahead.level())
         return levels[-1]
 
-    stream = ahead.of(counted(pack_blocks(pieces(2 * DEPTH), "zlib", level)))
+    stream = ahead.run(counted(pack_blocks(pieces(2 * DEPTH), "zlib", level)))
     next(stream)
     for _ in range(DEPTH + 1):
         assert made.acquire(timeout=DEADLINE_S)
