@@ -29,10 +29,12 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
-    owner, call, half_makers = consumer.owner, consumer.call, tuple(_makers_of(source, target.code_facts.half_models))
+    owner, call, half_makers = consumer.owner, consumer.call, tuple(imported_of(source, target.code_facts.half_models))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
-    if is_float32(source, owner, call, half_makers) or _is_of_unsloth(source, owner):
+    if is_float32(source, owner, call, half_makers, speech=not target.code_facts.traits.half_speech) or _is_of_unsloth(
+        source, owner
+    ):
         return False
     if stays_bfloat16(source, owner) and not target.started:
         return False
@@ -44,16 +46,17 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     return may_be_half(source, owner, call, half_makers, loads_float32=loads_float32)
 
 
-def _makers_of(source: PythonSource, makers: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of the project's half-precision classes and functions to which names in this file may refer.
+def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of those functions and classes (`path:name`) to which names in this file may refer.
 
     `from speech.build import load` means a `load` of speech/build.py, or of a file below a folder `build`.
     """
     modules: dict[str, str] = {}
-    for each in source.names.of_type(ast.ImportFrom):
-        modules |= {alias.asname or alias.name: (each.module or "").rpartition(".")[2] for alias in each.names}
-    for maker in makers:
-        path, _, name = maker.rpartition(":")
+    for statement in source.names.of_type(ast.ImportFrom):
+        within = (statement.module or "").rpartition(".")[2]
+        modules |= {alias.asname or alias.name: within for alias in statement.names}
+    for each in functions:
+        path, _, name = each.rpartition(":")
         module = modules.get(name)
         if not module or module in splitext(path)[0].split("/"):
             yield name

@@ -3,8 +3,8 @@
 What it does
     Where `RANK` (from the environment or `get_rank()`) selects a device, by `set_device`, `torch.device`, `.to`,
     `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is used instead. Other uses
-    of the same variable are unchanged. A project whose commands all start one machine (`--nnodes=1`, `--standalone`)
-    stays as it is.
+    of the same variable are unchanged. A project whose commands all start one machine (`--standalone`, `--nnodes=1`,
+    or torchrun without a number of machines) stays as it is.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
@@ -41,7 +41,7 @@ from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 
 name = "local-rank"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"RANK", b"get_rank")
 below = None
@@ -51,7 +51,7 @@ matches = reads_python
 DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
 DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
 GLOBAL_RANKS = ("torch.distributed.get_rank",)
-ONE_MACHINE = "RANK selects the card, and the project's commands start processes on one machine only"
+ONE_MACHINE = "RANK selects the card, and the commands start processes on one machine only"
 WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 

@@ -7,13 +7,15 @@ What it does
     frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it, also where
     `TrainingArguments(fsdp=...)` selects it; with `mixed_precision: fp16` it still computes in float16. If a trainer
     attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
-    follows that cast. An existing cast in the right place is recognised. A model is cast only if its weights may be
+    follows that cast. An existing cast in the right place is recognised, also in all
+    branches of an `if`, and in a function of another file. A model is cast only if its weights may be
     half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
     function of the project that does so creates it. Left alone are models that are created in float32 and never cast,
     models that the file casts to bfloat16 only, models of unsloth, models that a project's own trainer gets together
     with their optimizer, and those of test functions. DeepSpeed keeps float32 copies: models are also left alone if the
-    file imports its `initialize`, or if all commands and documents that start the script use DeepSpeed. Other frozen
-    weights stay float16.
+    file imports its `initialize`, or if all commands and documents that start the script use DeepSpeed, and no other
+    config of Accelerate may start it. Where only some do, parameters that ZeRO 3 has partitioned are not cast. Other
+    frozen weights stay float16.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
@@ -44,9 +46,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fixers.code.draft import Draft
-from fixers.code.float32_need import needs_float32
+from fixers.code.float32_need import imported_of, needs_float32
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of
@@ -70,7 +73,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 9
+version = 10
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM
@@ -91,6 +94,12 @@ TRAINABLES = (
     "    if {each}.requires_grad:",
     "        {each}.data = {each}.data.float()",
 )
+OF_DEEPSPEED_TOO = (
+    TRAINABLES[0],
+    '    if {each}.requires_grad and not hasattr({each}, "ds_id"):  # ZeRO 3 keeps float32 copies itself',
+    TRAINABLES[2],
+)
+"""ZeRO 3 rejects a partitioned parameter that is not float16."""
 WHOLE = (
     "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
     "    {each}.data = {each}.data.float()",
@@ -107,6 +116,14 @@ SHARED_LINE = (
 SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
+
+
+@dataclass(frozen=True)
+class _Project:
+    """What the project says about casts: functions of other files that cast to float32, and the lines to insert."""
+
+    casters: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
@@ -126,9 +143,12 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
     if OWN_MASTER_WEIGHTS.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)
+    traits = target.code_facts.traits
+    lines = OF_DEEPSPEED_TOO if traits.may_use_deepspeed else TRAINABLES
+    project = _Project(tuple(imported_of(draft.source, traits.float_casters)), lines)
     for group in _groups(draft.source):
         if needs_float32(draft.source, group[0], target):
-            _cast(draft, group)
+            _cast(draft, group, project)
     return Rewrite(_joined(draft.edits), tuple(draft.findings))
 
 
@@ -147,22 +167,22 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
     yield from (tuple(group) for group in groups.values())
 
 
-def _cast(draft: Draft, group: tuple[Consumer, ...]) -> None:
+def _cast(draft: Draft, group: tuple[Consumer, ...], project: _Project) -> None:
     python, first = draft.source, group[0]
     if not first.owner and first.trainer:
-        _cast_after(draft, first)
+        _cast_after(draft, first, project)
     elif not first.owner or any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
         draft.warn(first.statement, UNNAMED_MODEL, hint=CAST_BY_HAND)
     else:
         for statement in _statements(python, group):
-            _cast_before(draft, first, statement)
-        draft.edits += _cast_again(python, group[-1])
+            _cast_before(draft, first, statement, project)
+        draft.edits += _cast_again(python, group[-1], project)
 
 
-def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt) -> None:
+def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt, project: _Project) -> None:
     python = draft.source
     place, owner = before_wrap(python, statement, consumer.owner)
-    if _is_done(python, place, owner):
+    if _is_done(python, place, owner, project):
         return
     if b"FSDPStrategy" in python.text and any(is_fabric_setup(python, call) for call in calls_in(place)):
         draft.warn(place, SHARDED_BY_FABRIC, hint=CAST_BY_HAND)
@@ -170,7 +190,7 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt) -> None:
     flattened = flattening(python, place, owner)
     if consumer.trainer and not flattened and shards_by_arguments(python):
         flattened = [place]
-    casts = [*([(place, TRAINABLES)] if place not in flattened else []), *((flat, WHOLE) for flat in flattened)]
+    casts = [*([(place, project.lines)] if place not in flattened else []), *((flat, WHOLE) for flat in flattened)]
     for at, template in casts:
         _add(draft, consumer, python.insert_before(at, _lines(python, at, owner, template), WHY))
 
@@ -182,7 +202,7 @@ def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
         draft.edits.append(edit)
 
 
-def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
+def _cast_again(python: PythonSource, consumer: Consumer, project: _Project) -> list[Edit]:
     """Return casts to float32 after every half-precision cast that follows the optimizer."""
     edits: list[Edit] = []
     for call in python.names.of_type(ast.Call):
@@ -194,13 +214,13 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
         if tail_of(call) in ("to", "half") and is_cast_again(python, call, consumer.owner):
             block = block_of(python, statement)
             behind = block[block.index(statement) + 1 :][:1]
-            edit = python.insert_after(statement, _lines(python, statement, consumer.owner), WHY)
+            edit = python.insert_after(statement, _lines(python, statement, consumer.owner, project.lines), WHY)
             if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
                 edits.append(edit)
     return edits
 
 
-def _cast_after(draft: Draft, consumer: Consumer) -> None:
+def _cast_after(draft: Draft, consumer: Consumer, project: _Project) -> None:
     """Insert the cast after a trainer that builds or wraps the model itself, since its optimizer is created in
     `train()`.
     """
@@ -212,8 +232,8 @@ def _cast_after(draft: Draft, consumer: Consumer) -> None:
         return
     owner = f"{python.segment(variable)}.model"
     block = block_of(python, statement)
-    if not any(is_cast(python, later, owner) for later in block[block.index(statement) + 1 :]):
-        _add(draft, consumer, python.insert_after(statement, _lines(python, statement, owner), WHY))
+    if not any(is_cast(python, later, owner, project.casters) for later in block[block.index(statement) + 1 :]):
+        _add(draft, consumer, python.insert_after(statement, _lines(python, statement, owner, project.lines), WHY))
 
 
 def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
@@ -248,24 +268,22 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and python.segment(statement).startswith("elif")
 
 
-def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
+def _is_done(python: PythonSource, place: ast.stmt, owner: str, project: _Project) -> bool:
     """Return True if the model is cast before the statement, and no later code changes its dtype."""
     block = block_of(python, place)
     above = python.names.parent(place)
     for earlier in reversed(block[: block.index(place)]):
-        if is_cast(python, earlier, owner):
+        if is_cast(python, earlier, owner, project.casters):
             return True
         changing = [call for call in calls_in(earlier) if changes_dtype(python, call, owner)]
         if changing and not adapters_keep_float32(python, changing, block[: block.index(earlier)], owner):
             return False
     if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return _is_done(python, above, owner)
+        return _is_done(python, above, owner, project)
     return False
 
 
-def _lines(
-    python: PythonSource, place: ast.stmt, owner: str, template: tuple[str, ...] = TRAINABLES
-) -> tuple[str, ...]:
+def _lines(python: PythonSource, place: ast.stmt, owner: str, template: tuple[str, ...]) -> tuple[str, ...]:
     bound = python.names.scopes[place].bindings
     each = next((name for name in EACH if name not in bound), EACH[-1])
     return tuple(line.format(each=each, owner=owner) for line in template)

@@ -12,7 +12,7 @@ from fixers.sources.attention_choice import lacks_sdpa
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import SCALES
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
-from fixers.sources.launched import Launched, launched_in
+from fixers.sources.launched import ONE_MACHINE, Launched, launched_in, may_be_more_machines
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.reader import HalfWithout, Overwritten, Unscaled
@@ -32,14 +32,6 @@ CASTS_GRADIENTS = re.compile(rb"\.grad[ \t]*=[ \t]*[\w.]+\.grad\.(?:to|float)\("
 SHARDS_IN_BF16 = re.compile(rb"^(\w+)[ ]*=[ ]*(?:\w+\.)*MixedPrecision(?:Policy)?\([^()]*bfloat16", re.MULTILINE)
 AUTOCAST_DTYPE = re.compile(rb"\bautocast\([^\n]*\bdtype[ ]*=[ ]*(?:\w+\.)*(\w+)[ ]*[,)]")
 MACHINES = (b"odes", b"machines", b"ODES", b"_rank", b"SLURM", b"srun", b"mpirun", b"hostfile", b"--standalone")
-ONE_MACHINE = re.compile(
-    rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?[ \t]*[=: ][ \t]*["']?1\b(?![:.])"""
-    rb"""|\b(?:node|machine)[_-]rank["']?[ \t]*[=: ][ \t]*["']?0\b""",
-    re.IGNORECASE,
-)
-MORE_MACHINES = re.compile(
-    rb"n(?:um)?[_-]?nodes|num[_-]machines|(?:node|machine)[_-]rank|SLURM_|\bsrun\b|\bmpirun\b|hostfile", re.IGNORECASE
-)
 PURE = re.compile(rb"^[^#\n]*?(\w*)[.]?\bpure_bf16[\"']?[ \t]*[=:][ \t]*[\"']?[Tt]rue\b", re.MULTILINE)
 MIXED = re.compile(
     rb"""precision["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?(?:(?:fp|bf)?16(?!-true)|float16|bfloat16)|--(?:fp|bf)16\b""",
@@ -68,6 +60,11 @@ READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
 """Matches code with a separate fp16 switch: turning the bfloat16 switch off does not select float16 there."""
 ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
 """Matches a bfloat16 switch that is on by default."""
+CASTS_DATA = re.compile(rb"\.data[ \t]*=[^\n]*(?:\.float\(\)|\.to\([^\n)]*float32)")
+FUNCTION = re.compile(rb"^[ \t]*def[ ]+(\w+)\((.*?)(?=^[ \t]*(?:def|class)[ ]|\Z)", re.MULTILINE | re.DOTALL)
+DISTRIBUTED_TYPE = re.compile(rb"^distributed_type[ ]*:[ ]*[\"']?(\w+)", re.MULTILINE)
+HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")
+"""Names of speech checkpoints whose weights are float16."""
 HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
 
 
@@ -86,7 +83,9 @@ class Traits:
     `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
     itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
     dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
-    of the project have no SDPA.
+    of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
+    `half_speech`: a speech checkpoint in half precision is named. `accelerate`: configs of Accelerate, each with its
+    distributed type.
     """
 
     flash: bool = False
@@ -109,6 +108,9 @@ class Traits:
     frozen_loads: tuple[str, ...] = ()
     launched: tuple[Launched, ...] = ()
     lacks_sdpa: bool = False
+    float_casters: tuple[str, ...] = ()
+    half_speech: bool = False
+    accelerate: tuple[tuple[str, str], ...] = ()
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
@@ -134,7 +136,12 @@ class Traits:
     @property
     def only_one_machine(self) -> bool:
         """Whether the project's commands start processes on one machine only."""
-        return self.one_machine and not self.more_machines
+        return (self.one_machine or any(each.one_machine for each in self.launched)) and not self.more_machines
+
+    @property
+    def may_use_deepspeed(self) -> bool:
+        """Whether a command or a config of Accelerate selects DeepSpeed."""
+        return any(each.deepspeed for each in self.launched) or any(kind == "DEEPSPEED" for _, kind in self.accelerate)
 
     @property
     def unscaled_loops(self) -> tuple[str, ...]:
@@ -175,7 +182,17 @@ def traits_of(path: str, source: bytes) -> Traits:
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
         lacks_sdpa=lacks_sdpa(source),
+        float_casters=tuple(f"{path}:{each}" for each in _float_casters(source)),
+        half_speech=holds_any(source, HALF_SPEECH),
     )
+
+
+def _float_casters(source: bytes) -> Iterator[str]:
+    if not holds(source, b"requires_grad") or not CASTS_DATA.search(source):
+        return
+    for name, body in FUNCTION.findall(source):
+        if b"requires_grad" in body and CASTS_DATA.search(body):
+            yield name.decode("ascii", "ignore")
 
 
 def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
@@ -234,6 +251,8 @@ def traits_of_text(path: str, data: bytes) -> Traits:
         more_machines=_may_be_more_machines(data),
         clips=_clips(data),
         launched=launched_in(path, data) if reads_commands(path) else (),
+        half_speech=holds_any(data, HALF_SPEECH),
+        accelerate=tuple((path, each.decode()) for each in DISTRIBUTED_TYPE.findall(data)[:1]),
     )
 
 
@@ -247,8 +266,7 @@ def _clips(data: bytes) -> bool:
 
 
 def _may_be_more_machines(data: bytes) -> bool:
-    lines = lines_with(data, MACHINES)
-    return bool(lines) and MORE_MACHINES.search(ONE_MACHINE.sub(b"", lines)) is not None
+    return may_be_more_machines(lines_with(data, MACHINES))
 
 
 def _texts(names: Iterable[bytes]) -> list[str]:

@@ -9,6 +9,7 @@ from posixpath import basename, splitext
 from typing import Any
 
 from fixers.sources.file_roles import INFERS, SCALES
+from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.splice import line_of
 
@@ -32,11 +33,6 @@ PARSES = LinePattern(
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
-REFUSES = re.compile(
-    rb"^[ \t]*(?:el)?if\b[^\n]*?(?<![!\w])(?:==|\bis\b|\bin\b)[^\n]*\b(?:float16|fp16|half)\b[^\n]*:[^\n]*\n"
-    rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b|^[ \t]*assert\b[^\n]*(?:!=|\bnot\b)[^\n]*\b(?:float16|fp16|half)\b",
-    re.MULTILINE,
-)
 OWN_ATTENTION = LinePattern(
     re.compile(rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b", re.MULTILINE),
     (b"flash_attn", b"_supports_sdpa"),
@@ -88,14 +84,9 @@ def read_module(path: str, source: bytes) -> Module:
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
         scales=SCALES.is_in(source),
-        refuses=_refuses(source),
+        refuses=line_that_refuses(source),
         attends=_attends(source),
     )
-
-
-def _refuses(source: bytes) -> int:
-    starts = (start for start, _ in line_spans(source, (b"float16", b"fp16", b"half")))
-    return next((line_of(source, start) for start in starts if REFUSES.match(source, start)), 0)
 
 
 def _attends(source: bytes) -> int:

@@ -10,13 +10,12 @@ from functools import partial
 from posixpath import basename, dirname, splitext
 
 from fixers.frame.code_facts import CodeFacts, judge_source, merge_facts, reads_settings
-from fixers.frame.code_traits import unscaled_options
+from fixers.frame.code_traits import Traits, unscaled_options
 from fixers.frame.site import Tree
 from fixers.plans.own_launches import deepspeed_only
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
-from fixers.sources.launched import Launched
 from fixers.sources.library_copies import library_copies
 from fixers.sources.readers.find import is_test
 
@@ -63,8 +62,8 @@ def _with_commands(tree: Tree, cache: PlanCache | None, paths: Sequence[str], ow
         own = replace(
             own, shared=_facts_of_several(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared
         )
-    if any(each.deepspeed for each in own.traits.launched):
-        judge = partial(_deepspeed_only, own.traits.launched, own.scripts)
+    if any(each.deepspeed or each.config for each in own.traits.launched):
+        judge = partial(_deepspeed_only, own.traits, own.scripts)
         own = replace(own, deepspeed_only=_facts_of_several(tree, cache, DEEPSPEED, paths, judge).deepspeed_only)
     return own
 
@@ -101,11 +100,11 @@ def _shared(folders: tuple[str, ...], tree: Tree, modules: Sequence[str]) -> Cod
     return CodeFacts(shared=_imported_from(tree, folders, modules))
 
 
-def _deepspeed_only(
-    launched: tuple[Launched, ...], untrained: tuple[str, ...], tree: Tree, paths: Sequence[str]
-) -> CodeFacts:
+def _deepspeed_only(traits: Traits, untrained: tuple[str, ...], tree: Tree, paths: Sequence[str]) -> CodeFacts:
     modules = [path for path in paths if path.endswith(".py")]
-    return CodeFacts(deepspeed_only=deepspeed_only(tree, launched, untrained, modules))
+    return CodeFacts(
+        deepspeed_only=deepspeed_only(tree, traits.launched, untrained, modules, traits.accelerate),
+    )
 
 
 def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:

@@ -4,30 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from posixpath import basename, dirname, splitext
+from posixpath import basename, dirname, normpath, splitext
 
 from fixers.frame.site import Tree
 from fixers.sources.file_roles import INFERS, imported_names
 from fixers.sources.launched import Launched, scripts_of
 
+DEEPSPEED = "DEEPSPEED"
+
 
 def deepspeed_only(
-    tree: Tree, launched: Sequence[Launched], untrained: Collection[str], modules: Sequence[str]
+    tree: Tree,
+    launched: Sequence[Launched],
+    untrained: Collection[str],
+    modules: Sequence[str],
+    accelerate: Sequence[tuple[str, str]] = (),
 ) -> tuple[str, ...]:
     """Return the scripts that are started only with DeepSpeed, and the modules that no other script imports.
 
     `untrained` are scripts that never train. They are ignored, and so are scripts whose names show that they use a
     trained model.
+    `accelerate`: the configs of Accelerate, each with its distributed type. One without DeepSpeed, which no command
+    names, may start every script that Accelerate starts.
     """
     with_deepspeed: set[str] = set()
     without: set[str] = set()
+    unnamed = _unnamed(launched, accelerate)
     for each in launched:
-        scripts = (path for path in scripts_of(each, modules) if path not in untrained and not _infers(path))
-        (with_deepspeed if each.deepspeed else without).update(scripts)
+        scripts = [path for path in scripts_of(each, modules) if path not in untrained and not _infers(path)]
+        deepspeed = _type_of(each, accelerate) == DEEPSPEED or each.deepspeed
+        (with_deepspeed if deepspeed else without).update(scripts)
+        if each.config and unnamed:
+            without.update(scripts)
     if not with_deepspeed:
         return ()
     imports = _Imports(tree, modules)
     return tuple(sorted(imports.reached(with_deepspeed) - imports.reached(without)))
+
+
+def _unnamed(launched: Sequence[Launched], accelerate: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the configs of Accelerate that select something else than DeepSpeed, and that no command names."""
+    plain = (path for path, kind in accelerate if kind != DEEPSPEED)
+    return [path for path in plain if not any(_is_named(path, each) for each in launched)]
+
+
+def _type_of(launched: Launched, accelerate: Sequence[tuple[str, str]]) -> str:
+    return next((kind for path, kind in accelerate if _is_named(path, launched)), "")
+
+
+def _is_named(path: str, launched: Launched) -> bool:
+    return bool(launched.config) and f"/{path}".endswith(f"/{normpath(launched.config)}")
 
 
 def _infers(path: str) -> bool:

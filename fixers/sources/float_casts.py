@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.model_wraps import calls_in
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import mentions
+from fixers.sources.training_setup import changes_dtype, mentions
 
 MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
 CASTERS = re.compile(
@@ -23,12 +23,15 @@ LOADS_ADAPTER = re.compile(r"peft\.(?:\w+\.)*(?:Auto)?PeftModel\w*\.from_pretrai
 ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16", re.IGNORECASE)
 
 
-def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
-    """Return True if the statement casts the model's trainable parameters to float32."""
+def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Collection[str] = ()) -> bool:
+    """Return True if the statement casts the model's trainable parameters to float32.
+
+    `casters`: functions of other files that do so.
+    """
     if isinstance(statement, ast.For):
         return _is_cast_loop(source, statement, owner)
     if isinstance(statement, ast.If):
-        return _is_cast_branch(source, statement, owner)
+        return _is_cast_branch(source, statement, owner, casters)
     if _is_assigned_cast(source, statement, owner):
         return True
     call = getattr(statement, "value", None)
@@ -39,7 +42,9 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
     given = [*call.args, *values_of(call)]
     if not mentions(source, given, owner) and not any(_holds(source, each, owner) for each in given):
         return False
-    return CASTERS.fullmatch(tail_of(call)) is not None or tail_of(call) in _casting_functions(source)
+    if CASTERS.fullmatch(tail_of(call)) is not None:
+        return True
+    return tail_of(call) in casters or tail_of(call) in _casting_functions(source)
 
 
 def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
@@ -66,11 +71,23 @@ def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> 
     return False
 
 
-def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str) -> bool:
-    """Return True for a branch that tests the precision and casts the model in one of its blocks."""
+def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str, casters: Collection[str]) -> bool:
+    """Return True if all branches cast the model, or if the branch tests the precision and one of its blocks casts."""
+    if all(_ends_float32(source, block, owner, casters) for block in (branch.body, branch.orelse)):
+        return True
     if not ABOUT_PRECISION.search(source.segment(branch.test)):
         return False
-    return any(is_cast(source, each, owner) for block in (branch.body, branch.orelse) for each in block)
+    return any(is_cast(source, each, owner, casters) for block in (branch.body, branch.orelse) for each in block)
+
+
+def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, casters: Collection[str]) -> bool:
+    """Return True if a statement of the block casts the model, and no later one changes its dtype."""
+    for statement in reversed(block):
+        if is_cast(source, statement, owner, casters):
+            return True
+        if any(changes_dtype(source, call, owner) for call in calls_in(statement)):
+            return False
+    return False
 
 
 def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:

@@ -27,17 +27,24 @@ WRITES_HALF = re.compile(r"torch_dtype|\.half\(\)|float16|load_in_|from_pretrain
 DEVICE = re.compile(r"device|rank|cuda|cpu")
 FULL = ("torch.float32", "torch.float")
 WIDE = (*FULL, "torch.float64", "torch.double")
+SPEECH = re.compile(
+    r"(?:Whisper|Wav2Vec2|Hubert|WavLM|SEW|UniSpeech|Data2VecAudio|Speech2Text|SpeechT5|ASTFor|MCTCT)\w*"
+    r"|AutoModelFor(?:SpeechSeq2Seq|CTC|Audio\w+)"
+)
 NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
-def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Collection[str] = ()) -> bool:
+def is_float32(
+    source: PythonSource, owner: str, at: ast.AST, half_models: Collection[str] = (), *, speech: bool = False
+) -> bool:
     """Return True if the model named `owner` in the function of `at` is created in float32 and never cast.
 
-    `half_models`: classes that cast their models to half precision.
+    `half_models`: classes that cast their models to half precision. `speech`: the project names no speech checkpoint in
+    half precision.
     """
     if not owner or MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return False
-    search = FloatSearch(scope_of(source, owner, at), half_models)
+    search = FloatSearch(scope_of(source, owner, at), half_models, speech=speech)
     return _is_checked(source, owner) or _is_created_in_float32(source, owner, search)
 
 
@@ -45,12 +52,13 @@ def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Colle
 class FloatSearch:
     """The state of a search: the scope whose assignments are considered (None for all), and the visited names.
 
-    `half_models`: classes that create half-precision models.
+    `half_models`: classes that create half-precision models. `speech`: checkpoints of speech models are float32.
     """
 
     scope: ast.AST | None
     half_models: Collection[str]
     visited: frozenset[str] = frozenset()
+    speech: bool = False
 
 
 def scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
@@ -195,7 +203,7 @@ def _is_float32_value(source: PythonSource, value: ast.expr | None, search: Floa
         case ast.IfExp(body=one, orelse=other):
             return _is_float32_value(source, one, search) and _is_float32_value(source, other, search)
         case ast.Call() if tail_of(value) == "from_pretrained" or _is_diffusers_load(source, value):
-            return _loads_float32(source, value)
+            return _loads_float32(source, value, speech=search.speech)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
             return _is_float32_value(source, inner, search)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
@@ -213,7 +221,7 @@ def _is_returned_float32(source: PythonSource, call: ast.Call, search: FloatSear
     named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
     if len(named) != 1 or name in search.visited or WRITES_HALF.search(source.segment(named[0])):
         return False
-    inside = FloatSearch(named[0], search.half_models, search.visited | {name})
+    inside = FloatSearch(named[0], search.half_models, search.visited | {name}, search.speech)
     returned = [node.value for node in source.names.of_type(ast.Return) if source.names.function(node) is named[0]]
     return bool(returned) and all(_is_model_returned(source, value, inside) for value in returned)
 
@@ -260,17 +268,24 @@ def _is_model(source: PythonSource, name: str, search: FloatSearch) -> bool:
     return loaded or NAMES_MODULE.fullmatch(name.rpartition(".")[2]) is not None
 
 
-def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
+def _loads_float32(source: PythonSource, load: ast.Call, *, speech: bool) -> bool:
     """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or `**options`.
 
-    diffusers loads in float32 by default.
+    diffusers loads in float32 by default, and a speech model is loaded in the dtype of its checkpoint.
     """
     if any(each.arg in NOT_PLAIN for each in load.keywords):
         return False
     dtypes = [each.value for each in load.keywords if each.arg in ("dtype", "torch_dtype")]
-    return (bool(dtypes) or _is_diffusers_load(source, load)) and all(
-        source.names.meaning(each) in FULL for each in dtypes
-    )
+    if dtypes:
+        return all(source.names.meaning(each) in FULL for each in dtypes)
+    return _is_diffusers_load(source, load) or (speech and is_speech_load(source, load))
+
+
+def is_speech_load(source: PythonSource, load: ast.Call) -> bool:
+    """Return True for `from_pretrained` of a speech class of transformers: most of its checkpoints are float32."""
+    loader = load.func.value if isinstance(load.func, ast.Attribute) else load.func
+    meaning = source.names.meaning(loader) or ""
+    return meaning.startswith("transformers.") and SPEECH.fullmatch(meaning.rpartition(".")[2]) is not None
 
 
 def _is_diffusers_load(source: PythonSource, call: ast.Call) -> bool:

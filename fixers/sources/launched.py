@@ -18,16 +18,34 @@ STARTS = re.compile(
 USES_DEEPSPEED = re.compile(rb"deepspeed|zero[-_]?[123]|\bds[-_]?config", re.IGNORECASE)
 ASSIGNMENT = re.compile(rb"^[ \t]*(?:export[ \t]+)?(\w+)=([^\n]*)", re.MULTILINE)
 VARIABLE = re.compile(rb"\$\{?(\w+)")
+ONE_MACHINE = re.compile(
+    rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?[ \t]*[=: ][ \t]*["']?1\b(?![:.])"""
+    rb"""|\b(?:node|machine)[_-]rank["']?[ \t]*[=: ][ \t]*["']?0\b""",
+    re.IGNORECASE,
+)
+MORE_MACHINES = re.compile(
+    rb"n(?:um)?[_-]?nodes|num[_-]machines|(?:node|machine)[_-]rank|SLURM_|\bsrun\b|\bmpirun\b|hostfile", re.IGNORECASE
+)
+ENGINES = re.compile(rb"^(?!#(?!SBATCH))[^\n]*(?:SLURM_|\bsrun\b|\bmpirun\b|hostfile)", re.MULTILINE)
+"""Matches a program or variable of a scheduler, which may start processes on several machines."""
+ON_CARDS = re.compile(rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate\b")
+ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
 OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 
 
 @dataclass(frozen=True)
 class Launched:
-    """One start of a script: the file that starts it, the script as named there, and whether DeepSpeed starts it."""
+    """One start of a script: the file that starts it, the script as named there, and whether DeepSpeed starts it.
+
+    `one_machine`: a launcher starts its processes on one machine, as it does by default. `config`: the config file of
+    Accelerate, as the command names it; `any` if it names none.
+    """
 
     path: str
     script: str
     deepspeed: bool
+    one_machine: bool = False
+    config: str = ""
 
 
 def is_document(path: str) -> bool:
@@ -39,19 +57,45 @@ def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
     if b".py" not in data and b" -m " not in data:
         return ()
     text = CONTINUED.sub(b" ", data)
-    with_deepspeed = {name for name, value in ASSIGNMENT.findall(text) if USES_DEEPSPEED.search(value)}
-    return tuple(dict.fromkeys(_launched(path, text, with_deepspeed)))
+    values = ASSIGNMENT.findall(text)
+    with_deepspeed = {name for name, value in values if USES_DEEPSPEED.search(value)}
+    with_machines = {name for name, value in values if may_be_more_machines(value)}
+    if not is_document(path) and ENGINES.search(text):
+        with_machines |= {b""}
+    return tuple(dict.fromkeys(_launched(path, text, with_deepspeed, with_machines)))
 
 
-def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes]) -> Iterator[Launched]:
+def may_be_more_machines(text: bytes) -> bool:
+    """Return True if the text gives a number of machines that may be larger than one."""
+    return MORE_MACHINES.search(ONE_MACHINE.sub(b"", text)) is not None
+
+
+def _launched(
+    path: str, text: bytes, with_deepspeed: Collection[bytes], with_machines: Collection[bytes]
+) -> Iterator[Launched]:
     for line in text.splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
-        named = any(name in with_deepspeed for name in VARIABLE.findall(line))
+        used = VARIABLE.findall(line)
+        named = any(name in with_deepspeed for name in used)
+        many = any(name in with_machines for name in (b"", *used)) or may_be_more_machines(line)
         for found in STARTS.finditer(line):
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
-            yield Launched(path, script, named or USES_DEEPSPEED.search(line) is not None)
+            deepspeed = named or USES_DEEPSPEED.search(line) is not None
+            yield Launched(path, script, deepspeed, _is_on_one_machine(line) and not many, _config_of(line))
+
+
+def _is_on_one_machine(line: bytes) -> bool:
+    return ON_CARDS.search(line) is not None
+
+
+def _config_of(line: bytes) -> str:
+    """Return the config that `accelerate launch` is given, `any` for its default, or empty for other launchers."""
+    if b"accelerate" not in line:
+        return ""
+    given = ACCELERATE_CONFIG.search(line)
+    return given[1].decode("utf-8", "replace") if given else "any"
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ REDIRECT = re.compile(r"[0-9]*(?:&>>?|<<<|<>|>\||>>|>&|<&|>|<)(?!<)")
 HEREDOC = re.compile(r"[0-9]*<<(-?)(?!<)")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?\+?=")
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
+INLINE_COMMENT = re.compile(r"`[ \t]*#[^`]*`")
+"""A comment between the continued lines of one command, which expands to nothing."""
 PYTHON = re.compile(r"(?:[\w./-]*/)?python[\d.]*")
 MAX_DEPTH = 40
 
@@ -92,7 +94,8 @@ class _Scanner:
                 assignments.append(assignment)
                 continue
             word, at = self.word(at)
-            words.append(word)
+            if not INLINE_COMMENT.fullmatch(word.raw):
+                words.append(word)
         if assignments or words:
             self.commands.append(Command(tuple(assignments), tuple(words)))
         self.set_heredoc_programs(words)
@@ -115,6 +118,8 @@ class _Scanner:
         if self.text.startswith("#", at) and at < self.stop:
             end = self.text.find("\n", at, self.stop)
             end = self.stop if end < 0 else end
+            if "`" in self.closings and (quote := self.text.find("`", at, end)) >= 0:
+                return quote
             return end - 1 if self.text[end - 1 : end] == "\r" else end
         return at
 

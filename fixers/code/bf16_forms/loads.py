@@ -9,6 +9,7 @@ from fixers.code.bf16_forms.reasons_to_keep import reason_to_keep
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
+from fixers.sources.float_models import is_speech_load
 from fixers.sources.options import auto_dtypes
 from fixers.sources.python import PythonSource
 
@@ -56,6 +57,8 @@ def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
 def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
     """Add a dtype to a load without one: transformers 5 uses the dtype of the checkpoint."""
     if target.at_least("transformers", (5,)) is False:
+        return
+    if is_speech_load(draft.source, call) and not target.code_facts.traits.half_speech:
         return
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if any(_holds_dtype(draft, value) for value in starred):

@@ -72,8 +72,21 @@ STAYS = {
     "cast by its own loop in a branch": HALF
     + 'if args.mixed_precision == "fp16":\n    for p in model.parameters():\n        p.data = p.data.float()\n'
     + TAKES,
+    "cast in both branches": HALF + "if args.lora:\n    model = get_peft_model(model, lora)\n"
+    "    for p in filter(lambda p: p.requires_grad, model.parameters()):\n        p.data = p.data.to(torch.float32)\n"
+    "    model.print_trainable_parameters()\nelse:\n    model = model.float()\n" + TAKES,
+    "cast in every branch of a chain": HALF
+    + "if args.lora:\n    for name, p in model.named_parameters():\n        if p.requires_grad:\n"
+    "            p.data = p.data.float()\nelif args.full:\n    model = model.to(torch.float32)\n"
+    "else:\n    cast_training_params(model)\n" + TAKES,
 }
 CAST = {
+    "cast in one branch only": HALF
+    + "if args.lora:\n    for p in model.parameters():\n        p.data = p.data.float()\nelse:\n    model.train()\n"
+    + TAKES,
+    "cast in both branches, then half again in one": HALF
+    + "if args.lora:\n    model = model.float()\n    model = get_peft_model(model.half(), lora)\n"
+    "else:\n    model = model.float()\n" + TAKES,
     "an argument that is a half model": HALF.replace("model =", "net =")
     + "def train(model):\n    "
     + TAKES
@@ -147,6 +160,66 @@ def test_a_function_of_another_file_that_makes_half_weights_is_followed(tmp_path
     model = f"import torch\nimport torch.nn as nn\n\n\ndef build(name):\n{body}\n"
     train = HEAD + "from models import build\n\nmodel = build(config)\n" + TAKES
     assert ("train.py" in changed(tmp_path, model, train)) is casts
+
+
+CASTER = """import torch
+
+
+def to_float(model):
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype != torch.float32:
+            parameter.data = parameter.data.float()
+"""
+OF_METHOD = """class Casting:
+    @staticmethod
+    def to_float(model):
+        trained = [p for p in model.parameters() if p.requires_grad]
+        for p in trained:
+            p.data = p.data.to(dtype=torch.float32)
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "line", "casts"),
+    [
+        (CASTER, "from models import to_float\nto_float(model)\n", False),
+        (OF_METHOD, "from models import Casting\nCasting.to_float(model)\n", False),
+        (CASTER.replace("requires_grad", "is_leaf"), "from models import to_float\nto_float(model)\n", True),
+        (CASTER, "from other import to_float\nto_float(model)\n", True),
+        (CASTER, "from models import to_float\nto_float(teacher)\n", True),
+    ],
+)
+def test_a_function_of_another_file_that_casts_is_recognised(
+    tmp_path: Path, model: str, line: str, casts: bool
+) -> None:
+    assert ("train.py" in changed(tmp_path, model, HEAD + HALF + line + TAKES)) is casts
+
+
+SPEECH = """from transformers import {name}, Trainer, TrainingArguments
+
+model = {name}.from_pretrained({given})
+model.config.forced_decoder_ids = None
+trainer = Trainer(model=model, args=TrainingArguments("out", fp16=True), train_dataset=data)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "casts"),
+    [
+        ("WhisperForConditionalGeneration", '"openai/whisper-small"', False),
+        ("AutoModelForSpeechSeq2Seq", "args.model, config=config, cache_dir=args.cache", False),
+        ("Wav2Vec2ForCTC", '"facebook/wav2vec2-base", ctc_loss_reduction="mean"', False),
+        ("WhisperForConditionalGeneration", '"openai/whisper-large-v3"', True),
+        ("WhisperForConditionalGeneration", '"a/b", torch_dtype=dtype', True),
+        ("WhisperForConditionalGeneration", '"a/b", **options', True),
+        ("AutoModelForCausalLM", '"a/b"', True),
+    ],
+)
+def test_a_speech_model_loaded_without_a_dtype_is_float32(tmp_path: Path, name: str, given: str, casts: bool) -> None:
+    train = SPEECH.format(name=name, given=given)
+    assert ("train.py" in changed(tmp_path, PLAIN, train)) is casts
+    half = train.replace("trainer =", "model.half()\ntrainer =")
+    assert "train.py" in changed(tmp_path, PLAIN, half)
 
 
 SAVES = """if args.save_dtype == "fp16":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_offers
@@ -28,6 +29,9 @@ if __name__ == "__main__":
 STARTS_IT = "from training.train import train\n\ntrain()\n"
 DEEPSPEED = "deepspeed training/train.py --deepspeed zero2.json\n"
 DDP = "torchrun --nproc_per_node 2 training/train.py --lr 1e-4\n"
+ACCELERATE = "accelerate launch --config_file cfg/zero3.yaml training/train.py\n"
+ZERO = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"
+MULTI = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +77,19 @@ def _casts(root: Path, files: dict[str, str]) -> bool:
             {"run.sh": "deepspeed start.py\n", "start.py": STARTS_IT, "one.sh": "python all.py\n", "all.py": STARTS_IT},
             True,
         ),
+        ({"run.sh": ACCELERATE, "cfg/zero3.yaml": ZERO, "cfg/ddp.yaml": MULTI}, True),
+        ({"README.md": f"```\n{ACCELERATE}```\n", "cfg/zero3.yaml": ZERO}, False),
+        ({"run.sh": ACCELERATE.replace("zero3", "speed"), "cfg/speed.yaml": ZERO}, False),
+        (
+            {
+                "run.sh": f"{ACCELERATE}accelerate launch --config_file cfg/ddp.yaml other.py\n",
+                "cfg/zero3.yaml": ZERO,
+                "cfg/ddp.yaml": MULTI,
+                "other.py": "x = 1\n",
+            },
+            False,
+        ),
+        ({"run.sh": DEEPSPEED, "cfg/ddp.yaml": MULTI}, False),
         ({"run.sh": DEEPSPEED, "e.sh": "python eval_it.py\n", "eval_it.py": STARTS_IT}, False),
     ],
 )
@@ -85,3 +102,30 @@ def test_the_config_that_starts_the_script_itself_may_do_so_without_deepspeed(tm
     (tmp_path / "run.sh").write_text("deepspeed train.py --deepspeed zero2.json\n")
     site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"command": ["python", "train.py"]})
     assert plan_offers(site, only=["trainable-fp32"]).changes
+
+
+@pytest.mark.parametrize("commands", [f"{DEEPSPEED}{DDP}", f"{ACCELERATE}{DDP}"])
+def test_parameters_that_zero_3_has_partitioned_are_not_cast(tmp_path: Path, commands: str) -> None:
+    assert _casts(tmp_path, {"run.sh": commands})
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["trainable-fp32"])
+    text = "".join(each.after.decode() for each in plan.changes if isinstance(each, FileChange))
+    assert 'if parameter.requires_grad and not hasattr(parameter, "ds_id"):' in text
+    assert _casts(tmp_path, {"run.sh": DDP})
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["trainable-fp32"])
+    assert not any("ds_id" in each.after.decode() for each in plan.changes if isinstance(each, FileChange))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "one"),
+    [
+        ("run.sh", "torchrun --nproc_per_node=8 train.py\n", True),
+        ("run.sh", "torchrun --nnodes=1 --nproc_per_node=8 train.py\n", True),
+        ("README.md", "```\naccelerate launch train.py\n```\n", True),
+        ("run.sh", "torchrun --nnodes=2 --node_rank=$R train.py\n", False),
+        ("run.sh", 'D="--nnodes $N --nproc_per_node 8"\ntorchrun $D train.py\n', False),
+        ("run.sbatch", "#SBATCH --nodes=4\nsrun torchrun train.py\n", False),
+        ("run.sh", "python train.py\n", False),
+    ],
+)
+def test_a_launcher_starts_one_machine_unless_its_command_says_more(path: str, text: str, one: bool) -> None:
+    assert [each.one_machine for each in launched_in(path, text.encode())] == [one]

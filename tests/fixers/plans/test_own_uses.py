@@ -106,6 +106,8 @@ def test_a_policy_that_another_file_begins_to_select_is_planned_again(tmp_path: 
         "torchrun --standalone --nproc_per_node 4 train.py\n",
         "torchrun --nnodes 1 --node_rank 0 train.py\n",
         "accelerate launch --num_machines 1 train.py\n",
+        "torchrun --nproc_per_node=4 train.py\n",
+        "python -m torch.distributed.launch --nproc_per_node=4 train.py\n",
     ],
 )
 def test_rank_selects_the_card_where_commands_start_one_machine(tmp_path: Path, command: str) -> None:
@@ -115,7 +117,9 @@ def test_rank_selects_the_card_where_commands_start_one_machine(tmp_path: Path, 
 @pytest.mark.parametrize(
     "files",
     [
-        {"run.sh": "torchrun --nproc_per_node=4 train.py\n"},
+        {"run.sh": "python train.py\n"},
+        {"run.sh": 'ARGS="--nnodes $N --nproc_per_node 4"\ntorchrun $ARGS train.py\n'},
+        {"one.sh": "torchrun --nproc_per_node=4 train.py\n", "two.sh": "srun python train.py\n"},
         {"run.sh": "torchrun --nnodes=$NNODES train.py\n"},
         {"run.sh": "torchrun --nnodes=1:4 train.py\n"},
         {"run.sh": "torchrun --nnodes=12 train.py\n"},

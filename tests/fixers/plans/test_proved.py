@@ -159,6 +159,18 @@ def test_a_program_that_is_proved_is_converted_fully_and_restored_exactly(
     assert {path: (tmp_path / path).read_text() for path in files} == files
 
 
+PASSED = {
+    "that both are not selected": "assert not (args.bf16 and args.fp16), 'choose one'\n",
+    "that one of them is selected": "if args.precision not in ('fp16', 'bf16'):\n    raise ValueError\n",
+}
+
+
+@pytest.mark.parametrize("line", PASSED.values(), ids=PASSED)
+def test_a_program_that_checks_something_that_float16_passes_is_converted(tmp_path: Path, line: str) -> None:
+    plan = planned(tmp_path, {"train.py": f"{ACCELERATE}{line}"})
+    assert set(changed(plan)) == {"train.py"}
+
+
 DOUBTED = {
     "a line that raises": (
         {"train.py": RECIPE.format(refusal=RAISES), "train.yaml": CONFIG},

@@ -54,6 +54,10 @@ def words_of(text):
         ("a <<E b\nnot a word\nE\nc", [["a", "b"], ["c"]]),
         ("a <<-'E'\n\tx\n\tE\nb", [["a"], ["b"]]),
         ("a $'it\\'s' $", [["a", None, "$"]]),
+        ("a \\\n  `# b` \\\n  --c `#d e` --f\n", [["a", "--c", "--f"]]),
+        ("a `b # c`\nd", [["b"], ["a", None], ["d"]]),
+        ('a "`b # it`s" # c`\nd', [["b"], ["a", None], ["d"]]),
+        ("a \\\n  # b `c\n", [["a"]]),
     ],
 )
 def test_a_command_line_is_split_into_words(text, words):

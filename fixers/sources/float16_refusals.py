@@ -1,0 +1,110 @@
+"""Find the line of a module that raises an error if float16 is selected."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.expressions import tail_of
+from fixers.sources.lines import holds_any, line_spans
+from fixers.sources.splice import line_of
+
+MENTIONS = (b"float16", b"fp16", b"half")
+CANDIDATE = re.compile(
+    rb"^[ \t]*(?:el)?(?P<branch>if\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*:)[^\n]*\n"
+    rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b"
+    rb"|^[ \t]*(?P<claim>assert\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*)",
+    re.MULTILINE,
+)
+HALF = re.compile(r"(?:.*[_.])?(?:float16|fp16|half)", re.IGNORECASE)
+BF16 = re.compile(r"(?:.*[_.])?(?:bfloat16|bf16)", re.IGNORECASE)
+OTHERS = re.compile(r"(?:.*[_.])?(?:(?:b?float|fp|bf)(?:16|32|64)|tf32|no|int8|fp8)", re.IGNORECASE)
+
+
+def line_that_refuses(source: bytes) -> int:
+    """Return the first line that raises or asserts against float16 on a card; 0 if there is none."""
+    if not holds_any(source, (b"raise", b"assert")):
+        return 0
+    found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
+    return next((line_of(source, each.start()) for each in found if each and _refuses(each)), 0)
+
+
+def _refuses(found: re.Match[bytes]) -> bool:
+    """Return True if float16 reaches the error; a condition that compares with float16 and cannot be judged counts."""
+    text = (
+        f"{found['branch'].decode('utf-8', 'replace')} pass"
+        if found["branch"]
+        else found["claim"].decode("utf-8", "replace")
+    )
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    assert isinstance(statement, (ast.If, ast.Assert))
+    holds = _holds(statement.test)
+    raises = holds if isinstance(statement, ast.If) or holds is None else not holds
+    return raises if raises is not None else any(_is_compared_with_half(each) for each in ast.walk(statement.test))
+
+
+def _holds(test: ast.expr) -> bool | None:
+    """Return the value of the test if float16 is selected on a card, and bfloat16 is not; None if it is unknown."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            held = _holds(inner)
+            return None if held is None else not held
+        case ast.BoolOp(op=joined, values=values):
+            decisive = isinstance(joined, ast.Or)
+            parts = [_holds(each) for each in values]
+            return decisive if decisive in parts else None if None in parts else not decisive
+        case ast.Compare(left=left, ops=[operation], comparators=[right]):
+            return _compares(left, operation, right)
+        case ast.Call() if tail_of(test) == "is_available":
+            return True
+        case ast.Name() | ast.Attribute():
+            return _is_selected(test)
+    return None
+
+
+def _compares(left: ast.expr, operation: ast.cmpop, right: ast.expr) -> bool | None:
+    words = right.elts if isinstance(right, (ast.Tuple, ast.List, ast.Set)) else [right]
+    equal = _equals(left, words)
+    return equal if equal is None or isinstance(operation, (ast.Eq, ast.Is, ast.In)) else not equal
+
+
+def _equals(left: ast.expr, words: list[ast.expr]) -> bool | None:
+    """Return whether the value is one of the words: a selected precision is float16, and the device is a card."""
+    switches = [_is_selected(each) for each in (left, *words)]
+    if len(words) == 1 and None not in switches and not isinstance(words[0], ast.Constant):
+        return switches[0] == switches[1] if _is_switch(left) else switches[1]
+    named = [_word(each) for each in words]
+    if any(HALF.fullmatch(name) and not BF16.fullmatch(name) for name in named):
+        return None if _is_switch(left) else True
+    return False if named and all(_is_other(name) for name in named) else None
+
+
+def _is_other(name: str) -> bool:
+    """Return True for another precision, and for a device that is no card."""
+    return name in ("cpu", "mps", "xla") or OTHERS.fullmatch(name) is not None
+
+
+def _is_switch(node: ast.expr) -> bool:
+    """Return True for `args.fp16` and `bf16`, in contrast to `torch.float16`."""
+    return _is_selected(node) is not None and not _word(node).startswith("torch.")
+
+
+def _is_selected(node: ast.expr) -> bool | None:
+    name = _word(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+    return False if BF16.fullmatch(name) else True if HALF.fullmatch(name) else None
+
+
+def _is_compared_with_half(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Compare):
+        return False
+    words = [part for each in node.comparators for part in ast.walk(each) if isinstance(part, ast.expr)]
+    return any(HALF.fullmatch(_word(each)) and not BF16.fullmatch(_word(each)) for each in words)
+
+
+def _word(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
