@@ -1,4 +1,4 @@
-"""Every case in the lists of faults (FI) and of bad input (BI) has a test whose name contains the id of the case.
+"""Every case in the lists of faults (FI), bad input (BI) and security (SE) has a test whose name contains its id.
 
 An id in a test's name, as pytest prints it, has one of these forms: `test_FI_07_a_bit_that_turned`,
 `test_FI_56_FI_57_a_file` for two, `test_a_bad_config[BI-05 unknown key]` for one row of a table.
@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-CASES = (*(f"FI-{number:02}" for number in range(1, 63)), *(f"BI-{number:02}" for number in range(1, 61)))
+COUNTS = {"FI": 62, "BI": 60, "SE": 24}
+CASES = tuple(f"{kind}-{number:02}" for kind, count in COUNTS.items() for number in range(1, count + 1))
 ABSENT: dict[str, str] = {}
 """Cases that deliberately have no test, and why."""
 LACKING = {
@@ -24,8 +25,8 @@ LACKING = {
     "whole checkpoint of another model that somebody copied into a run fails when it is loaded, not before",
 }
 """Parts of a case that no test covers, because they do not apply."""
-IN_A_NAME = re.compile(r"(?<![a-zA-Z])(FI|BI)_(\d\d)(?!\d)")
-IN_A_ROW = re.compile(r"(FI|BI)-(\d\d)\b")
+IN_A_NAME = re.compile(r"(?<![a-zA-Z])(FI|BI|SE)_(\d\d)(?!\d)")
+IN_A_ROW = re.compile(r"(FI|BI|SE)-(\d\d)\b")
 
 
 def is_test(node: ast.AST) -> bool:

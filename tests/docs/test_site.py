@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+def test_the_extra_docs_installs_what_builds_the_site() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {"train", "test", "docs"} <= set(extras)
+    assert extras["docs"] == [line for line in extras["test"] if line.startswith("mkdocs")]
 
 
 def test_every_page_is_built(site: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_shared_workdir_is_refused_and_nothing_keeps_running(user: User, serve
     assert not list(shared.glob("projects/*/runs/*/jobs"))
 
 
-def test_a_failed_process_is_started_again_as_configured(user: User) -> None:
+def test_FI_43_a_killed_process_is_started_again_as_configured_and_continues_from_the_checkpoint(user: User) -> None:
     quick = ("--config", "tiny", *QUICK, "--set", "processes=2")
     words = ("run", "--host", "local", *quick)
     whole = user.run_pipeline(*words, "--json", patience_s=PATIENCE_S)
