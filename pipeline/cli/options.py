@@ -32,14 +32,11 @@ def flag(*names: str, help: str) -> click.Option:
 
 def text(*names: str, help: str, metavar: str, source: str = "", required: bool = False) -> click.Option:
     """Return an option with one value, which is empty by default."""
-    return click.Option(
-        names,
-        default=None if required else "",
-        required=required,
-        metavar=metavar,
-        help=help,
-        shell_complete=completes(source) if source else None,
-    )
+    completion = completes(source) if source else None
+    option = click.Option(names, required=required, metavar=metavar, help=help, shell_complete=completion)
+    if not required:  # click takes even a default of None as a value, and then requires none
+        option.default = ""
+    return option
 
 
 def stage(*names: str, help: str) -> click.Option:

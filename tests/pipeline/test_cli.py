@@ -13,6 +13,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 from pipeline.cli.commands import VERBS
@@ -102,6 +103,37 @@ def test_SE_23_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
     done = typed(module, "list", "--json", program=IMPATIENT)
     assert (done.returncode, done.stderr) == (130, ""), done.stderr
     assert json.loads(done.stdout)["findings"][0]["check"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["export", "sky"], "--config"),
+        (["export", "dstack", "--gpu", "T4"], "--config"),
+        (["verify"], "--host"),
+        (["verify", "--host", "local"], "--config"),
+        (["run"], "--host"),
+        (["run", "--host", "local"], "--config"),
+    ],
+)
+def test_a_missing_option_is_named_with_the_help_of_its_command(
+    capsys: pytest.CaptureFixture[str], words: list[str], option: str
+) -> None:
+    assert run([*words, "--json"]) == 2
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["check"], finding["hint"]) == ("bad-usage", f"pipeline {words[0]} --help")
+    assert finding["message"].startswith("Missing option '") and option in finding["message"]
+
+
+def test_no_command_starts_without_an_option_that_its_help_calls_required(capsys: pytest.CaptureFixture[str]) -> None:
+    required = {
+        name: [option.opts[0] for option in verb.params if isinstance(option, click.Option) and option.required]
+        for name, verb in VERBS.items()
+    }
+    assert {name for name, options in required.items() if options} == {"verify", "export"}
+    for name in ("verify", "export"):
+        assert run([name, *(["sky"] if name == "export" else []), "--json"]) == 2
+        assert json.loads(capsys.readouterr().out)["findings"][0]["check"] == "bad-usage"
 
 
 def test_without_arguments_the_verbs_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
