@@ -121,7 +121,7 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
 
 
 def _report_kernel(draft: Draft) -> None:
-    """Report the first FlashAttention kernel call that neither a test of the card nor the name of its owner guards."""
+    """Report the first FlashAttention kernel call that is not guarded by a test of the card or by its owner's name."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
     reached = (each for each in kernels if not is_gated(draft.source, each) and not is_named_flash(draft.source, each))

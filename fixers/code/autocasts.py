@@ -57,7 +57,7 @@ def _values(source: PythonSource, given: ast.expr) -> list[ast.expr]:
     """Return all values assigned to a name; empty if the name is also bound in another way."""
     if not isinstance(given, ast.Name) or source.names.meaning(given) is not None:
         return [given]
-    assigned = [each.value for each in source.names.of_type(ast.Assign) if _names(each, given.id)]
+    assigned = [each.value for each in source.names.of_type(ast.Assign) if _assigns_to(each, given.id)]
     stored = [
         each for each in source.names.of_type(ast.Name) if each.id == given.id and isinstance(each.ctx, ast.Store)
     ]
@@ -69,7 +69,7 @@ def _branches(value: ast.expr) -> list[ast.expr]:
     return [*_branches(value.body), *_branches(value.orelse)] if isinstance(value, ast.IfExp) else [value]
 
 
-def _names(assignment: ast.Assign, name: str) -> bool:
+def _assigns_to(assignment: ast.Assign, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in assignment.targets)
 
 

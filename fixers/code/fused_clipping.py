@@ -1,4 +1,4 @@
-"""Turn `fused` off if Lightning clips gradients: under 16-mixed, it cannot clip those of a fused optimizer."""
+"""Turn `fused` off if Lightning clips gradients: under 16-mixed, it cannot clip gradients of a fused optimizer."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
     """Yield the values assigned to the name in its function or the module."""
     for node in source.names.of_type(ast.Assign):
         for target, value in _pairs(node):
-            if isinstance(target, ast.Name) and target.id == name.id and _reaches(source, node, name):
+            if isinstance(target, ast.Name) and target.id == name.id and _is_in_scope_of(source, node, name):
                 yield value
 
 
@@ -123,7 +123,7 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, node.value
 
 
-def _reaches(source: PythonSource, node: ast.Assign, name: ast.Name) -> bool:
+def _is_in_scope_of(source: PythonSource, node: ast.Assign, name: ast.Name) -> bool:
     function = source.names.function(name)
     if name.id in source.names.scopes[name].bindings:
         return source.names.function(node) is function

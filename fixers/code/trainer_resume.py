@@ -78,7 +78,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if len(calls) == 1 and _runs_once(draft.source, call):
             _resume(draft, call)
         else:
-            _name(draft, call, "one of several trainings; not changed, so every job starts at step 0")
+            _report(draft, call, "one of several trainings; not changed, so every job starts at step 0")
     return draft.rewrite
 
 
@@ -88,13 +88,13 @@ def _resume(draft: Draft, call: ast.Call) -> None:
         return
     os, quote = imported(source, "os", WHY), source.quote_for(call)
     if os is None or quote is None:
-        _name(draft, call, "starts at step 0 in every job; `os` cannot be imported here")
+        _report(draft, call, "starts at step 0 in every job; `os` cannot be imported here")
         return
     written = OFFER.format(os=os.name).replace('"', quote)
     draft.edits += [*os.edits, source.append_argument(call, written, WHY)]
 
 
-def _name(draft: Draft, call: ast.Call, message: str) -> None:
+def _report(draft: Draft, call: ast.Call, message: str) -> None:
     draft.warn(call, message, hint=OFFER.format(os="os"), severity=Severity.INFO)
 
 

@@ -1,4 +1,4 @@
-"""What one Python file or notebook contributes to a training program: its imports, and whether it trains or starts."""
+"""The role of one Python file or notebook in a training program: its imports, and whether it trains or starts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
 class Module:
     """One file. `imports` are dotted names, relative ones with their dots; `from a import b` gives a and a.b.
 
-    `starts`: it can be started. `infers`: its name is that of a script that uses a trained model. `dynamic`: it imports
+    `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
     scales a loss, or uses a library that does. `refuses`: its first line that raises an error for float16, or 0.
     `attends`: the first line of its own implementation of attention, or 0.
@@ -73,7 +73,7 @@ class Module:
 
 
 def read_module(path: str, source: bytes) -> Module:
-    """Return what the file contributes, judged by its text."""
+    """Return the file as a module, judged by its text."""
     return Module(
         path,
         tuple(dict.fromkeys(_imports(source))),

@@ -55,7 +55,7 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
 
     The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and what a README
     pins exactly. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
-    version; what the library itself requires does not count.
+    version; the library's own requirements do not count.
     """
     copies = copied_packages(tree.paths())
     roots = tuple(root for root, _ in copies)

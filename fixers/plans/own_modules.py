@@ -1,4 +1,4 @@
-"""The modules of a project, as parts of its training programs; those of unchanged files come from the cache."""
+"""The modules of a project, as parts of its training programs. Modules of unchanged files come from the cache."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class PlanCache:
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None
-        outcome = FileOutcome() if kept is None else _restored(path, digest, kept, tree)
+        outcome = FileOutcome() if kept is None else _from_stored(path, digest, kept, tree)
         if outcome is not None:
             self.seen.add(path)
         return outcome
@@ -82,7 +82,7 @@ class PlanCache:
     def store(self, path: str, data: bytes, outcome: FileOutcome) -> None:
         self.grown = True
         self.seen.add(path)
-        kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
+        kept = json.loads(dumps(_to_stored(outcome))) if outcome != FileOutcome() else None
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
     def find_facts(self, path: str, digest: str) -> CodeFacts | None:
@@ -156,7 +156,7 @@ def _drop_oldest(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _kept(outcome: FileOutcome) -> StoredOutcome:
+def _to_stored(outcome: FileOutcome) -> StoredOutcome:
     change = outcome.change
     if change is None:
         return StoredOutcome(findings=outcome.findings, skipped=outcome.skipped)
@@ -178,7 +178,7 @@ def _common_prefix(one: bytes, other: bytes) -> int:
     return least
 
 
-def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
+def _from_stored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
     try:
         kept = decode(StoredOutcome, stored)
     except ValueError:

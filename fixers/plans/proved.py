@@ -69,12 +69,12 @@ class Proof:
 def prove(
     plan: Plan, modules: Sequence[Module], target: Target, read: Callable[[str], bytes], *, for_run: bool
 ) -> Proof:
-    """Return what must be withheld from the plan of the fixers that change the precision.
+    """Return the changes to withhold from the plan of the fixers that change the precision.
 
     With `for_run`, nothing is withheld if the run starts halfstep's built-in trainer and no script of the project.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
-    programs = find_programs(tuple(_after(module, changes) for module in modules), target.started)
+    programs = find_programs(tuple(_changed_module(module, changes) for module in modules), target.started)
     owners = {path: _programs_of(path, each.before, programs) for path, each in changes.items()}
     run = {each.entry for each in programs if _is_started(each, target.started, read)}
     if for_run and not run:
@@ -119,7 +119,7 @@ def _blocking(plan: Plan, programs: Sequence[Program], read: Callable[[str], byt
     blocking = [each for each in plan.findings if _blocks(each)]
     unsuited = frozenset(_path_of(each) for each in blocking if _has_known_format(_path_of(each), read))
     others = (each for each in blocking if _path_of(each) not in unsuited)
-    return _Warnings(tuple((each, _users(_path_of(each), programs, read)) for each in others), unsuited)
+    return _Warnings(tuple((each, _programs_with_file(_path_of(each), programs, read)) for each in others), unsuited)
 
 
 def _proof(
@@ -146,7 +146,7 @@ def _is_started(program: Program, started: Sequence[str], read: Callable[[str], 
     return any(starts(program, script, path) for script, path in scripts)
 
 
-def _after(module: Module, changes: Mapping[str, FileChange]) -> Module:
+def _changed_module(module: Module, changes: Mapping[str, FileChange]) -> Module:
     return read_module(module.path, changes[module.path].after) if module.path in changes else module
 
 
@@ -160,7 +160,7 @@ def _has_known_format(path: str, read: Callable[[str], bytes]) -> bool:
     return False
 
 
-def _users(path: str, programs: Sequence[Program], read: Callable[[str], bytes]) -> tuple[Program, ...]:
+def _programs_with_file(path: str, programs: Sequence[Program], read: Callable[[str], bytes]) -> tuple[Program, ...]:
     with suppress(OSError):
         return _programs_of(path, read(path), programs) or ()
     return ()

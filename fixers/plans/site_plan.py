@@ -79,7 +79,7 @@ def _offered(site: Site, sources: Sequence[SourceFixer], target: Target) -> Plan
     if loops:
         sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
     return plan_dependent(
-        target.code_facts.consumers, lambda readers: _plan_sources(site, sources, _with(target, readers))
+        target.code_facts.consumers, lambda readers: _plan_sources(site, sources, _with_consumers(target, readers))
     ).plus(Plan(tuple(map(_unscaled, loops))))
 
 
@@ -119,7 +119,7 @@ def _fixers_of(change: FileChange | HostChange) -> set[str]:
     return set(change.fixers) if isinstance(change, FileChange) else set()
 
 
-def _with(target: Target, consumers: Consumers) -> Target:
+def _with_consumers(target: Target, consumers: Consumers) -> Target:
     return replace(target, code_facts=replace(target.code_facts, consumers=consumers))
 
 
@@ -139,19 +139,19 @@ def one_change_each(plan: Plan) -> Plan:
     for at, change in enumerate(plan.changes):
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
         earlier = changes.get(key)
-        changes[key] = _after(earlier, change) if isinstance(earlier, FileChange) else change
+        changes[key] = _merged_change(earlier, change) if isinstance(earlier, FileChange) else change
     made = tuple(c for c in changes.values() if not isinstance(c, FileChange) or c.before != c.after)
     return replace(plan, changes=made)
 
 
-def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
+def _merged_change(first: FileChange, second: FileChange | HostChange) -> FileChange:
     assert isinstance(second, FileChange)
     fixers, why = {**first.fixers, **second.fixers}, (*first.why, *second.why)
     return FileChange(first.path, first.before, second.after, fixers, why)
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
-    """Return the given fixers and those that they require, or all fixers; without those that the config turns off.
+    """Return the given fixers and the fixers that they require, or all fixers, except those that the config turns off.
 
     If a folder is fixed without a config, "all" leaves out fixers that only serve jobs of halfstep. With `precision:
     fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.

@@ -17,7 +17,7 @@ OURS = re.compile(rb"^(?:fixers|lora|logs|grace_s)[ ]*:", re.MULTILINE)
 
 
 def is_known_format(path: str, data: bytes) -> bool:
-    """Return True if the keys of the file are those of a library or a tool, which accepts float16 for each of them."""
+    """Return True if the file has the keys of a known library or tool, which accepts float16 for each of them."""
     if is_json(path):
         return DEEPSPEED.search(data) is not None
     if not is_yaml(path):

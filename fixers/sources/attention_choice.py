@@ -1,4 +1,4 @@
-"""Find what a project offers in place of FlashAttention, and whether callers rely on a default that selects it."""
+"""Find a project's alternatives to FlashAttention, and whether callers rely on a default that selects it."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _config_of(line: bytes) -> str:
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    """Return the project's files to which the script's name may refer; those in its own folder come first."""
+    """Return the file at the script's path, relative to the starting file, or all files with that path's end."""
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:
         return (beside,)

@@ -43,14 +43,14 @@ def holds_any(source: bytes, words: tuple[bytes, ...]) -> bool:
 
 @cache
 def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
-    """Return those that are not words of letters, digits and underscores only, each with such words in it."""
+    """Return each of `words` that is not a single identifier, with the identifiers that it contains."""
     parts = {word: re.findall(rb"\w+", word) for word in words}
     return tuple((word, each) for word, each in parts.items() if each != [word])
 
 
 @lru_cache(maxsize=4)
 def _vocabulary(source: bytes) -> bytes:
-    """Return the distinct words of the file, each between newlines; of a large file, all its text."""
+    """Return the distinct words of the file, each between newlines. For a large file, return its whole text."""
     if len(source) > LARGEST_CODE:
         return source
     return b"\n%b\n" % b"\n".join(set(source.translate(BLANKED).split()))

@@ -49,13 +49,13 @@ class _Table:
     entries: dict[str, tuple[Scalar, Any]] = field(default_factory=dict)
 
     def node(self) -> Mapping:
-        rows = tuple((key, _frozen(value)) for key, value in self.entries.values())
+        rows = tuple((key, _as_node(value)) for key, value in self.entries.values())
         return Mapping(rows, self.span, tag=TABLE, flow=self.flow)
 
 
-def _frozen(value: Any) -> Node:
+def _as_node(value: Any) -> Node:
     if isinstance(value, list):
-        items = tuple(_frozen(each) for each in value)
+        items = tuple(_as_node(each) for each in value)
         return Sequence(items, items[0].span)
     return value.node() if isinstance(value, _Table) else value
 
@@ -148,7 +148,7 @@ class _Reader:
         at = self.skip(start + 1)
         while not self.data.startswith(b"]", at):
             value, at = self.value(at)
-            items.append(_frozen(value))
+            items.append(_as_node(value))
             at = self.skip(at)
             at = self.skip(at + 1) if self.data.startswith(b",", at) else at
         return Sequence(tuple(items), self.span(start, at + 1), flow=True), at + 1

@@ -20,7 +20,7 @@ MAX_MESSAGE = 8000
 
 @dataclass(frozen=True)
 class Accepted:
-    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events if `events` is True."""
+    """The frames that may precede the result of a call: a stream of up to `limit` bytes, and events if `events`."""
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0

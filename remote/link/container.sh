@@ -1,8 +1,8 @@
 # Runs a command in the container of a host file. The container is created if needed, and stays: jobs run in it.
-# Arguments: image, the beginning of the container's name, workdir, engine, shm size, gpus, user, whether folders
-# above the workdir may belong to other users (1 or 0), volumes, `--`, the command.
-# On failure, stderr has a line `no container (STEP ENGINE): what the engine printed`.
-# Users who share an engine may have the same workdir, `~/halfstep`: each has a container of their own.
+# Arguments: image, the prefix of the container's name, workdir, engine, shm size, gpus, user, whether folders above
+# the workdir may belong to other users (1 or 0), volumes, `--`, the command.
+# On failure, stderr has a line `no container (STEP ENGINE): OUTPUT`, with the output of the engine.
+# Users who share an engine may have the same workdir, `~/halfstep`, but each of them has a separate container.
 image=$1 name=$2-$(id -u) work=$3 wanted=$4 shm=$5 gpus=$6 user=$7 trusting=$8
 shift 8
 newline='
@@ -38,7 +38,7 @@ find_engine() {
   fail engine "no $(echo ${wanted:-$kinds} | sed 's/ \([a-z]*\)$/ or \1/; s/ podman/, podman/') on PATH ($PATH)"
 }
 
-# A connection that is silent for long is closed, so a dot is printed every few seconds.
+# A silent connection is closed after some time, so a dot is printed every few seconds.
 with_dots() {
   while sleep 5 >/dev/null 2>&1; do echo .; done &
   dots=$!
@@ -80,9 +80,9 @@ digest_of() {
   case $found in *" "*) digest=${found#* } digest=${digest%% *} ;; esac
 }
 
-# What process 1 of the container runs. It adopts and reaps orphans. On `docker stop` it stops the jobs, which save a
-# checkpoint, and waits for them: the kernel kills every other process when process 1 ends. Its own command line is this
-# script, so the quotes in the pattern keep it from matching itself.
+# The script of the container's process 1, which adopts and reaps orphans. On `docker stop` it stops the jobs, which
+# save a checkpoint, and waits for them, because the kernel kills every other process when process 1 ends. The pattern
+# contains quotes, so that it does not match the command line of process 1, which is this script.
 KEEP='
 supervisors() {
   for folder in /proc/[0-9]*; do
@@ -112,7 +112,7 @@ create_container() {
     [ "$(id -u)" = 0 ] || set -- "$@" --userns keep-id
     wants_gpus && set -- "$@" --device nvidia.com/gpu=all
   else
-    # The root of a rootless docker is the user who started it.
+    # In a rootless docker, uid 0 of a container is the user who started docker.
     case $("$engine" info -f '{{.SecurityOptions}}' 2>/dev/null) in
       *name=rootless*) user=${user:-0:0} ;;
       *name=userns*) set -- "$@" --userns host ;;
@@ -133,7 +133,7 @@ create_container() {
     --entrypoint /bin/sh "$image" -c "$KEEP" 2>&1) && return
   case $output in
     *"already in use"*)
-      # Another command creates the same container at this moment.
+      # Another command is creating the same container.
       for _ in 1 2 3 4 5 6 7 8 9 10; do
         running && return
         sleep 1
@@ -144,7 +144,7 @@ create_container() {
   fail start "$output"
 }
 
-# Once created, a container keeps its image, wherever the tag points to later.
+# A container keeps the image from which it was created, even if the tag refers to another image later.
 enter_container() {
   format='{{.State.Running}} {{.Image}} {{index .Config.Labels "halfstep.image"}}'
   state=$("$engine" inspect -f "$format" "$name" 2>/dev/null)
@@ -166,8 +166,8 @@ enter_container() {
   exec "$engine" exec -i -e HALFSTEP_CONTAINER="${engine##*/} $name ${created#* } $newer" "$name" "$@"
 }
 
-# Apptainer starts the image as you, so nobody else may have put it there or be able to replace it. The workdir may be a
-# link of your own, for example to a larger disk.
+# Apptainer runs the image as the current user, so no other user may own the image file or be able to replace it. The
+# workdir may be a link that belongs to the user, for example to a larger disk.
 refuse_foreign() {
   me=$(id -u)
   for path in "${work%/}" "$folder" "$folder/$name.sif" "$digest"; do
@@ -175,13 +175,13 @@ refuse_foreign() {
     [ ! -L "$path" ] || [ "$path" = "${work%/}" ] || fail foreign "$path is a symbolic link"
     [ "$(stat -c %u "$path") $(stat -L -c %u "$path")" = "$me $me" ] || fail foreign "$path belongs to another user"
     case $(stat -L -c %a "$path") in
-      *[2367] | *[2367]?) alone || fail shared "$path is writable by other users" ;;
+      *[2367] | *[2367]?) has_no_other_users || fail shared "$path is writable by other users" ;;
     esac
   done
 }
 
-# Whoever can rename a folder above the workdir can put another one in its place. /tmp has the sticky bit and passes. The
-# rules are those of bootstrap.py.
+# A user who can rename a folder above the workdir can replace it. /tmp passes because of its sticky bit. The rules are
+# those of bootstrap.py.
 refuse_shared_parents() {
   me=$(id -u) own=$(id -un) todo=$work/ at= links=0 owners=
   while [ -n "$todo" ]; do
@@ -200,15 +200,15 @@ refuse_shared_parents() {
     fi
     at=$path
     case $(stat -c %a "$path") in [1357]???) continue ;; esac
-    if others_may_write "$path" && ! alone; then fail shared "$path is writable by other users"; fi
+    if others_may_write "$path" && ! has_no_other_users; then fail shared "$path is writable by other users"; fi
   done
 }
 
-# A folder above the workdir may belong to another user, but not one that this user could have planted.
+# A folder above the workdir may belong to another user, unless that user may have created it in a shared folder.
 judge_owner() {
   who="$path belongs to another user, $(stat -c %U "$path") (uid $uid)"
   case $todo in *[!/]*) ;; *) fail foreign "$who" ;; esac
-  if others_may_write "${at:-/}" && ! alone; then fail foreign "$who"; fi
+  if others_may_write "${at:-/}" && ! has_no_other_users; then fail foreign "$who"; fi
   [ "$trusting" = 1 ] || fail untrusted "$who"
   owners=$owners$uid:$(stat -c %U "$path" | tr ' ' _)' '$path$newline
 }
@@ -221,7 +221,7 @@ others_may_write() {
   esac
 }
 
-# A group with the name of the user, of the folder's owner or of root, and without other members.
+# True if the folder's group is named like the user, the folder's owner or root, and has no other members.
 group_is_private() {
   group=$(stat -c %G "$1") owner=$(stat -c %U "$1")
   case $group in "$own" | "$owner" | root) ;; *) return 1 ;; esac
@@ -241,8 +241,8 @@ in_container() {
 
 is_person() { [ "$1" -ge 1000 ] && [ "$1" != 65534 ]; }
 
-# True for root in a container without processes and accounts of other users. Nobody can log in to a locked account.
-alone() {
+# True for root in a container without processes and accounts of other users. Locked accounts are ignored.
+has_no_other_users() {
   [ "$me" = 0 ] && in_container || return 1
   for uid_of in $(stat -c %u /proc/[0-9]* 2>/dev/null); do
     ! is_person "$uid_of" || return 1
@@ -283,7 +283,7 @@ start_instance() {
   output=$("$engine" instance start "$@" "$file" "$name" 2>&1) || fail start "$output"
 }
 
-# A pulled image is a file in the workdir. Apptainer mounts the home folder by itself, and shares /dev/shm.
+# A pulled image is stored as a file in the workdir. Apptainer itself mounts the home folder, and shares /dev/shm.
 enter_instance() {
   [ -z "$user" ] || fail user "apptainer runs everything as you; remove \`user\`"
   folder=$work/containers

@@ -72,7 +72,7 @@ def inspect_host(
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Inspection:
-    """Check what a run needs of a host, without a project and without any change on the host.
+    """Check the properties of a host that every run needs. No project is required, and the host is not changed.
 
     `gpus` and `card` come from the host file. If it names a card and the host has none, the check fails.
     """

@@ -23,7 +23,7 @@ def take_survey(host: Host, request: SurveyRequest) -> Survey:
 
 
 def start_job(host: Host, request: StartRequest) -> StartAnswer:
-    """Start a job, at most once per run, however often this is called. Raises RemoteFault `busy`."""
+    """Start a job. Repeated calls do not start it again. Raises RemoteFault `busy`."""
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 

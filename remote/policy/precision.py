@@ -43,14 +43,14 @@ def judge_precision(
 
     Raises ValueError for an unknown mode, which the config loader rejects earlier.
     """
-    who = _who(capability, card)
+    who = _card_text(capability, card)
     wanted = None if requested == "auto" else Mode(requested)
     refusal = None
     if wanted is Mode.BF16 and capability is not None and not supports_bf16(capability):
         refusal = _no_bf16(who)
         wanted = None
     mode = wanted or _best(capability)
-    because = _because(mode, who, capability) if wanted is None else f"{requested} is configured, on {who}"
+    because = _reason_for(mode, who, capability) if wanted is None else f"{requested} is configured, on {who}"
     return replace(
         _PLANS[mode],
         because=because,
@@ -66,14 +66,14 @@ def _best(capability: tuple[int, int] | None) -> Mode:
     return Mode.BF16 if supports_bf16(capability) else Mode.FP16_MIXED
 
 
-def _who(capability: tuple[int, int] | None, card: str) -> str:
+def _card_text(capability: tuple[int, int] | None, card: str) -> str:
     if capability is None:
         return "the CPU"
     digits = f"{capability[0]}.{capability[1]}"
     return f"{card} ({digits})" if card and digits not in card else card or f"a card of capability {digits}"
 
 
-def _because(mode: Mode, who: str, capability: tuple[int, int] | None) -> str:
+def _reason_for(mode: Mode, who: str, capability: tuple[int, int] | None) -> str:
     if mode is Mode.FP32:
         return "no card was found, and on a CPU half precision saves no time"
     if mode is Mode.BF16:

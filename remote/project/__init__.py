@@ -1,1 +1,1 @@
-"""The one definition of a project's files: which exist, which git ignores, which are secret, and their digests."""
+"""The one definition of a project's files: walk of the folder, git's ignore rules, secrets, and digests."""

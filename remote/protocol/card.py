@@ -30,7 +30,7 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The measurements of the step. `losses` are those of 20 steps over the same four samples, None if not finite.
+    """The measurements of the step. `losses`: one for each of 20 steps over the same four samples; None: not finite.
 
     `loss_gap` is the relative difference of the first loss from its float32 value. `padding_gap` is the relative
     difference between the loss of a padded batch and the loss of its rows. If the device failed, `error` is set and the

@@ -10,7 +10,7 @@ from remote.protocol.machine import Disk, Interpreter
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What to test.
+    """The tests to run.
 
     `write_bytes` bytes are written to the runs' folder and removed again, because only a write reveals a quota. `slurm`
     contains the srun options to run the interpreter on a compute node, or None to run it on the host itself.

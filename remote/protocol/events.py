@@ -57,7 +57,7 @@ class Scalar:
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
     """Yield the scalars of complete records, in order.
 
-    Other records are skipped: those that are not events, and those of images or sounds, which are larger.
+    Records that are not events are skipped, and so are events with images or sounds, which are larger.
     """
     for record in split_records(data, limit=MAX_EVENT):
         try:

@@ -22,7 +22,7 @@ class LineCollapser:
     """Returns every line in its last state, and buffers lines that may still be redrawn.
 
     These are the line with the cursor, and as many lines above it as the output has moved up before, at most
-    MOST_ROWS_UP. Memory is limited to a few megabytes, whatever the text contains. Text after a carriage return
+    MOST_ROWS_UP. Memory is limited to a few megabytes for any text. Text after a carriage return
     replaces the whole line; leftover characters of an earlier state are dropped.
     """
 

@@ -12,7 +12,7 @@ from remote.protocol.quantities import duration
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What to prove. Paths are the host's. The proof copies the tree `source`, or the project's own if it is "".
+    """The command to prove. Paths are on the host. The proof copies the tree `source`, or the project's tree for "".
 
     `argv` may contain the placeholders of a job's argv. `adapters` are the names of the adapters to train, () if
     unspecified. `run_steps` is the length of the whole run, for the ETA. `secrets` are values by name, never written
@@ -91,7 +91,9 @@ class ProvedStep:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """The result of a proof. `findings`: one for each check that was made (info if it passed). `unseen`: the others.
+    """The result of a proof. `findings`: one for each check that was made (info if it passed).
+
+    `unseen`: the checks that could not be made.
 
     Bytes are per process; `total_bytes` is None without a card. `exit` is None if the proof ended the command, as
     planned. `memory` describes the memory plan of the built-in trainer.

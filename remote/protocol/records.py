@@ -1,4 +1,4 @@
-"""TFRecord framing: measure how many bytes of an event file are complete, valid records, and what follows them.
+"""TFRecord framing: measure the part of an event file that consists of complete, valid records.
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C
 of the data (tensorflow/core/lib/io/record_writer.h).
@@ -41,7 +41,7 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True)
 class Prefix:
-    """The size in bytes and number of the leading complete records, and what follows them."""
+    """The size in bytes and the number of the leading complete records; `ending` describes the data after them."""
 
     size_bytes: int
     records: int

@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to survey. Paths are on the host. `gpus` None means all; `card` is assumed if there is no driver."""
+    """The parts of the host to survey. Paths are on the host. `gpus` None: all. `card`: assumed without a driver."""
 
     project: str
     python: str

@@ -134,7 +134,7 @@ class _Live:
         except PullRefused as refusal:
             self._reasons[name] = refusal.message
             return None
-        return self._new(name, landed, data)
+        return self._new_records(name, landed, data)
 
     def _judged(self, name: str) -> str:
         """Return why records of that name are refused, or ""."""
@@ -142,7 +142,7 @@ class _Live:
             self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
         return self._reasons[name]
 
-    def _new(self, name: str, landed: Appended, data: bytes) -> NewRecords | None:
+    def _new_records(self, name: str, landed: Appended, data: bytes) -> NewRecords | None:
         if not landed.added_bytes:
             return None
         return NewRecords(name, self._folder.path / landed.local, data[len(data) - landed.added_bytes :])

@@ -117,7 +117,7 @@ class Mirror:
             return ours
         if fresh and newest == ours:
             return self._next_version(name) if self._size(ours) else ours
-        return newest if self._agrees(newest, data) else self._next_version(name)
+        return newest if self._matches_local(newest, data) else self._next_version(name)
 
     def _append(self, local: str, offset: int, data: bytes) -> Appended:
         with self._folder.opened(local) as fd:
@@ -130,7 +130,7 @@ class Mirror:
             self._folder.append(fd, local, offset + have, data[have:])
             return Appended(local, max(size, offset + len(data)), len(data) - have)
 
-    def _agrees(self, local: str, data: bytes) -> bool:
+    def _matches_local(self, local: str, data: bytes) -> bool:
         with self._folder.reading(local) as fd:
             if fd is None:
                 return True

@@ -42,7 +42,7 @@ class Parts:
         received = self._stream(host, source, self._files, progress)
         wrong = [file for file in self._files if self._digest(file) != file.sha256]
         for file in wrong:
-            self._cut(file)
+            self._truncate(file)
         if wrong:
             received += self._stream(host, source, wrong, progress)
         for file in self._files:
@@ -75,7 +75,7 @@ class Parts:
         path = self._folder.path / self._part(file)
         digest = self._digest(file)
         if digest != file.sha256:
-            self._cut(file)
+            self._truncate(file)
             raise PullRefused(
                 f"{file.name} arrived twice with SHA-256 {digest[:16]}; on the host it is {file.sha256[:16]}",
                 where=str(path),
@@ -89,11 +89,11 @@ class Parts:
         with self._folder.opened(self._part(file)) as fd:
             size = os.fstat(fd).st_size
         if size > file.size_bytes:
-            self._cut(file)
+            self._truncate(file)
             return 0
         return size
 
-    def _cut(self, file: Offered) -> None:
+    def _truncate(self, file: Offered) -> None:
         with self._folder.opened(self._part(file)) as fd:
             os.ftruncate(fd, 0)
 

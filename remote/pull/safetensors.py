@@ -37,7 +37,7 @@ def judge_safetensors(path: Path) -> str:
     if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
         return f"the header has more than {MAX_VALUES} values"
     try:
-        header = json.loads(raw, object_pairs_hook=_once)
+        header = json.loads(raw, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         return f"the header is not JSON: {error}"
     if not isinstance(header, dict):
@@ -73,7 +73,7 @@ def _span(entry: Any) -> tuple[int, int] | None:
     return (begin, end) if (end - begin) * 8 == math.prod(shape) * bits else None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a name occurs twice")

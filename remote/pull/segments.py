@@ -45,7 +45,7 @@ class SegmentReader:
 def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None], *, limit: int) -> Json:
     """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection mid-stream.
 
-    `limit` applies to the data of all segments. Frames and headers may take slightly more than the same amount again.
+    `limit` applies to the data of all segments. Frames and headers may add slightly more than 100 % to it.
     Raises PullRefused for a segment of an unknown file (`count` were requested), and the errors of `on_segment`.
     """
     reader = SegmentReader()

@@ -41,8 +41,8 @@ class SyncPlan:
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:
     """Compare the local project with the host's manifest, `base`, whose digest is `tree.source_digest`.
 
-    A file that was edited on the host is not changed, whether it changed locally or not, unless `force` is set. A file
-    that a fixer created on the host (its row has no `source` digest) is not deleted.
+    A file that was edited on the host is changed only with `force`, even if it changed locally too. A file that a fixer
+    created on the host (its row has no `source` digest) is not deleted.
     """
     local, remote = scan.manifest.rows, base.rows
     edited = () if force else tuple(one for one in tree.deviations if one.kind in EDITED)

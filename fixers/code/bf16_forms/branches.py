@@ -34,7 +34,7 @@ def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) 
     if _compares_dtype(source, choice.test):
         return not isinstance(choice.orelse, ast.Constant) and "float32" not in source.segment(choice.orelse)
     statement = source.names.statement(choice)
-    before = _before(source, statement)
+    before = _statement_before(source, statement)
     return (
         isinstance(statement, ast.Assign)
         and isinstance(before, ast.Assign)
@@ -59,7 +59,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
         rest = rest.replace(text, "", 1)
     if NAMES_HALF.search(rest):
         return True
-    beside = (_before(source, top), _behind(source, top))
+    beside = (_statement_before(source, top), _statement_after(source, top))
     return any(isinstance(each, ast.If) and NAMES_HALF.search(source.segment(each.test)) for each in beside)
 
 
@@ -166,15 +166,15 @@ def _top(source: PythonSource, branch: ast.If) -> ast.If:
     return branch
 
 
-def _before(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
-    return _beside(source, statement, -1)
+def _statement_before(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
+    return _neighbour(source, statement, -1)
 
 
-def _behind(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
-    return _beside(source, statement, 1)
+def _statement_after(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
+    return _neighbour(source, statement, 1)
 
 
-def _beside(source: PythonSource, statement: ast.stmt, step: int) -> ast.stmt | None:
+def _neighbour(source: PythonSource, statement: ast.stmt, step: int) -> ast.stmt | None:
     above = source.names.parent(statement)
     for name in ("body", "orelse", "finalbody"):
         block = getattr(above, name, None)

@@ -220,7 +220,7 @@ def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool
     block = block_of(source, statement)
     later = block[block.index(statement) + 1 :][:4]
     calls = (each for one in later for each in ast.walk(one) if isinstance(each, ast.Call))
-    return any(_saves(source, call) and owner in _touched(source, call) for call in calls)
+    return any(_saves(source, call) and owner in _names_used(source, call) for call in calls)
 
 
 def _describes_a_saved_file(source: PythonSource, statement: ast.stmt) -> bool:
@@ -239,7 +239,7 @@ def _saves(source: PythonSource, call: ast.Call) -> bool:
     return tail_of(call) in SAVES or source.names.meaning(call.func) in ("torch.save", "safetensors.torch.save_file")
 
 
-def _touched(source: PythonSource, call: ast.Call) -> set[str]:
+def _names_used(source: PythonSource, call: ast.Call) -> set[str]:
     given = [*call.args, *(each.value for each in call.keywords)]
     own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     parts = (node for each in (*given, *own) for node in ast.walk(each))

@@ -134,10 +134,10 @@ def _holders(source: PythonSource, node: ast.expr) -> Iterator[str]:
             case ast.Call() if tail_of(above) in HOLDERS:
                 yield str(constant_of(above.args[0])) if above.args else ""
             case ast.Assign():
-                yield from map(_called, above.targets)
+                yield from map(_target_name, above.targets)
                 return
             case ast.AnnAssign() | ast.AugAssign():
-                yield _called(above.target)
+                yield _target_name(above.target)
                 return
             case ast.Dict() if child in above.values:
                 yield str(constant_of(above.keys[above.values.index(child)]))
@@ -150,7 +150,7 @@ def _holders(source: PythonSource, node: ast.expr) -> Iterator[str]:
         child = above
 
 
-def _called(target: ast.expr) -> str:
+def _target_name(target: ast.expr) -> str:
     match target:
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
             return name

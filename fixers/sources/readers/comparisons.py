@@ -32,7 +32,7 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
             parts = [test_of(source, each) for each in values]
             return _joined(source, [each for each in parts if each], isinstance(joined, ast.Or), len(parts))
         case ast.Compare(left=left, ops=[operation], comparators=[right]):
-            return _compared(source, left, operation, right)
+            return _parse_comparison(source, left, operation, right)
     return None
 
 
@@ -45,7 +45,7 @@ def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: in
     return Test(same[0].subject, tuple(word for each in same for word in each.words), either)
 
 
-def _compared(source: PythonSource, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Test | None:
+def _parse_comparison(source: PythonSource, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Test | None:
     if isinstance(operation, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
         if word_of(source, left) is not None:
             left, right = right, left

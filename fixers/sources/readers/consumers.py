@@ -91,7 +91,7 @@ class Consumers:
         candidates = (default, *(each for each in spellings if each != default))
         for readers in (relevant, strict):
             for word in candidates:
-                if all(each.accepts(_typed(word, value)) for each in readers):
+                if all(each.accepts(_with_number_prefix(word, value)) for each in readers):
                     return Spelling(word)
         return Spelling(default, _refusing(strict, value, default))
 
@@ -141,7 +141,7 @@ class Consumers:
         return replace(self, readers=readers, selected=selected)
 
     def locking(self, readers: Iterable[Reader]) -> Consumers:
-        """Return a copy in which these readers are locked, so that values that they would reject are not replaced."""
+        """Return a copy in which these readers are locked, so that no value is replaced that they would reject."""
         all_parts = replace(self, locked=(*self.locked, *readers))
         return replace(all_parts, readers=tuple(map(all_parts._as_locked, self.readers)))
 
@@ -178,7 +178,7 @@ def _words_shared(one: str, other: str) -> int:
     return len({*re.split(r"[/.]", one)} & {*re.split(r"[/.]", other)})
 
 
-def _typed(word: str, value: BF16Value) -> str:
+def _with_number_prefix(word: str, value: BF16Value) -> str:
     return NUMBER + word if value.plain and word.isdigit() else word
 
 

@@ -64,27 +64,27 @@ def _hop(
     jumped: bool,
 ) -> ResolvedHop:
     folder = home(environment)
-    host = judge_host(_one(options, "hostname") or hop.host)
-    port = hop.port or int(_one(options, "port") or 22)
+    host = judge_host(_first_value(options, "hostname") or hop.host)
+    port = hop.port or int(_first_value(options, "port") or 22)
     # The identity, the known hosts and the pinned key of the host file apply only to the target.
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
     known = [_expand(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
-    timeout = _one(options, "connecttimeout") or ""
+    timeout = _first_value(options, "connecttimeout") or ""
     return ResolvedHop(
         alias=hop.host,
         host=host,
         port=port,
         user=hop.user or _user(options, environment),
         identity_files=tuple(dict.fromkeys(_expand(path, folder) for path in files)),
-        identities_only=bool(identity_file) or _one(options, "identitiesonly") == "yes",
+        identities_only=bool(identity_file) or _first_value(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
-        key_name=_one(options, "hostkeyalias") or known_hosts_name(host, port),
+        key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),
         host_key=address.host_key if is_target else None,
         proxy_command=None if jumped else _proxy_command(options),
         connect_timeout_s=float(timeout) if timeout.isdigit() else None,
-        accept_new=_one(options, "stricthostkeychecking") == "accept-new",
+        accept_new=_first_value(options, "stricthostkeychecking") == "accept-new",
         destination=address.destination or address.name,
         is_target=is_target,
     )
@@ -96,15 +96,15 @@ def known_hosts_name(host: str, port: int) -> str:
 
 
 def _user(options: Options, environment: Mapping[str, str]) -> str:
-    return _one(options, "user") or environment.get("USER") or getpass.getuser()
+    return _first_value(options, "user") or environment.get("USER") or getpass.getuser()
 
 
 def _proxy_command(options: Options) -> str | None:
-    command = _one(options, "proxycommand")
+    command = _first_value(options, "proxycommand")
     return None if command == "none" else command
 
 
-def _one(options: Options, key: str) -> str | None:
+def _first_value(options: Options, key: str) -> str | None:
     values = options.get(key, ())
     return values[0] if values else None
 
@@ -128,7 +128,7 @@ def _paths(options: Options, key: str) -> list[str]:
 
 
 def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> str | None:
-    value = _one(options, "identityagent")
+    value = _first_value(options, "identityagent")
     if value is None or value == "SSH_AUTH_SOCK":
         return environment.get("SSH_AUTH_SOCK") or None
     if value == "none":

@@ -39,7 +39,7 @@ class EarlyRequest:
 
 
 class TransportLog(logging.Handler):
-    """Collects what paramiko only logs: the server's algorithms, the reason for a disconnect, the first error."""
+    """Collects data that paramiko only logs: the server's algorithms, the reason for a disconnect, the first error."""
 
     def __init__(self) -> None:
         super().__init__()

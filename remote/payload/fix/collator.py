@@ -56,14 +56,14 @@ def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str,
     roots += [(project.tree, False, True)]
     roots += [(folder, False, False) for folder in _site_packages(call.args.get("prefix", ""))]
     for root, shadows, deep in roots:
-        for path in _named(root, name, deep):
+        for path in _find_files_named(root, name, deep):
             real = os.path.realpath(path)
             if real not in seen:
                 seen.add(real)
                 yield path, shadows
 
 
-def _named(root: str, name: str, deep: bool) -> Iterator[str]:
+def _find_files_named(root: str, name: str, deep: bool) -> Iterator[str]:
     for count, (folder, folders, names) in enumerate(os.walk(root)):
         if name in names:
             yield os.path.join(folder, name)

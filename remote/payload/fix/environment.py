@@ -133,8 +133,8 @@ def _steps(
 ) -> Iterator[Any]:
     """Yield (description, arguments) of each `pip install`.
 
-    There is one, which resolves all versions together, or two if torch has its own index. Packages that import torch
-    while they are built follow, without build isolation.
+    One command resolves all versions together. If torch has its own index, torch is installed by a separate command
+    before. Packages that import torch while they are built follow, without build isolation.
     """
     packages = wanted.pip_arguments
     names = [*args["requirements"], *args["packages"]]

@@ -28,7 +28,7 @@ class HubFault(Exception):
 
 
 def main() -> int:
-    """Print the answer, or the fault, to stdout; what libraries print goes to stderr."""
+    """Print the answer, or the fault, to stdout; the output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.load(sys.stdin)

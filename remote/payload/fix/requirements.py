@@ -1,4 +1,4 @@
-"""Sort requirements: pip installs most of them at once, but after torch those that import it while they are built."""
+"""Sort requirements: packages that import torch while they are built are installed after all others."""
 
 from __future__ import annotations
 

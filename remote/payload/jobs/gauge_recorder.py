@@ -90,7 +90,7 @@ class GaugeRecorder:
         self._next_write = float("-inf")
 
     def check(self, now: float, stamp: Optional[int]) -> None:
-        """Record what is new at `now` (monotonic seconds). `stamp` changes each time the progress is written."""
+        """Record new gauges at `now` (monotonic seconds). `stamp` changes each time the progress is written."""
         if stamp is not None and stamp != self._stamp:
             self._stamp = stamp
             self._read_progress()

@@ -45,7 +45,7 @@ class Limits:
 
 
 class JobMonitor:
-    """Monitors one job. `check` is cheap, because it does only what is due."""
+    """Monitors one job. `check` is cheap, because it runs only the checks that are due."""
 
     def __init__(self, run: RunLayout, job: JobLayout, spec: JobSpec, limits: Limits) -> None:
         self._run = run

@@ -124,7 +124,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
 
 
 def _remove_leftovers(run: RunLayout) -> None:
-    """Remove what killed supervisors left: disk reserves, places in the queue, partial files.
+    """Remove the files that killed supervisors left: disk reserves, places in the queue, partial files.
 
     No job of the run may be alive.
     """

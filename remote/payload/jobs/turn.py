@@ -41,7 +41,7 @@ def _newest_jobs(projects: str) -> Iterator[JobLayout]:
 
 
 def turn_of(job: JobLayout) -> int:
-    """Return the job's turn, or 0 without a spec. It follows the turns of all jobs for which the job waits."""
+    """Return the job's turn, or 0 without a spec. Waiting jobs with lower turns start first."""
     spec = read_record(job.spec, JobSpec)
     return spec.turn if spec is not None else 0
 

@@ -44,7 +44,7 @@ def launcher_got_sigterm(output_tail: bytes) -> bool:
 
 def judge_end(seen: Evidence, now: float) -> JobResult:
     """Return the result to write. A job that completed every step before a signal took effect has succeeded."""
-    exit_code, number = _decode(seen)
+    exit_code, number = _exit_code_and_signal(seen)
     complete = exit_code == 0 and (_all_steps(seen) or not (seen.stop_requested or seen.sigterm_received))
     if complete:
         return JobResult(0, ended_unix=now, reason=_leftovers(seen))
@@ -67,7 +67,7 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
     return JobResult(exit_code, number, reason=_reason(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
 
 
-def _decode(seen: Evidence) -> Tuple[int, int]:
+def _exit_code_and_signal(seen: Evidence) -> Tuple[int, int]:
     if seen.status is None:
         return (0 if _all_steps(seen) and seen.adapter else 1), 0
     code = os.waitstatus_to_exitcode(seen.status)

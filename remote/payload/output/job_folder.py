@@ -20,9 +20,9 @@ def run_root(call: Call) -> str:
 
 
 def real_run(root: str) -> str:
-    """Return the folder of a run.
+    """Return the real folder of a run.
 
-    If another project started the same work, this is a link, which is followed.
+    If another project started the same work, the run's folder is a link to the run of that project.
     """
     return os.path.normpath(os.path.join(os.path.dirname(root), os.readlink(root))) if os.path.islink(root) else root
 

@@ -57,7 +57,7 @@ def read_gpus(
     GPU is an error, because an assumed GPU must not hide a real one.
     """
     if queries.cards.process is None and not queries.cards.reason:
-        return Driver(error=NO_DRIVER), _assumed(card)
+        return Driver(error=NO_DRIVER), _assumed_gpus(card)
     code, text = _answer(queries.cards, queries.until)
     if "compute_cap" in text and code != 0:
         code, text = _query_old_driver(queries.until)
@@ -67,7 +67,7 @@ def read_gpus(
         return Driver(driver.version, driver.cuda, " ".join(filter(None, (driver.error, _last_kernel_error())))), ()
     gpus = _with_processes(gpus, processes[1] if processes[0] == 0 else "")
     chosen = tuple(gpu for gpu in gpus if wanted is None or gpu.index in wanted)
-    return driver, chosen or (_assumed(card) if not gpus else ())
+    return driver, chosen or (_assumed_gpus(card) if not gpus else ())
 
 
 def _start(query: str) -> Query:
@@ -189,7 +189,7 @@ def _run_of(pid: int) -> str:
     return ""
 
 
-def _assumed(card: Optional[Tuple[str, Tuple[int, int]]]) -> Tuple[Gpu, ...]:
+def _assumed_gpus(card: Optional[Tuple[str, Tuple[int, int]]]) -> Tuple[Gpu, ...]:
     if card is None:
         return ()
     name, capability = card

@@ -230,7 +230,7 @@ def _become(
 
 
 def _release_descriptors(kept: Set[int]) -> None:
-    """Close all inherited descriptors except `kept`. Those of the parent's lock and pipes would outlive the parent."""
+    """Close all inherited descriptors except `kept`. Otherwise the parent's lock and pipes would outlive the parent."""
     for descriptor in {int(name) for name in os.listdir("/dev/fd")} - kept:
         with contextlib.suppress(OSError):
             os.close(descriptor)

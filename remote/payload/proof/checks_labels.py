@@ -1,4 +1,4 @@
-"""Checks of what the model learns: labels, padding, prompt, and the number of items by which the loss is divided."""
+"""Checks of the training targets: labels, padding, prompt, and the number of items by which the loss is divided."""
 
 from __future__ import annotations
 

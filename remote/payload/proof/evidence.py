@@ -246,7 +246,7 @@ def passed(check: str, message: str) -> Finding:
 
 
 def some(names: Iterable[str], most: int = 3) -> str:
-    """Return the first few names, and the number of the others."""
+    """Return the first `most` names as text, with the number of further names."""
     listed = list(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

@@ -1,4 +1,4 @@
-"""Explain why a proof recorded no optimizer step: what the command's Python processes did, and what to change."""
+"""Explain why a proof recorded no optimizer step, from the Python processes of the command, with a suggested change."""
 
 from __future__ import annotations
 

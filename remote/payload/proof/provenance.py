@@ -108,7 +108,7 @@ def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> 
 
 
 def remedy(evidence: Evidence, kinds: Sequence[str], fixer: str) -> str:
-    """Return what to do about half precision of these kinds: change the setting it came from, if that is known.
+    """Return the hint for half precision of these kinds: change the setting from which it came, if that is known.
 
     A fixer that could rewrite the setting has already run in the copy, so its name alone would not help.
     """

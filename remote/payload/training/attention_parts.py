@@ -48,7 +48,7 @@ def attend_in_parts(
         inputs = (module, query, key, value, attention_mask)
         whole: Tuple[torch.Tensor, None] = sdpa_attention_forward(*inputs, dropout=dropout, scaling=scaling, **named)
         return whole
-    # Once for all parts, which then keep views of the same keys for the backward pass.
+    # The heads are repeated once for all parts, so that the backward pass keeps views of the same keys.
     key, value = (repeat_kv(one, query.shape[1] // one.shape[1]) for one in (key, value))
     parts = [
         scaled_dot_product_attention(

@@ -19,13 +19,13 @@ CGROUP = "/sys/fs/cgroup"
 def find_device(spec: TrainingSpec, device: Any) -> Device:
     """Return the memory to plan for: of the card, of the card that the host file names, or the main memory.
 
-    A plan may not use all of the free memory, because it does not estimate fragmentation and the buffers of kernels.
+    A plan uses only a part of the free memory, because its estimate lacks fragmentation and the buffers of kernels.
     """
     share = spec.train.memory_share
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
-        return Device(_named(name, total - free, total), _least(int(share * free), device))
+        return Device(_name_with_use(name, total - free, total), _least(int(share * free), device))
     if spec.card_bytes is not None:
         return Device(f"{spec.card} (assumed)", int(share * (spec.card_bytes - CONTEXT_BYTES)))
     free_bytes = available_main_memory()
@@ -33,7 +33,7 @@ def find_device(spec: TrainingSpec, device: Any) -> Device:
     return Device("the CPU", None if least == sys.maxsize else least, is_card=False)
 
 
-def _named(name: str, used: int, total: int) -> str:
+def _name_with_use(name: str, used: int, total: int) -> str:
     """Return the card's name, and how much of it is in use if that is more than two CUDA contexts need."""
     return name if used < 2 * CONTEXT_BYTES else f"{name} ({used / total:.0%} of it in use already)"
 

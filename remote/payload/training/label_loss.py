@@ -95,7 +95,7 @@ def _is_frozen(lm_head: Any) -> bool:
 class _FrozenHeadLoss(torch.autograd.Function):  # type: ignore[misc]
     """The summed cross entropy of `lm_head(rows)`; the forward pass also computes the gradient of the rows.
 
-    No logits are kept for the backward pass, and those of a few hundred rows exist at a time.
+    Logits exist only for a few hundred rows at a time, and are not kept for the backward pass.
     """
 
     @staticmethod

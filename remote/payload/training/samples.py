@@ -37,7 +37,7 @@ class Sample:
 class SampleSet:
     """The samples of some recordings.
 
-    `by_recording[i]` are those of the i-th recording, one for each annotated task.
+    `by_recording[i]` are the indices of the samples of the i-th recording, one for each annotated task.
     """
 
     samples: Tuple[Sample, ...]

@@ -1,4 +1,4 @@
-"""Trackers besides TensorBoard: transformers' callbacks in threads, so that they neither delay nor stop a training."""
+"""Trackers besides TensorBoard: transformers' callbacks in threads, so that they cannot delay or stop a training."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
     """Return the spec as TrainingArguments, before the memory is planned.
 
-    They make Trainer neither rotate checkpoints, which `Publisher` does, nor checkpoint layers (`checkpoint_layers`).
+    Two features of Trainer are disabled: `Publisher` rotates checkpoints, and `checkpoint_layers` checkpoints layers.
     """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(

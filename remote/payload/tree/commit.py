@@ -218,7 +218,7 @@ def _wait_for_clock(project: Project, placed: Dict[str, Stamped]) -> None:
 
 
 class CheckedStaging(NamedTuple):
-    """The modes of the staged contents that are intact, and the digests of those that are not."""
+    """The modes of intact staged contents, and the digests of damaged ones."""
 
     modes: Dict[str, int]
     torn: List[str]

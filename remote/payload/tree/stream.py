@@ -181,7 +181,7 @@ def stage(
     inodes: int,
     keep_alive: Callable[[], None],
 ) -> Staged:
-    """Stage every content of the stream, and those of `needed` that an interrupted sync has left in staging.
+    """Stage every content of the stream, and reuse the `needed` contents that an interrupted sync left in staging.
 
     Raises Refusal if the disk is full.
     """

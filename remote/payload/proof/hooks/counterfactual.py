@@ -38,11 +38,11 @@ class ModelCall:
         """
         torch = sys.modules["torch"]
         by_id = {id(before): after for before, after in changed.values()}
-        args = tuple(_exchanged(arg, by_id) for arg in self.args)
-        kwargs = {name: _exchanged(value, by_id) for name, value in self.kwargs.items()}
+        args = tuple(_with_replacements(arg, by_id) for arg in self.args)
+        kwargs = {name: _with_replacements(value, by_id) for name, value in self.kwargs.items()}
         dtype = getattr(torch, self.cast) if cast and self.cast else None
         with torch.autocast(self.device, dtype=dtype, enabled=dtype is not None):
-            return _value(self.root(*args, **kwargs))
+            return _loss_or_logits(self.root(*args, **kwargs))
 
 
 def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
@@ -69,11 +69,11 @@ def _examine(call: ModelCall) -> Counterfactual:
     total = float(base.sum())
     if time.perf_counter() - began > LONGEST_CALL_S:
         return Counterfactual(why=f"one more call takes over {LONGEST_CALL_S:.0f} s")
-    inputs = _named(call)
+    inputs = _tensor_arguments(call)
     result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(total) < float("inf")}
     if call.cast or _half_owners(call.root):
         with _widened(call.root):
-            wide = call.run({name: (value, _wide(value)) for name, value in inputs.items()}, cast=False)
+            wide = call.run({name: (value, _as_float32(value)) for name, value in inputs.items()}, cast=False)
         result.update(wide_gap=_gap(wide, base, inputs), wide_finite=abs(float(wide.sum())) < float("inf"))
     padded = _other_padding(inputs)
     if padded is not None:
@@ -85,20 +85,20 @@ def _examine(call: ModelCall) -> Counterfactual:
     return Counterfactual(**result)
 
 
-def _named(call: ModelCall) -> Dict[str, Any]:
+def _tensor_arguments(call: ModelCall) -> Dict[str, Any]:
     torch = sys.modules["torch"]
     given = next((dict(arg) for arg in call.args if hasattr(arg, "keys")), {})
     named = {**{str(at): arg for at, arg in enumerate(call.args)}, **given, **call.kwargs}
     return {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
 
 
-def _exchanged(value: Any, by_id: Dict[int, Any]) -> Any:
+def _with_replacements(value: Any, by_id: Dict[int, Any]) -> Any:
     if isinstance(value, dict):
         return type(value)({name: by_id.get(id(one), one) for name, one in value.items()})
     return by_id.get(id(value), value)
 
 
-def _value(output: Any) -> Any:
+def _loss_or_logits(output: Any) -> Any:
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     tensors = loss if loss is not None else first_float(output)
     return None if tensors is None else local(tensors).float()
@@ -141,7 +141,7 @@ def _text_ids(ids: Any, attended: Any, labels: Any) -> Any:
     return ids[answers if answers.any() else text]
 
 
-def _wide(value: Any) -> Any:
+def _as_float32(value: Any) -> Any:
     return value.float() if str(value.dtype) in HALF else value
 
 

@@ -39,8 +39,8 @@ ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND
 class FlowRecorder:
     """Records every Misuse of gradients.
 
-    Gradients contain what backward passes, from a scaled or from a plain loss, have added since they were cleared. A
-    backward pass that changes no gradient of an optimizer adds nothing to it.
+    The content of gradients is the sum of the backward passes since they were cleared, from scaled or plain losses. A
+    backward pass that changes no gradient of an optimizer does not count for this optimizer.
     """
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class FlowRecorder:
         self._before = [(one, _versions(one)) for one in self._optimizers]
 
     def after_backward(self, start: Start) -> None:
-        """Record what a backward pass from `start` added to gradients."""
+        """Record the content that a backward pass from `start` added to gradients."""
         for optimizer, versions in self._before:
             if versions != _versions(optimizer):
-                contents = self._of(optimizer)
+                contents = self._contents_of(optimizer)
                 if Content.APPLIED in contents:
                     contents.remove(Content.APPLIED)
                     contents.add(Content.KEPT)
@@ -100,14 +100,14 @@ class FlowRecorder:
         """Return True if the optimizer's gradients are unchanged since a backward pass, a clipping or its own step."""
         return bool(self._left.get(optimizer) == _versions(optimizer))
 
-    def _of(self, optimizer: Any) -> Set[Content]:
+    def _contents_of(self, optimizer: Any) -> Set[Content]:
         contents: Set[Content] = self._contents.setdefault(optimizer, set())
         return contents
 
     def before_clipping(self, parameters: List[Any]) -> None:
         """Record that gradients of these parameters are about to be clipped."""
         owners = self._owners(parameters)
-        if owners and all(self._of(one) == {Content.APPLIED} and self._is_untouched(one) for one in owners):
+        if owners and all(self._contents_of(one) == {Content.APPLIED} and self._is_untouched(one) for one in owners):
             self._misuses.append(Misuse.CLIPPED_LATE)
         self._note_by_hand(owners)
 
@@ -115,10 +115,10 @@ class FlowRecorder:
         """Record that gradients of these parameters were clipped. `norm` is None if unknown.
 
         For gradients that still contain the loss scale, a limit multiplied by the scale is right. A limit below the
-        square root of the scale was not multiplied, since limits without the scale are about 1.
+        square root of the scale counts as not multiplied, since usual limits are about 1.
         """
         for optimizer in self._owners(parameters):
-            if Content.SCALED in self._of(optimizer) and (norm is None or math.isfinite(norm)):
+            if Content.SCALED in self._contents_of(optimizer) and (norm is None or math.isfinite(norm)):
                 cut = norm is not None and limit < min(norm, math.sqrt(scale))
                 self._misuses.append(Misuse.CLIPPED_SCALED if cut else Misuse.CLIPPED_WITH_SCALE)
             self._left[optimizer] = _versions(optimizer)
@@ -130,26 +130,26 @@ class FlowRecorder:
     def _note_by_hand(self, optimizers: List[Any]) -> None:
         """Record gradients that are about to be used, but still contain the factor of a manually scaled loss."""
         for optimizer in optimizers:
-            if Content.BY_HAND in self._of(optimizer) and self._is_untouched(optimizer):
-                self._of(optimizer).discard(Content.BY_HAND)
+            if Content.BY_HAND in self._contents_of(optimizer) and self._is_untouched(optimizer):
+                self._contents_of(optimizer).discard(Content.BY_HAND)
                 self._misuses.append(Misuse.MANUAL_SCALE_KEPT)
 
     def _note_mixed(self, optimizer: Any) -> None:
-        if Content.MIXED in self._of(optimizer) and self._is_untouched(optimizer):
-            self._of(optimizer).discard(Content.MIXED)
+        if Content.MIXED in self._contents_of(optimizer) and self._is_untouched(optimizer):
+            self._contents_of(optimizer).discard(Content.MIXED)
             self._misuses.append(Misuse.UNSCALED_TWICE)
 
     def _note_bounded(self, optimizer: Any, untouched: bool, scale: float) -> None:
         """Record gradients that a hook or the script limited by a constant that does not contain the loss scale."""
         parameters = parameters_of(optimizer)
-        if Content.SCALED not in self._of(optimizer) or (untouched and not has_hooks(parameters)):
+        if Content.SCALED not in self._contents_of(optimizer) or (untouched and not has_hooks(parameters)):
             return
         if bound_of(parameters) < math.sqrt(scale):
             self._misuses.append(Misuse.BOUNDED_SCALED)
 
     def before_unscaling(self, optimizer: Any, scale: float) -> None:
         """Record that the scaler is about to divide this optimizer's gradients by its scale."""
-        contents = self._of(optimizer)
+        contents = self._contents_of(optimizer)
         untouched = self._is_untouched(optimizer)
         self._note_bounded(optimizer, untouched, scale)
         self._note_mixed(optimizer)
@@ -165,13 +165,13 @@ class FlowRecorder:
     def before_step(self, optimizer: Any, scaler: Any) -> None:
         """Record that an optimizer is about to use its gradients. `scaler` is None if it uses them directly."""
         # Gradients that were changed since backward may have been divided by the scale.
-        if scaler is None and Content.SCALED in self._of(optimizer) and self._is_untouched(optimizer):
+        if scaler is None and Content.SCALED in self._contents_of(optimizer) and self._is_untouched(optimizer):
             self._misuses.append(Misuse.APPLIED_SCALED)
         if scaler is None:
             self._note_by_hand([optimizer])
         self._note_mixed(optimizer)
         # Other code may have used the remaining gradients. They count if they still exist in the next step.
-        if Content.KEPT in self._of(optimizer):
+        if Content.KEPT in self._contents_of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)
 
     def after_step(self, optimizer: Any, skipped: bool) -> None:

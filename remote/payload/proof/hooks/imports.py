@@ -1,4 +1,4 @@
-"""Callbacks after a module has been executed, however it was found and imported."""
+"""Callbacks after a module has been executed, with any finder or loader."""
 
 from __future__ import annotations
 

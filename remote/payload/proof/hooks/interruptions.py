@@ -81,25 +81,25 @@ class Interruptions:
         self._rate = rate
         if not self._trained:
             self._trained = {id(p): dtype_name(p.dtype) for p in parameters if p.requires_grad}
-        self._samples = [_sample(p) for p in self._some(parameters)]
+        self._samples = [_sample(p) for p in self._sampled(parameters)]
 
     def note_gradients(self, with_gradient: Set[int]) -> None:
         """Record which tensors have a gradient in a step after an interruption, by id."""
         self._measured += 1
         self._with_gradient |= with_gradient
 
-    def _known(self, parameters: List[Any]) -> List[Any]:
+    def _trained_among(self, parameters: List[Any]) -> List[Any]:
         return [p for p in parameters if id(p) in self._trained]
 
-    def _some(self, parameters: List[Any]) -> List[Any]:
-        known = self._known(parameters)
+    def _sampled(self, parameters: List[Any]) -> List[Any]:
+        known = self._trained_among(parameters)
         return known[:: max(1, len(known) // TENSORS)][:TENSORS]
 
     def _changed(self, parameters: List[Any], step: int) -> List[Anomaly]:
         if not self._compare:
             return []
         self._compare = False
-        changed = sum(_differ(before, _sample(now)) for before, now in zip(self._samples, self._some(parameters)))
+        changed = sum(_differ(before, _sample(now)) for before, now in zip(self._samples, self._sampled(parameters)))
         if not changed:
             return []
         of = f"{changed} of {len(self._samples)} trained tensors that were compared"
@@ -112,7 +112,7 @@ class Interruptions:
         module = self._evaluated() if self._evaluated is not None else None
         if module is not None and not module.training and _holds(module, parameters):
             warnings.append(_warning("train-mode", f"{type(module).__name__} is trained in eval mode {since}", step))
-        known = self._known(parameters)
+        known = self._trained_among(parameters)
         frozen = sum(not p.requires_grad for p in known)
         if frozen:
             message = f"{frozen} of {len(known)} trained tensors no longer require gradients {since}"
@@ -124,8 +124,8 @@ class Interruptions:
         return warnings
 
     def _idle(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
-        """Return a warning about tensors without gradients. Experts that get no token have none by design."""
-        trained = {id(p): p for p in self._known(parameters) if p.requires_grad and p.numel()}
+        """Return a warning about tensors without gradients. Experts that get no token have no gradient by design."""
+        trained = {id(p): p for p in self._trained_among(parameters) if p.requires_grad and p.numel()}
         idle = trained.keys() - self._with_gradient - untouched
         if self._measured < 2 or 2 * len(idle) < len(trained):
             return []

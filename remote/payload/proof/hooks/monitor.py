@@ -102,7 +102,7 @@ class StepMonitor:
     def _without_gradient(self, step: Step) -> List[Anomaly]:
         """Judge steps without a gradient.
 
-        Satisfied margins give no gradient either, so it is an error only if no step had one.
+        A loss whose margins are all satisfied gives no gradient either, so this is an error only if no step had one.
         """
         self._idle += 1
         check = "loss-zero" if step.loss_is_zero else "gradient-zero"

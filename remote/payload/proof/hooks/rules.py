@@ -28,7 +28,7 @@ def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
 def scale_cannot_fall(first: float, last: float) -> bool:
     """Return True if a lower loss scale cannot help: the scale did not fall, or is already below LOWEST_SCALE.
 
-    A low scale that never fell was chosen by the user and is no error.
+    A low scale that never fell was chosen by the user and is not an error.
     """
     return last >= first or last < LOWEST_SCALE
 

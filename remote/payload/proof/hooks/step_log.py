@@ -26,9 +26,9 @@ class StepLog:
     def enough(self, *, idle: bool, put_back: int) -> bool:
         """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
 
-        Symptoms that also occur in healthy trainings get more steps: one more for a loss that has not changed and for
-        weights that were restored once; all `max_attempts` if there are no gradients, which is normal for a margin loss
-        whose margins are all satisfied.
+        Symptoms that also occur in healthy trainings get more steps. A loss that has not changed, and weights that were
+        restored once, get one more step. Missing gradients, which are normal for a satisfied margin loss, get all
+        `max_attempts`.
         """
         required = self.max_attempts
         if not idle:

@@ -148,7 +148,7 @@ class Trained:
         return describe(self.roots, self.optimizers, self._built_as, list(self._built))
 
     def summary(self) -> Tuple[ModelTables, TrainedTensors]:
-        """Return the tables as they were before the first step, and what has changed since."""
+        """Return the tables as they were before the first step, and the changes since then."""
         self.averages.look()
         after = fingerprint([row for one in self.optimizers for row in self.named(one)])
         has_moved = moved(self._before, after)

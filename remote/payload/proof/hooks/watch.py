@@ -127,7 +127,7 @@ class WatchRecorder:
             return
         self._measure(optimizer)
         if self.stops and self.scaler is None and not closure and self._would_ruin(optimizer):
-            # A step that is not applied has no later callback.
+            # No callback follows if the step is not applied.
             self._record(optimizer, None, applied=False, prevented=True)
 
     def _would_ruin(self, optimizer: Any) -> bool:
@@ -136,7 +136,7 @@ class WatchRecorder:
         if norm is None or math.isfinite(norm) or not _is_unconditional(optimizer):
             return False
         # The norm that clipping computes may overflow although no gradient does.
-        return "nonfinite" in measure_gradients(_numbered(optimizer))[0].values()
+        return "nonfinite" in measure_gradients(_parameters_by_index(optimizer))[0].values()
 
     def _measure(self, optimizer: Any) -> None:
         """Measure the gradients' norm, unless clipping has measured it.
@@ -148,7 +148,7 @@ class WatchRecorder:
         interrupted = self.interruptions.watching
         if not covering and not interrupted and self.clip_norm is not None:
             return
-        named = _numbered(optimizer)
+        named = _parameters_by_index(optimizer)
         states, self.norm = measure_gradients(named)
         reached = {id(p) for name, p in named if states[name] in ("nonzero", "nonfinite")}
         if interrupted:
@@ -219,7 +219,7 @@ class WatchRecorder:
         )
         # NaN weights are visible in the loss or the norm. If a script replaces NaN, they give a loss of 0.0.
         strange = not step.loss_is_finite or step.loss_is_zero or (norm is not None and not math.isfinite(norm))
-        if applied and strange and nonfinite(fingerprint(_numbered(optimizer))):
+        if applied and strange and nonfinite(fingerprint(_parameters_by_index(optimizer))):
             return dataclasses.replace(step, nonfinite_weights=True)
         return step
 
@@ -270,7 +270,7 @@ def _is_unconditional(optimizer: Any) -> bool:
     return alone and kind.__module__.startswith("torch.optim.") and kind.__name__ in UNCONDITIONAL
 
 
-def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:
+def _parameters_by_index(optimizer: Any) -> List[Tuple[str, Any]]:
     return [(str(at), p) for at, p in trained_by(optimizer)]
 
 

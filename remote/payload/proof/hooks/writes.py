@@ -29,14 +29,14 @@ class Writes:
         # torch.Tensor inherits these methods, so one that is defined on the class itself is a patch of another library.
         self._wrapped += [name for name in METHODS if tensors and name not in vars(owner)]
         for name in self._wrapped:
-            setattr(owner, name, self._noting(getattr(owner, name)))
+            setattr(owner, name, self._recording_wrapper(getattr(owner, name)))
 
     def close(self) -> None:
         """Restore the methods."""
         while self._wrapped:
             delattr(sys.modules["torch"].Tensor, self._wrapped.pop())
 
-    def _noting(self, original: Any) -> Any:
+    def _recording_wrapper(self, original: Any) -> Any:
         torch = sys.modules["torch"]
 
         @functools.wraps(original)
