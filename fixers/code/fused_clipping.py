@@ -16,7 +16,7 @@ from remote.policy.precision import BF16_FROM
 FUSED = b"fused"
 CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
-"""The word that `traits.mixed` leaves out, and the word that replaces it in this file."""
+"""`bf16-true` is not part of `traits.mixed`, and another fixer may already have replaced it with `16-mixed`."""
 WHY = "Lightning clips no gradients of a fused optimizer in float16"
 
 

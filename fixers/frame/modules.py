@@ -38,7 +38,7 @@ OWN_ATTENTION = LinePattern(
     (b"flash_attn", b"_supports_sdpa"),
 )
 TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
-"""Attention of the project itself, whose other branch may not run, or may compute something else."""
+"""OWN_ATTENTION and TAKES_SWITCH match the project's own attention. Without FlashAttention, it may fail or differ."""
 
 
 @dataclass(frozen=True)

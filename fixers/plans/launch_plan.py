@@ -22,7 +22,7 @@ class LaunchFixer(SourceFixer, Protocol):
 
 
 FIXERS: tuple[LaunchFixer, ...] = (trainer_arguments, mixed_precision_config, launch_flags, port)
-"""In the order of the registry."""
+"""The fixers that edit launches, in the order of the registry."""
 
 
 def plan_launch(launch: Launch, site: Site) -> Launch:

@@ -46,7 +46,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
                 if isinstance(document, Mapping):
                     renaming.judge_keys(document)
     except Unparsable:
-        return NOTHING  # the precision fixers already report a file that does not parse
+        return NOTHING  # The precision fixers already report a file that does not parse.
     return renaming.rewrite_commands(commands)
 
 

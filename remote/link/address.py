@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
         return False
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.bind((text, 0))  # only an address of this machine can be bound
+            one.bind((text, 0))  # Binding succeeds only for an address of this machine.
     except OSError:
         return False
     return True

@@ -181,7 +181,7 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
     else:
         mode, _, owner = detail.partition(":")
         message = f"{folder} on {name} is writable by other users (mode {mode})"
-        # Above the workdir, the sticky bit is enough, and leaves the folder writable for those who share it.
+        # For a folder above the workdir, the sticky bit is enough. Its users can still write to it then.
         command = f"chmod {'go-w' if kind == 'SHARED' else '+t'} {shlex.quote(folder)}"
         hint = f"{command}   (on {name}), or {OTHER_WORKDIR}"
         if kind == "THEIRS":

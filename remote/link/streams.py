@@ -69,7 +69,7 @@ class LocalProcessStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            cwd="/",  # Start in the home folder, as a login shell does, not in the project's folder.
+            cwd="/",  # The process starts in the home folder, like a login shell, not in the project's folder.
             start_new_session=True,
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr

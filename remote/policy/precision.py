@@ -2,7 +2,7 @@
 
 The rule: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16. bfloat16
 is decided by compute capability alone (8.0 and up): `torch.cuda.is_bf16_supported()` is True on Turing since torch 2.4,
-because it counts emulation. See docs/precision.md.
+because it includes emulation. See docs/precision.md.
 """
 
 from __future__ import annotations

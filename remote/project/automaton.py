@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from functools import cached_property
 
 MAX_STEPS = 1_000_000
-"""Above this product of text lengths, one for each star, the automaton is used. Below it, the regex is faster."""
+"""The automaton is used if the text's length to the power of the number of stars is above this limit.
+
+Below the limit, the regular expression is faster.
+"""
 STARS = {"[^/]*": "[^/]", ".*": ".", ".+": "."}
 """The pieces that repeat a character, and the piece for that character."""
 FOLDERS = "(?:.*/)?"

@@ -31,7 +31,8 @@ FILES = (
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
-# A key with its body. A line of base64 (indented, quoted or escaped) must follow, because tests quote the first line.
+# A private key with its body. The first line alone does not count, because tests quote it: a line of base64, which may
+# be indented, quoted or escaped, must follow.
 FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
 # The format of AWS tools: forty characters without quotes. Code that reads the key from elsewhere has quotes.

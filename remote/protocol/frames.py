@@ -75,12 +75,14 @@ def parse_json(body: bytes) -> Dict[str, Any]:
 
 
 def parse_value(body: bytes) -> Any:
-    """Parse JSON from the other side. Raises BadFrame if it is invalid, nested too deeply, or has too many values."""
+    """Parse received JSON. Raises BadFrame if it is invalid, nested too deeply, or has too many values."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
         raise BadFrame(f"JSON of more than {MAX_VALUES} values")
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
-        if SURROGATE_ESCAPE.search(body):  # Never in halfstep's own frames, because `dumps` does not change text.
+        if SURROGATE_ESCAPE.search(
+            body
+        ):  # halfstep's own frames contain no such escapes, because `dumps` does not escape text.
             dumps(value)
     except UnicodeEncodeError as error:
         raise BadFrame(f"a text with a lone surrogate: {error.reason}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, List
 
-# Each backspace copies its row.
+# The limit for the length of a row, since each backspace copies the row.
 MAX_ROW = 2**13
 MOST_ROWS_UP = 50
 # The cursor moves to the right at most up to this column, and the row is filled with spaces up to the cursor. Terminals

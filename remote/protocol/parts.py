@@ -46,7 +46,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 def make_part(folder: str) -> Tuple[int, str]:
     """Create a temporary file in `folder` and return it open, with its path. Remove files of dead writers."""
     sweep(folder)
-    # tempfile is not used, because importing it would take every agent longer than the write itself.
+    # tempfile is not used, because its import takes longer than the write itself.
     path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
     return os.open(path, FLAGS, 0o600), path
 

@@ -64,5 +64,5 @@ def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[S
 
 
 def stream_limit(content_bytes: int) -> int:
-    """Return the largest stream for that many bytes in segments. A segment of one byte has a header of nine."""
+    """Return the maximum size of a stream with that many bytes of data. A segment of one byte has a header of nine."""
     return content_bytes * 2 + 2**20

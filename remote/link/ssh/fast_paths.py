@@ -120,7 +120,8 @@ class EarlyChannel(threading.Thread):
         self.destination = destination
         self.channel: paramiko.Channel | None = None
         self._error: Exception | None = None
-        # Sent right after the channel open request, addressed to the number that the server will assign to the channel.
+        # This request is sent right after the channel open request. Its channel number is the one that the server will
+        # assign.
         self.follow_up = exec_request(FIRST_CHANNEL, command) if command else None
         self.sent = threading.Event()
 
@@ -128,7 +129,7 @@ class EarlyChannel(threading.Thread):
         try:
             self.channel = self.transport.open_channel_now(self.destination)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            # If a command ended at once, paramiko has already dropped its closed channel.
+            # An error is ignored if the channel is open: paramiko raises one if the command has already ended.
             if self.channel is None or not self.channel.active:
                 self._error = error
         self.sent.set()
@@ -190,7 +191,7 @@ class FastTransport(SshTransport):
     def _send_user_message(self, data: Message) -> None:
         super()._send_user_message(data)
         thread = threading.current_thread()
-        # If this connection is a gateway, the thread of another hop writes through it too.
+        # If this connection is a gateway, the thread of the next hop also writes to it.
         if isinstance(thread, EarlyChannel) and thread.transport is self and not thread.sent.is_set():
             thread.channel = self._channels.get(next(reversed(self.channels_seen)))
             if thread.follow_up is not None:

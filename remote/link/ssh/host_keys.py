@@ -51,7 +51,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
     for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
         try:
             if path == Path(os.devnull):
-                continue  # `UserKnownHostsFile /dev/null` means none
+                continue  # `UserKnownHostsFile /dev/null` means that there is no file.
             data = read_regular(path, MAX_KNOWN_HOSTS, follow=True)
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):

@@ -161,7 +161,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         else:
             try:
                 yield Candidate(str(path), key=paramiko.PKey.from_path(path), path=path)
-            except TypeError:  # an encrypted key
+            except TypeError:  # The key is encrypted.
                 yield Candidate(str(path), path=path, public=public)
             except (ValueError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
                 self.tried.append(f"{path} (not a private key of a known type: {type(error).__name__})")

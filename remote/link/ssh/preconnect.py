@@ -12,7 +12,7 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import Route
 from remote.link.ssh.sockets import Timeouts, connect_socket
 
-# RFC 4253 allows both sides to send their identification strings first, so it is sent while fabric is imported.
+# RFC 4253 does not require a client to wait for the server's identification, so it is sent while fabric is imported.
 IDENTIFICATION = "SSH-2.0-halfstep"
 
 

@@ -36,7 +36,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     lock = threading.Lock()
 
     def start_housekeeping() -> None:
-        # Under the lock, so that the hangup thread cannot end this process before the housekeeping has started.
+        # The lock ensures that the hangup thread cannot end this process before the housekeeping has started.
         with lock:
             if pending:
                 importlib.import_module(BACKGROUND).start_housekeeping(payload, pending.pop(), workdir)

@@ -32,7 +32,7 @@ def keep(run_root: str, checkpoint: str) -> None:
             shutil.rmtree(part, ignore_errors=True)
             raise
         os.rename(part, target)
-        # A new link changes the ctime of its file, which a stored verification compares.
+        # A new link changes the ctime of its file. Stored verifications compare the ctime, so they are written again.
         remember_verdict(target)
         remember_verdict(checkpoint)
     for other in os.listdir(parent):

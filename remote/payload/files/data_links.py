@@ -28,7 +28,7 @@ def place_data(data: Mapping[str, str], code: str) -> None:
 
 
 def _link_files(source: str, folder: str) -> None:
-    # One by one, because os.walk and rglob do not follow linked folders.
+    # The files are linked one by one, because os.walk and rglob do not follow linked folders.
     for name in os.listdir(source):
         of, at = os.path.join(source, name), os.path.join(folder, name)
         if os.path.isdir(of) and not os.path.islink(at):

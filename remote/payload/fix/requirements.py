@@ -12,7 +12,7 @@ from remote.payload.tree.paths import check_path
 BUILT_WITH_TORCH = ("flash-attn", "flash-attn-3", "mamba-ssm", "causal-conv1d")
 """Their setup.py imports torch, which pip's isolated build environment lacks (flash-attention#358)."""
 BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja", "psutil")
-"""What these packages need for a build without isolation."""
+"""The build requirements of these packages, which pip does not install for a build without isolation."""
 NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)\s*")
 

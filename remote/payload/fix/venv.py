@@ -107,7 +107,7 @@ class Venv:
         try:
             self.run([self.python, *PIP, *plan, *arguments], "pip could not plan the installation")
         except Refusal:
-            # The installation reports the same problem with a better message.
+            # The installation itself will fail for the same reason, with a better message.
             return
         with open(report, "rb") as file:
             downloads = sum_downloads(parse_report(file.read()))

@@ -62,7 +62,7 @@ def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets:
         write_record(after.spec, spec)
         queue_job(payload, after, spec, secrets, (*spec.slurm, f"--dependency=afterany:{mine}"))
     except (OSError, Refusal) as error:
-        # Without the folder, the preempted job remains the newest job of the run.
+        # The folder is removed, so that the preempted job remains the newest job of the run.
         shutil.rmtree(after.root, ignore_errors=True)
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted on the way."""
+"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def follow_job(call: Call) -> Dict[str, Any]:
         ensure_supervised(call, run, number)
         news = read_news(run, number)
         if news.state is JobState.LOST:
-            # If the job ended after the first look, its end can be judged now.
+            # The job may have ended after the first call of ensure_supervised; then its end can be judged now.
             ensure_supervised(call, run, number)
             news = read_news(run, number)
         if news.result is not None and news.result.next_job:

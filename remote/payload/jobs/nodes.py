@@ -43,7 +43,7 @@ def main(count: str, *command: str) -> int:
 def srun_argv(count: str) -> List[str]:
     """Return the srun command that starts one task on each of the job's nodes, with all of its cards and processors."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    # Slurm 22.05 and newer: srun does not inherit the number from the job, and binds a task to one processor.
+    # Since Slurm 22.05, srun does not inherit the number of processors from the job, and binds a task to one of them.
     given = (f"--cpus-per-task={cpus}",) if cpus else ()
     one_each = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1")
     return ["srun", "--kill-on-bad-exit=1", "--unbuffered", "--cpu-bind=none", *one_each, *given]

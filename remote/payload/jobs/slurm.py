@@ -136,7 +136,7 @@ def end_state(number: str) -> str:
 
 def _final(states: Sequence[str]) -> str:
     """Return the last state, which is that of the newest start, or "" if it is not a final state of Slurm."""
-    # "CANCELLED by 1000", or "CANCELLED+" if the column is too narrow.
+    # A state may be printed as "CANCELLED by 1000", or as "CANCELLED+" if the column is too narrow.
     state = states[-1].partition(" ")[0].rstrip("+") if states else ""
     return state if re.fullmatch(r"[A-Z_]{3,20}", state) and not is_living(state) else ""
 

@@ -15,7 +15,7 @@ HELPERS = (
     b"multiprocessing.forkserver",
     b"multiprocessing.resource_tracker",
     b"torch/_inductor/compile_worker",
-    # srun kills its tasks on other nodes at a SIGTERM.
+    # A SIGTERM to srun would kill its tasks on the other nodes at once.
     b"srun\0--kill-on-bad-exit",
 )
 

@@ -103,7 +103,7 @@ def _trained_set(evidence: Evidence) -> Result:
 
 
 def _nothing_trainable(evidence: Evidence) -> Result:
-    # Only a prompt or a perturbation outside of the model may be trained.
+    # A command may train only tensors outside of the model, such as a prompt or a perturbation.
     if any("nonzero" in states for states in evidence.gradients.values()):
         message = "every parameter of the model is frozen; tensors outside of it are trained"
         return warning("trainable-set", message)

@@ -55,7 +55,7 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
         yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")
     if waits and LOSS_MISMATCH in failure:
-        # The loss itself may be wrong too, which the catalog's entry for this message has a fixer for.
+        # The cause may also be a wrong loss, for which the catalog's entry of this message names a fixer.
         yield warning("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
 
 

@@ -97,7 +97,7 @@ def describe(origin: HalfOrigin) -> str:
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
     """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message, or "" without one."""
     origins = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
-    # A choice for the whole process comes before its consequences.
+    # The order of `kinds` puts a choice for the whole process before its consequences.
     origins.sort(key=lambda one: kinds.index(one.kind))
     if not origins:
         return ""

@@ -71,7 +71,7 @@ class Pythons:
     def _inspect(self, pid: int) -> None:
         executable = _executable(pid)
         if executable and not executable.startswith("python"):
-            # The launcher of the command is Python itself until it calls exec.
+            # The process that starts the command is a Python process until it calls exec.
             self._processes.pop(pid, None)
         if not executable.startswith("python"):
             return
@@ -115,7 +115,7 @@ def isolating_flag(arguments: Sequence[str]) -> str:
             if letter in "cm":
                 return ""
             if letter in "WX":
-                # The argument follows in the same word, or is the next word.
+                # The option's argument is the rest of this word, or the next word.
                 remaining = remaining if letters[at + 1 :] else remaining[1:]
                 break
     return ""

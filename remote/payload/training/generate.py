@@ -87,7 +87,7 @@ def _decoding(spec: TrainingSpec) -> Dict[str, Any]:
     decoding = spec.evaluation
     if not decoding.temperature:
         return {"do_sample": False}
-    # The default of transformers would be 50.
+    # Without this value, transformers would use 50.
     return {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p, "top_k": 0}
 
 

@@ -48,7 +48,7 @@ def use_label_loss(model: Any) -> None:
         kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
         ids = labels if input_ids is None else input_ids
         mask = training_mask(attention_mask, ids, self.get_input_embeddings().weight.dtype)
-        # Qwen2.5-Omni would compute the positions from a mask of two dimensions.
+        # Without positions, Qwen2.5-Omni would compute them from a two-dimensional mask, which does not exist here.
         kwargs.setdefault("position_ids", torch.arange(ids.shape[1], device=ids.device)[None])
         if label_positions is None:
             label_positions = find_labels(labels)
@@ -120,7 +120,7 @@ def _total_and_gradient(rows: torch.Tensor, lm_head: Any, targets: torch.Tensor)
     logits = logits.float()
     most, likely = logits.max(dim=-1, keepdim=True)
     shares = softmax(logits, dim=-1)
-    # The largest share is exp(most) / sum(exp(logits)), and at least 1 / words.
+    # The largest probability is exp(most) / sum(exp(logits)). It is at least 1 / words, so its logarithm is finite.
     total = (most - shares.gather(-1, likely).log() - logits.gather(-1, targets)).sum()
     del logits
     shares.scatter_add_(-1, targets, shares.new_full(targets.shape, -1.0))

@@ -63,7 +63,7 @@ def lora_config(base: Checkpoint, lora: LoraSpec) -> Any:
         bias="none",
         task_type="CAUSAL_LM",
         revision=base.revision,
-        # The class that loads the base model, which PEFT records in adapters without a task type.
+        # The class that loads the base model. PEFT itself records it only in adapters without a task type.
         auto_mapping={"base_model_class": family.class_name, "parent_library": "transformers"},
     )
 

@@ -120,7 +120,7 @@ class Estimator:
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             live.add(tensor)
         with self.fake, live:
-            # On a card, torch updates all tensors at once, which takes temporary copies of them.
+            # On a card, the optimizer updates all tensors at once, which needs temporary copies of them.
             optimizer = torch.optim.AdamW(trained, foreach=self.on_card)
             for parameter in trained:
                 parameter.grad = torch.zeros_like(parameter)
@@ -218,7 +218,7 @@ def _allocate(model: Any) -> None:
             )
         return made[id(tensor)]
 
-    kept = [*model.parameters(), *model.buffers()]  # Kept alive, so that no id is reused.
+    kept = [*model.parameters(), *model.buffers()]  # These references keep the tensors alive, so that no id is reused.
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
             tensors.update({name: new(tensor) for name, tensor in tensors.items() if tensor is not None})

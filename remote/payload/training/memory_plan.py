@@ -1,4 +1,4 @@
-"""Choose micro-batch and checkpointed layers for the memory of a device. An optimizer step stays the same."""
+"""Choose micro-batch and checkpointed layers for the memory of a device. The samples of each step stay the same."""
 
 from __future__ import annotations
 

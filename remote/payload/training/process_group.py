@@ -7,7 +7,7 @@ import os
 
 import torch.distributed as dist
 
-# Imported before a group exists. Otherwise, default arguments in this module would keep a reference to the group.
+# This module is imported before a group exists; otherwise its default arguments would keep a reference to the group.
 import torch.distributed.nn  # noqa: F401
 from transformers import Trainer
 

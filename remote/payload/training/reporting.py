@@ -46,7 +46,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.progress = Progress(0)
 
     def refresh_progress(self) -> None:
-        """Write progress.json with the current time, because long work after the last step is no stall."""
+        """Write progress.json with the current time, so that work after the last step does not count as a stall."""
         self.progress = replace(self.progress, at_unix=time.time())
         write_atomic(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 

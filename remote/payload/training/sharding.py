@@ -31,7 +31,7 @@ def shard_base(model: Any, device: Any) -> int:
     for layer in layers:
         fully_shard(layer, mesh=mesh, ignored_params=trained)
     sharded = {id(parameter) for layer in layers for parameter in layer.parameters() if parameter not in trained}
-    # Otherwise DistributedDataParallel would broadcast these from rank 0.
+    # DistributedDataParallel must not broadcast these parameters from rank 0.
     ignored = [name for name, parameter in model.named_parameters() if id(parameter) in sharded]
     torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)
     return sum(parameter.to_local().nbytes for parameter in model.parameters() if id(parameter) in sharded)

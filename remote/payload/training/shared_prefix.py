@@ -1,8 +1,8 @@
 """Micro-batches as a single row that contains the shared prefix of several prompts only once.
 
-The samples' own tokens follow side by side. Each token keeps the position that it has in its sample and attends only to
-the tokens before it in its sample, so that hidden states and the loss are those of separate rows. Dropout of the
-adapter is drawn once for a shared prefix instead of once per sample.
+The other tokens of each sample follow, one sample after another. Each token keeps the position that it has in its
+sample and attends only to the tokens before it in its sample, so that hidden states and the loss are those of separate
+rows. Dropout of the adapter is drawn once for a shared prefix instead of once per sample.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from remote.payload.training.samples import Sample
 MOST_WORK = 0.8
 """Prefixes are shared if the row needs at most this share of the work of separate samples without padding."""
 PAIRS_OF_A_TOKEN = 20_000
-"""How many token pairs in attention cost as much as one token's matrix products, for Phi-4-multimodal and Qwen2-Audio.
+"""The number of token pairs whose attention costs as much as the matrix products of one token.
+
+Valid for Phi-4-multimodal and Qwen2-Audio.
 """
 
 Path = Tuple[object, ...]

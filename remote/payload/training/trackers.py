@@ -47,7 +47,7 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
     def _send(self, event: str, args: Any, state: Any, control: Any, **options: Any) -> None:
         if self.ended.is_set():
             return
-        # Copied, because the Trainer changes it while the event waits.
+        # The state is copied, because the Trainer changes it while the event waits in the queue.
         seen = type(state)(global_step=state.global_step, epoch=state.epoch, max_steps=state.max_steps)
         seen.is_world_process_zero, seen.is_local_process_zero = True, True
         self._events.put(lambda callback: getattr(callback, event)(args, seen, control, **options))

@@ -91,7 +91,7 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             write_record(self._record, self.history)
             if self.reporter.writer is not None:
                 self.reporter.writer.add_scalar("eval/loss", measured.loss, measured.step)
-            # Not logged by the Trainer, which would count it as the loss of a step.
+            # The Trainer does not log this loss, because it would count it as the loss of a step.
             self.trainer.callback_handler.on_log(args, state, control, {"eval_loss": measured.loss})
             self.reporter.refresh_progress()
         lowest = f"lowest {before.loss:.4f} at step {before.step}" if before is not None else "the first"

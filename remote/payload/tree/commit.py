@@ -86,7 +86,7 @@ def _finish(
     folders = Folders(project.tree)
     current = _CurrentPaths(project, commit, stats, boot)
     _remove(project, commit, current, folders)
-    # A new commit is planned against the current files. Before the recovery of an old one, files may have been edited.
+    # A new commit matches the current files. Before an old commit is recovered, files may have been edited.
     edited = set() if just_staged is not None else {path for path in commit.puts if current.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():

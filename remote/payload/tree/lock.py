@@ -26,7 +26,7 @@ def ensure_private(project: Project) -> None:
     """Create the project's folder with mode 0700, or restrict an existing one, so that other users cannot enter."""
     make_private_folder(project.root)
     if os.stat(project.root).st_mode & 0o077:
-        # Only its owner may restrict it. The folder of another user is used as it is.
+        # Only the owner of a folder can change its mode. The mode of another user's folder is kept.
         with contextlib.suppress(PermissionError):
             os.chmod(project.root, 0o700)
 

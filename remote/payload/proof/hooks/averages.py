@@ -93,7 +93,7 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
     dtypes = [getattr(torch, name) for name in HALF]
     originals = {_key(one, _sample(one).to(dtype)): (name, one) for name, one in trained for dtype in dtypes}
     shapes, trained_pointers = {one.shape for _, one in trained}, {one.data_ptr() for _, one in trained}
-    # Subclasses hold parts of distributed or quantized tensors, which their libraries write to.
+    # Tensors of subclasses are skipped: they belong to distributed or quantized tensors, and libraries write to them.
     kinds = {torch.Tensor, torch.nn.Parameter}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     copies: Dict[int, _Copy] = {}
@@ -101,7 +101,7 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
         if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in trained_pointers:
             sample = _sample(one)
             name, original = originals.get(_key(one, sample), ("", None))
-            # A constant may be equal by chance.
+            # A constant tensor may equal another one by chance.
             if original is not None and bool((sample != sample[0]).any()):
                 copies.setdefault(one.data_ptr(), _Copy(name, one, original, one._version, sample))
     return list(copies.values())

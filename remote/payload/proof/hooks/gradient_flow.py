@@ -170,7 +170,7 @@ class FlowRecorder:
         if scaler is None:
             self._note_by_hand([optimizer])
         self._note_mixed(optimizer)
-        # Other code may have used the remaining gradients. They count if they still exist in the next step.
+        # Gradients that remain after a step may be used by other code, so they are a misuse only in the next step.
         if Content.KEPT in self._contents_of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)
 

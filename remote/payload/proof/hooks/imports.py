@@ -28,7 +28,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
         return find
 
-    # `import` and `importlib.reload` use the function of the first module, `importlib.util.find_spec` the other.
+    # `import` and `importlib.reload` use the function of the first module; `importlib.util.find_spec` uses the other.
     for module in ("importlib._bootstrap", "importlib.util"):
         home: Any = importlib.import_module(module)
         home._find_spec = wrap(home._find_spec)
@@ -48,6 +48,6 @@ def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> Non
         if module.__name__ in names:
             executed(module.__name__)
 
-    # Set on the instance, because the class is used for other modules too.
+    # The attribute is set on the instance, because the class is used for other modules too.
     setattr(loader, _MARK, True)
     loader.exec_module = execute_and_call_back

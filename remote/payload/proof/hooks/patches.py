@@ -79,20 +79,20 @@ def _restart_in_fork(recorder: Recorder, training: Training) -> None:
 
 
 def _found_inf(optimizer: Any) -> bool:
-    # Fused optimizers are called in any case. They skip the step inside their kernel, depending on this attribute.
+    # GradScaler always calls a fused optimizer. Its kernel skips the step if this attribute is above 0.
     found_inf = getattr(optimizer, "found_inf", None)
     return found_inf is not None and bool(float(found_inf))
 
 
 def _patch_optimizers(recorder: Recorder, training: Training) -> None:
-    # torch.optim deletes the name of this submodule from itself.
+    # The attribute torch.optim.optimizer does not exist, because torch.optim deletes it.
     optimizers = sys.modules["torch.optim.optimizer"]
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if training.stepping is None:
             recorder.attempt(optimizer, None)
         if not _found_inf(optimizer):
-            # The first of args is the optimizer itself.
+            # args[0] is the optimizer itself.
             closure = any(one is not None for one in (*args[1:], *kwargs.values()))
             recorder.before_step(optimizer, closure=closure)
 
@@ -124,7 +124,7 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             requested = is_enabled(original, self, args, kwargs)
-            # Autocast that a model disables for a part of itself does not describe the training around it.
+            # Autocast that a module disables for a part of the model is not recorded.
             if requested or training.module_depth == 0:
                 replaced = is_float16_on_card(self, args, kwargs)
                 details.autocast_made(requested, bool(getattr(self, "_enabled", True)), replaced)
@@ -141,7 +141,7 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
         return clearing
 
     replace(torch.autocast, "__init__", init)
-    # The exit of the outermost autocast calls it too.
+    # The outermost autocast context also calls this function at its exit.
     replace(torch, "clear_autocast_cache", clear)
 
 
@@ -255,7 +255,7 @@ def _patch_checkpointing(details: DetailRecorder) -> None:
 
     def checkpoint(original: Any) -> Any:
         def checkpoint_call(function: Any, *args: Any, **kwargs: Any) -> Any:
-            # torch's own default is reentrant until it requires the argument.
+            # Without the argument, torch uses the reentrant variant.
             details.checkpointing(kwargs.get("use_reentrant") in (None, True), args)
             return original(function, *args, **kwargs)
 

@@ -132,7 +132,7 @@ class ProofRecorder:
         self._flag(float16_only_on_card=replaced or self.flags.float16_only_on_card)
         if requested and not enabled:
             self._flag(autocast_only_on_card=True)
-        # After the first step, a part of a model cannot be distinguished from the training around it.
+        # After the first step, autocast that a part of the model disables cannot be distinguished from the training's.
         elif not enabled and not self.log.steps:
             self._flag(autocast_off=True)
 
@@ -203,7 +203,7 @@ class ProofRecorder:
 
     def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
         self._after_step(optimizer, scale, skipped)
-        # After a scaled step, the scale is not yet updated, and other optimizers may step.
+        # After a scaled step, the report waits, because the scale is not yet updated and other optimizers may step.
         if scaler is None and len(self.trained.optimizers) == 1:
             self._finish_if_ready(averages=self.trained.averages.any)
 
@@ -223,7 +223,7 @@ class ProofRecorder:
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # From here on, the recorder spends the time. The wait for the card belongs to the step.
+        # The time since `now` is spent by the recorder. The wait for the card before it belongs to the step.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
@@ -258,7 +258,7 @@ class ProofRecorder:
 
     def write(self, state: str) -> None:
         """Write what was recorded so far to rank-R-PID.json."""
-        # A data loader worker is a fork too, and may call a model.
+        # A forked data loader worker may call a model, but must not write a report.
         if self.written or not (self.log.steps or (self.trained.roots and not self.forked)):
             return
         self.written, self.last_write = state != "running", time.perf_counter()

@@ -69,22 +69,22 @@ class DetailRecorder(Protocol):
         ...
 
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
-        """Called at scaled_dot_product_attention."""
+        """Called when scaled_dot_product_attention is called."""
         ...
 
     def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """Called at F.cross_entropy."""
+        """Called when F.cross_entropy is called."""
         ...
 
     def value_loss(self, name: str, target: Any, lengths: Any) -> None:
-        """Called at a loss without ignore_index.
+        """Called when a loss without ignore_index is computed.
 
         `lengths` are the lengths of its targets, if it has such an argument.
         """
         ...
 
     def checkpointing(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
-        """Called at torch.utils.checkpoint."""
+        """Called when torch.utils.checkpoint is called."""
         ...
 
     def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:

@@ -40,7 +40,7 @@ class OpenedFiles:
         # The timestamps of files lag behind the clock by a tick of the kernel.
         self._began = time.time() - KERNEL_TICK_S
         self._active = True
-        # safetensors opens its files in Rust, without an audit event. The optimizer's and the JSON files cause one.
+        # safetensors opens its files in Rust, without an audit event. Optimizer files and JSON files cause an event.
         sys.addaudithook(self._audit)
 
     def stop(self) -> None:

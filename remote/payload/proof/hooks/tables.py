@@ -63,7 +63,7 @@ def state_dtypes(optimizers: List[Any]) -> Tuple[DtypeCount, ...]:
     for optimizer in optimizers:
         for state in optimizer.state.values():
             for name, value in state.items() if hasattr(state, "items") else ():
-                # A step counter is one number, while moments have the parameter's shape.
+                # Step counters are excluded: a counter is one number, while a moment has the parameter's shape.
                 if isinstance(value, torch.Tensor) and value.numel() > 1:
                     rows.append(("state", str(name), value))
     return count_dtypes(rows)

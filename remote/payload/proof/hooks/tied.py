@@ -9,7 +9,7 @@ from .tensors import fingerprint, moved
 from .weights_report import UntiedHead
 
 FIRST_THAT_KEEPS_BOTH = 5
-"""transformers ties both again when it loads them. From this major version on, it keeps both."""
+"""The first major version of transformers that keeps both tensors when it loads them. Older versions tie them again."""
 
 
 def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bool]) -> Optional[UntiedHead]:

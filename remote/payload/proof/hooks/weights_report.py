@@ -24,7 +24,10 @@ class UntiedHead:
 
 @dataclass(frozen=True)
 class ChangedBetween:
-    """Trained tensors that changed between optimizer steps, `steps` times. `rounded` are those rounded to float16."""
+    """Trained tensors that changed between optimizer steps, and the number of such `steps`.
+
+    `rounded`: tensors that were rounded to float16.
+    """
 
     steps: int = 0
     changed: Tuple[str, ...] = ()

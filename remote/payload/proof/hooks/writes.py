@@ -26,7 +26,7 @@ class Writes:
         """Start recording writes to these tensors."""
         self._places = {one.data_ptr(): one for one in tensors}
         owner = sys.modules["torch"].Tensor
-        # torch.Tensor inherits these methods, so one that is defined on the class itself is a patch of another library.
+        # torch.Tensor inherits these methods. A method that the class itself defines is a patch of another library.
         self._wrapped += [name for name in METHODS if tensors and name not in vars(owner)]
         for name in self._wrapped:
             setattr(owner, name, self._recording_wrapper(getattr(owner, name)))
