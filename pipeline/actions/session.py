@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipeline.config.load import LoadedConfig
 from pipeline.hosts.connection import survey_host
@@ -87,6 +88,8 @@ def host_session(
             given=selection.given,
             seen_unix=seen_unix,
         )
+        if cures:
+            require_consents(replace(selection, loaded=replace(selection.loaded, config=view.config)), prompter)
         yield Context(host, view, listener, options)
 
 

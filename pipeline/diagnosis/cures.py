@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.diagnosis.catalog import find_entry
-from pipeline.diagnosis.checks import find_check
+from pipeline.diagnosis.catalog import find_entry, load_catalog
+from pipeline.diagnosis.checks import find_check, load_checks
 from remote.protocol.findings import Finding, Severity
 
 MOST_CURES = 2
@@ -41,7 +41,7 @@ def next_cure(
         return None
     first = next((one for one in findings if one.severity is Severity.ERROR and is_known(one.check)), None)
     for name in cures_of(first.check) if first else ():
-        cure = _cure(name, config)
+        cure = named_cure(name, config)
         if cure is not None and cure.name not in history and cure.fixer not in spent:
             return cure
     return None
@@ -58,7 +58,11 @@ def cures_of(check: str) -> tuple[str, ...]:
     return (entry.cures if entry else ()) or (row.cures if row else ())
 
 
-def _cure(name: str, config: Config) -> Cure | None:
+def named_cure(name: str, config: Config) -> Cure | None:
+    """Return the cure of that name for this config; None if it does not apply or no failure has it."""
+    applied = (*(row.cures for row in load_catalog()), *(row.cures for row in load_checks()))
+    if not any(name in cures for cures in applied):
+        return None
     kind, _, what = name.partition(":")
     if kind == "retry":
         return Cure("retry", "trying again from the newest verified checkpoint")

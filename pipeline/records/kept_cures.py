@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.diagnosis.cures import Cure
+from pipeline.diagnosis.cures import MOST_CURES, Cure, named_cure
 from pipeline.records.files import write_atomic
 from pipeline.records.inputs import digest
 from remote.project.digests import read_json
@@ -14,22 +14,33 @@ from remote.protocol.values import Malformed, decode, dumps
 
 
 @dataclass(frozen=True)
+class KeptCure:
+    """The name of a cure. What it changes is not recorded, because a cloned project may contain such a record."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class KeptCures:
     """Cures, and the digest of their config; they apply only while the config is unchanged."""
 
     config: str
-    cures: tuple[Cure, ...] = ()
+    cures: tuple[KeptCure, ...] = ()
 
 
 def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
-    """Return the recorded cures of exactly this config."""
+    """Return the recorded cures of exactly this config, as they are for it now; names without a cure are ignored."""
     try:
         kept = decode(KeptCures, read_json(path))
     except (OSError, ValueError, Malformed):
         return ()
-    return kept.cures if kept.config == digest(config) else ()
+    if kept.config != digest(config):
+        return ()
+    names = dict.fromkeys(cure.name for cure in kept.cures)
+    cures = (named_cure(name, config) for name in names)
+    return tuple(cure for cure in cures if cure is not None)[:MOST_CURES]
 
 
 def write_cures(path: Path, config: dict[str, Any], cures: tuple[Cure, ...]) -> None:
     """Record the cures of this config."""
-    write_atomic(path, dumps(KeptCures(digest(config), cures)))
+    write_atomic(path, dumps(KeptCures(digest(config), tuple(KeptCure(cure.name) for cure in cures))))
