@@ -80,22 +80,19 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
 
 
 def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
-    """Return each real folder outside `project` from which data at `root` would be read.
+    """Return each real folder outside `project` from which data at `root` would be read, folders below it left out.
 
-    These are `root` itself, linked folders, and the folders of linked files. Links in them are not examined.
+    These are `root` itself, the folders that `scan_data` enters, and the folders of linked files: links are followed
+    wherever they lead.
     """
     real = root.resolve()
-    read_folders = {} if real.is_relative_to(project) else {real: None}
-    for folder, folders, names in os.walk(real):
-        folders[:] = [name for name in folders if name not in OUT]
-        for name in (*folders, *names):
-            path = Path(folder, name)
-            if path.is_symlink():
-                target = path.resolve()
-                outside = target if target.is_dir() else target.parent
-                if not outside.is_relative_to(real) and not outside.is_relative_to(project):
-                    read_folders[outside] = None
-    return tuple(read_folders)
+    outside = {} if real.is_relative_to(project) else {real: None}
+    for folder, names in _walk(root):
+        links = (path for name in names if (path := Path(folder, name)).is_symlink())
+        for place in (Path(folder).resolve(), *(path.resolve().parent for path in links)):
+            if not any(place.is_relative_to(one) for one in (project, *outside)):
+                outside[place] = None
+    return tuple(outside)
 
 
 def _inside_git(real: Path) -> str:
@@ -124,6 +121,14 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
     if root.is_file():
         yield root.name, root
         return
+    for folder, names in _walk(root):
+        for name in names:
+            path = Path(folder, name)
+            yield path.relative_to(root).as_posix(), _regular(path)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder of the data once, and the names of its files, following links to folders."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()
@@ -132,10 +137,7 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
             continue
         entered.add((status.st_dev, status.st_ino))
         folders[:] = sorted(name for name in folders if name not in OUT)
-        for name in names:
-            path = Path(folder, name)
-            if name not in OUT:
-                yield path.relative_to(root).as_posix(), _regular(path)
+        yield folder, [name for name in names if name not in OUT]
 
 
 def _regular(path: Path) -> Path:

@@ -63,12 +63,19 @@ def place_data(project: Path, how: str) -> None:
         (project / "linked").symlink_to(outside)
     elif how == "link to a folder inside":
         (project / "data/more").symlink_to(outside)
+    elif how in ("link to a link", "link to a folder of a link", "link to a link of a file"):
+        (project / "hidden/more").mkdir(parents=True)
+        (project / "data/more").symlink_to("../hidden")
+        inner = project / ("hidden/more/docs" if how == "link to a folder of a link" else "hidden/docs")
+        inner.symlink_to(outside / "letter.txt" if how == "link to a link of a file" else outside)
     elif how == "link to a file inside":
         (project / "data/b.txt").symlink_to(outside / "letter.txt")
     write_config(project, path.get(how, "linked" if how == "link" else "data"))
 
 
-WAYS = ["absolute", "relative", "home", "file", "link", "link to a folder inside", "link to a file inside"]
+LINKS = ["link", "link to a folder inside", "link to a file inside"]
+LINKS += ["link to a link", "link to a folder of a link", "link to a link of a file"]
+WAYS = ["absolute", "relative", "home", "file", *LINKS]
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -84,6 +91,20 @@ def test_SE_04_data_from_outside_is_refused_until_it_was_confirmed_once(project:
     require_data_consent(loaded, None, typed=False)
     assert len(person.questions) == 1
     assert ("your home folder" in person.questions[0]) is (how == "home")
+
+
+def test_SE_04_links_of_confirmed_data_are_confirmed_too_and_folders_below_it_only_once(project: Path) -> None:
+    outside = project.parent / "documents"
+    (outside / "old" / "older").mkdir(parents=True)
+    (outside / "old/older/letter.txt").write_text("dear")
+    (project.parent / "photos").mkdir()
+    (outside / "old/photos").symlink_to(project.parent / "photos")
+    (project / "data/more").symlink_to(outside)
+    write_config(project, "data")
+    person = Person(answer=True)
+    require_data_consent(load_config("plain", project), person, typed=False)
+    assert [question.count("\n") for question in person.questions] == [1, 1]
+    assert str(outside) in person.questions[0] and str(project.parent / "photos") in person.questions[1]
 
 
 def test_SE_04_a_confirmation_holds_for_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:
