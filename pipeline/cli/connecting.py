@@ -11,7 +11,7 @@ from pipeline.cli.loading import load
 from pipeline.cli.verb import Connects
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
-from pipeline.records.runs import named_run
+from pipeline.records.runs import is_own_note, named_run
 from pipeline.runs.grid import combinations
 from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
@@ -21,10 +21,21 @@ from remote.project.identity import project_of
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
-    """Return host, config and overrides as typed; with only `--resume`, read them from the record of that run."""
+    """Return host, config and overrides as typed; with only `--resume`, read them from the record of that run.
+
+    Raises BadUsage if another user wrote the record: its settings would count as typed, and may name files or secrets.
+    """
     if host or config:
         return host, config, overrides
-    note, _ = named_run(run, Path.cwd())
+    note, records = named_run(run, Path.cwd())
+    if not is_own_note(records.folder_named(note.name)):
+        raise BadUsage(
+            f"the record of {note.name} was not written by you, so its host, config and settings are not used",
+            where="--resume",
+            hint=f"pipeline run --host HOST --config NAME --resume {note.name}",
+        )
+    if note.evaluates:
+        raise BadUsage(f"{note.name} is not a training run", where="--resume", hint=note.resume_command)
     recorded = [following for word, following in pairwise(overrides_in(note.given)) if word == "--set"]
     host, config = (option_value(note.given, name) for name in ("--host", "--config"))
     return host or note.host, config or note.config, (*recorded, *overrides)

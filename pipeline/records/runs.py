@@ -106,7 +106,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
         start = start or known.start
-    _write_signed(folder, replace(note, start=start, name=folder.name))
+    _write_note(folder, replace(note, start=start, name=folder.name), signed=True)
 
 
 def read_note(folder: Path) -> RunNote | None:
@@ -130,10 +130,11 @@ def is_own_note(folder: Path) -> bool:
         return False
 
 
-def _write_signed(folder: Path, note: RunNote) -> None:
+def _write_note(folder: Path, note: RunNote, *, signed: bool) -> None:
     body = encode(note)
-    with contextlib.suppress(OSError):  # without a configuration folder the note stays unsigned
-        body[SIGNATURE] = hmac_of(dumps(body))
+    if signed:
+        with contextlib.suppress(OSError):  # without a configuration folder the note stays unsigned
+            body[SIGNATURE] = hmac_of(dumps(body))
     write_atomic(folder / NOTE, dumps(body))
 
 
@@ -269,7 +270,7 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    _write_signed(folder, seen)
+    _write_note(folder, seen, signed=is_own_note(folder))  # the rest of it may have come with a cloned project
 
 
 def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.cli.connecting import selected_by_run
 from pipeline.hosts.open_run import host_of_note
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import RunNote, find_note, is_own_note, list_notes, note_job, read_note, write_note
@@ -89,3 +91,46 @@ def test_SE_12_a_note_that_was_modified_is_rejected(tmp_path: Path) -> None:
     path = records.run("plain-0123abcd", "rig") / NOTE
     path.write_text(path.read_text().replace("rig.example", "evil.example"))
     assert not is_own_note(path.parent)
+
+
+GIVEN = ("--host", "local", "--config", "plain", "--set", "secrets=[AWS_SECRET_ACCESS_KEY]", "--set", "data.path=~")
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["cloned", "seen by a later command"])
+def test_SE_12_the_settings_of_a_note_that_came_with_the_project_are_not_used_to_resume_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    records = Records(tmp_path)
+    place = brought(records, "plain-0123abcd", replace(note(), given=GIVEN))
+    if seen:
+        note_job(place, JobState.FAILED)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadUsage, match="not written by you") as caught:
+        selected_by_run("plain-0123abcd", "", "", ())
+    assert caught.value.hint == "pipeline run --host HOST --config NAME --resume plain-0123abcd"
+    typed = ("rig", "plain", ("train.seed=1",))
+    assert selected_by_run("plain-0123abcd", *typed) == typed
+
+
+def test_the_settings_of_a_note_of_this_laptop_are_used_to_resume_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = Records(tmp_path)
+    write_note(records, replace(note(), given=GIVEN))
+    note_job(records.run("plain-0123abcd", "rig"), JobState.FAILED)
+    monkeypatch.chdir(tmp_path)
+    assert selected_by_run("plain-0123abcd", "", "", ("train.seed=1",)) == (
+        "local",
+        "plain",
+        (*GIVEN[5::2], "train.seed=1"),
+    )
+
+
+def test_SE_12_an_evaluation_is_not_resumed_with_the_settings_of_the_training_that_it_evaluates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_note(Records(tmp_path), replace(note("plain-evaluated"), given=GIVEN, evaluates="plain-0123abcd"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadUsage, match="is not a training run") as caught:
+        selected_by_run("plain-evaluated", "", "", ())
+    assert caught.value.hint == "pipeline evaluate plain-0123abcd"
