@@ -21,6 +21,8 @@ from remote.link.streams import Starter
 from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json
 
 MAX_FILE_BYTES = 64 * 2**20
+FIRST_OPERATIONS = frozenset({"survey", "job.wait", "follow.events", "follow.log"})
+"""Operations whose request may be in the command line that starts an agent: no argument of theirs is a secret."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,8 @@ class AgentHost:
         while True:
             try:
                 with self._lock:
-                    if self._reader is None and len(request) <= MAX_FIRST_REQUEST:
-                        self._reader, self._greeting = self._agent_starter.start(request)
+                    if self._reader is None and (first := _first_request(op, request)):
+                        self._reader, self._greeting = self._agent_starter.start(first)
                         return self._exchange(lambda reader: read_result(reader, timeout_s), change=False, what=op)
                     return self._exchange(conversation, change=False, what=op)
             except ConnectionLost:
@@ -204,9 +206,10 @@ class AgentHost:
         self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
     ) -> Iterator[Json]:
         request = self._request(op, args, False, "")
-        reader, _ = self._agent_starter.start(request if len(request) <= MAX_FIRST_REQUEST else b"")
+        first = _first_request(op, request)
+        reader, _ = self._agent_starter.start(first)
         try:
-            if len(request) > MAX_FIRST_REQUEST:
+            if not first:
                 reader.stream.write(request, timeout_s)
             yield from read_events(reader, timeout_s, within_s)
         except BadFrame as error:
@@ -250,3 +253,11 @@ class AgentHost:
         with suppress(ConnectionLost, DeadlineExceeded):
             self._drop()
         self._starter.close()
+
+
+def _first_request(op: str, request: bytes) -> bytes:
+    """Return the request if the command line that starts an agent may contain it, else b"".
+
+    Every user of the host can read a command line.
+    """
+    return request if op in FIRST_OPERATIONS and len(request) <= MAX_FIRST_REQUEST else b""
