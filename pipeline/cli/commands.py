@@ -170,7 +170,8 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code tells how it ended",
-        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted.",
+        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted with a "
+        "checkpoint.",
         [options.run()],
         group=WATCH,
     ),

@@ -183,3 +183,27 @@ def test_a_model_path_that_exists_only_on_the_laptop_is_one_finding_about_the_pa
 )
 def test_a_missing_file_counts_as_data_only_if_its_path_suggests_it(line, check):
     assert ("dataset-folder-missing" in checks(line + "\n")) is check
+
+
+PEER_IS_GONE = [
+    "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1691, remote process exited or there "
+    "was a network error, NCCL version 2.19.3\n[rank1]: ncclRemoteError: A call failed due to a network error.",
+    "torch.distributed.DistStoreError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
+    "c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
+    "torch.distributed.DistNetworkError: Connection reset by peer",
+    "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+    "rank 0. Please check rank 0 logs for faulty rank.",
+]
+
+
+@pytest.mark.parametrize("consequence", PEER_IS_GONE)
+@pytest.mark.parametrize(("cause", "check"), [(OOM, "cuda-oom"), ("KeyError: 'labels'\n", UNKNOWN)])
+def test_the_loss_of_a_peer_is_the_consequence_of_its_error_even_if_it_is_printed_first(consequence, cause, check):
+    assert checks(f"[rank1]: {consequence}\n[rank0]: {cause}") == [check, "peer-closed"]
+    assert checks(f"[rank0]: {cause}[rank1]: {consequence}\n") == [check, "peer-closed"]
+
+
+def test_an_error_of_nccl_itself_is_a_cause():
+    error = "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error, NCCL version 2.19.3\n"
+    assert checks(f"[rank1]: {error}") == ["nccl"]
+    assert checks("[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, invalid usage\n") == ["nccl"]
