@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, Protocol, TypeVar
 
 from remote.errors import Garbled
+from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.text import first_line
 from remote.protocol.values import Malformed, decode
 
@@ -131,6 +132,15 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
         return decode(kind, data)
     except Malformed as error:
         raise garbled(host.name, f"a malformed answer: {error}") from None
+
+
+def read_json_answer(kind: type[T], host: Host, path: str) -> T:
+    """Read a JSON file of the host as an instance of `kind`. Raises FileNotFoundError, and Garbled if it is not one."""
+    try:
+        value = parse_value(host.read_bytes(path))
+    except BadFrame as error:
+        raise garbled(host.name, f"a malformed {path.rpartition('/')[2]}: {error}") from None
+    return read_answer(kind, host, value)
 
 
 def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:

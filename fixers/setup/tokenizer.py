@@ -127,7 +127,7 @@ def repo_in_config_json(tree: Tree, folder: str) -> str:
         if path in paths:
             try:
                 settings = json.loads(tree.read(path))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             named = settings.get("_name_or_path") or settings.get("name_or_path") if isinstance(settings, dict) else ""
             if isinstance(named, str) and HUB_ID.fullmatch(named) and not named.startswith(OURS):

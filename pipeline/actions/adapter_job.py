@@ -6,14 +6,16 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from pipeline.hosts.follow import follow_to_end, note_news
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.files import locked, write_atomic
+from pipeline.records.files import disk_full_as_error, locked, write_atomic
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, note_seen, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
@@ -28,12 +30,15 @@ from remote.protocol.evaluation import ANSWERS, RESULT, EvaluationResult
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
+from remote.protocol.frames import MAX_JSON
 from remote.protocol.jobs import JobNews, JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.parts import replacing
 from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
 
-LARGEST_RESULT = 2**30
+LARGEST = {ANSWERS: 2**30, RESULT: MAX_JSON}
+"""The limit of each downloaded file, in bytes. Answers go to the disk only."""
 RESULTS = "evaluate"
 """The stage with a result to download. The result of a merge stays on the host."""
 
@@ -188,12 +193,16 @@ def _fetch_result(host: Host, adapter_job: AdapterJob) -> int:
     root = ProjectLayout(adapter_job.work.project).run(adapter_job.work.run).root
     total = 0
     for name in (ANSWERS, RESULT):
-        data = bytearray()
-        args = {"path": f"{root}/{name}", "limit": LARGEST_RESULT}
-        host.fetch("file.read", args, data.extend, limit=LARGEST_RESULT, timeout_s=600.0)
-        write_atomic(adapter_job.folder / name, bytes(data))
-        total += len(data)
+        path, limit = adapter_job.folder / name, LARGEST[name]
+        args = {"path": f"{root}/{name}", "limit": limit}
+        with disk_full_as_error(path), replacing(str(path)) as file:
+            host.fetch("file.read", args, partial(_append, file), limit=limit, timeout_s=600.0)
+            total += file.tell()
     return total
+
+
+def _append(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
 
 
 def _add_to_report(adapter_job: AdapterJob) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
@@ -17,7 +16,7 @@ from pipeline.runs.merging import merge_work
 from pipeline.runs.secrets import require_secrets, secret_values
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
-from remote.host import read_answer
+from remote.host import read_json_answer
 from remote.link.prompter import Prompter
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import ProjectLayout
@@ -45,7 +44,7 @@ def merge_run(
         survey = opened.survey()
         require_adapter(note, survey)
         layout = ProjectLayout(note.project).run(note.run)
-        job = read_answer(JobSpec, opened.host, json.loads(opened.host.read_bytes(layout.job(survey.job).spec)))
+        job = read_json_answer(JobSpec, opened.host, layout.job(survey.job).spec)
         folder = f"{opened.host.workdir}/{layout.root}/{FOLDER}"
         work = merge_work(
             job,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from pipeline.runs.evaluation import Adapter, AdapterWork, evaluation_work
 from pipeline.runs.secrets import require_secrets, secret_values
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage, Busy, RemoteFault
-from remote.host import read_answer
+from remote.host import read_json_answer
 from remote.link.prompter import Prompter
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobSpec, JobState, RunSurvey
@@ -80,8 +79,7 @@ def work_of(opened: OpenRun, loaded: LoadedConfig) -> AdapterWork:
     note, run = opened.note, opened.survey()
     require_adapter(note, run)
     layout = ProjectLayout(note.project).run(note.run)
-    data = opened.host.read_bytes(layout.job(run.job).spec)
-    job = read_answer(JobSpec, opened.host, json.loads(data))
+    job = read_json_answer(JobSpec, opened.host, layout.job(run.job).spec)
     adapter = Adapter(f"{opened.host.workdir}/{layout.adapter}", run.adapter_sha256)
     return evaluation_work(job, adapter, loaded, project=note.project, config=note.config)
 

@@ -26,13 +26,14 @@ from pipeline.export.task import (
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
-from remote.project.data import DataScan, scan_data
-from remote.project.scan import Scan, scan_project
+from remote.project.data import OUT, DataScan, scan_data
+from remote.project.scan import Scan, scan_project, shown
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 
 RENDERERS = {"sky": (render_sky, "task.yaml"), "dstack": (render_dstack, "task.dstack.yml")}
+NOT_SCANNED = OUT - {".DS_Store"}
 OWN_CONFIG = "halfstep-export.yaml"
 """The config's name in the archive if its file is not among the project's files."""
 
@@ -57,14 +58,25 @@ class Export:
 
 
 def scan_for_export(loaded: LoadedConfig) -> Export:
-    """Scan the project and its data. A secret in the data is an error, because the engine uploads the whole folder."""
+    """Scan the project and its data. A secret in the data is an error, because the engine uploads the whole folder.
+
+    So is a folder that `scan_data` leaves out, such as `.git`, whose config may hold credentials.
+    """
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
     data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
     hint = "move it out of the data folder"
-    left_out = data.report.findings if data is not None else ()
+    left_out = (*data.report.findings, *_not_scanned(data.root)) if data is not None else ()
     secrets = (replace(one, severity=Severity.ERROR, hint=hint, exit_code=ExitCode.SYNC) for one in left_out)
     return Export(loaded, scan, data, (*scan.report.findings, *secrets))
+
+
+def _not_scanned(root: Path) -> Iterator[Finding]:
+    for folder, folders, names in os.walk(root, followlinks=False):
+        for name in sorted(NOT_SCANNED.intersection((*folders, *names))):
+            where = shown(Path(folder, name).relative_to(root).as_posix())
+            yield Finding.warning("secret-file", f"{name} is not searched for secrets, but would be uploaded", where)
+        folders[:] = [name for name in folders if name not in OUT]
 
 
 @dataclass(frozen=True)

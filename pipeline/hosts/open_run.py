@@ -100,7 +100,11 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     A record that this user did not write (for example, in a cloned project) is only used if the host of that name
     has the same settings now.
     """
-    remembered = HostConfig.model_validate(note.host_config)
+    try:
+        remembered = HostConfig.model_validate(note.host_config)
+    except ValueError:
+        message = f"the record of {note.name} is damaged: it has no valid host settings"
+        raise BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN) from None
     if is_own_note(records.folder_named(note.name)):
         return LoadedHost(note.host, None, remembered)
     host = load_host(note.host, records.root)

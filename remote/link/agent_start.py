@@ -23,6 +23,10 @@ from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 from remote.protocol.text import safe_text
 
 GREETING_TIMEOUT_S = 60.0
+START_LIMIT_S = 300.0
+"""The limit for starting an agent, the upload of the payload included. No pause may exceed GREETING_TIMEOUT_S."""
+CONTAINER_LIMIT_S = 3600.0
+"""The limit in a container: pulling an image takes less, and prints a dot every few seconds."""
 MAX_OWNERS = 100
 
 
@@ -85,10 +89,10 @@ class AgentStarter:
         bundle = payload_bundle()
         request = BootstrapRequest(nonce, bundle.sha256, self._keep, self._workdir, first_request, self._trusts_owners)
         reader = FrameReader(self._starter.start(bootstrap_argv(request, self.python)))
-        mark = hello(nonce)
+        mark, deadline = hello(nonce), reader.clock() + (CONTAINER_LIMIT_S if self._image else START_LIMIT_S)
         try:
             try:
-                reader.skip_until(mark, GREETING_TIMEOUT_S)
+                reader.skip_until(mark, GREETING_TIMEOUT_S, deadline)
             except AgentEnded:
                 return self._start_with_other_python(reader, first_request)
             sent = False
@@ -96,7 +100,7 @@ class AgentStarter:
                 status = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
                 if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
-                if status.startswith("OWNER ") and len(self.owners) < MAX_OWNERS:
+                if status.startswith("OWNER ") and self._trusts_owners and len(self.owners) < MAX_OWNERS:
                     detail, _, folder = safe_text(status).removeprefix("OWNER ").partition(" ")
                     self.owners += (f"{folder} belongs to {_owner(detail)}, who can replace what runs in the workdir",)
                 elif status != "NEED" or sent:
@@ -104,7 +108,7 @@ class AgentStarter:
                 else:
                     sent = True
                     reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
-                reader.skip_until(mark, GREETING_TIMEOUT_S)
+                reader.skip_until(mark, GREETING_TIMEOUT_S, deadline)
             _, body = reader.read_frame(GREETING_TIMEOUT_S)
             return reader, _parse(body, self._name)
         except BadFrame as error:

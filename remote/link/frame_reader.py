@@ -12,8 +12,6 @@ from remote.protocol.text import first_line
 
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
-START_LIMIT_S = 3600.0
-"""The limit for starting an agent. Pulling a container image takes less, and prints a dot every few seconds."""
 SLOWEST_BYTES_PER_S = 1024
 
 
@@ -52,10 +50,12 @@ class FrameReader:
 
         return read_frame(read_exactly)
 
-    def skip_until(self, mark: bytes, timeout_s: float) -> None:
-        """Discard everything up to and including `mark`, such as banners and the output of a .bashrc."""
+    def skip_until(self, mark: bytes, timeout_s: float, deadline: float) -> None:
+        """Discard everything up to and including `mark`, such as banners and the output of a .bashrc.
+
+        `timeout_s` limits each pause, `deadline` the whole, on the reader's clock.
+        """
         searched = 0
-        deadline = self.clock() + START_LIMIT_S
         while (at := self._buffer.find(mark, searched)) < 0:
             if len(self._buffer) > MAX_NOISE:
                 raise HostUnfit(

@@ -14,6 +14,7 @@ from remote.protocol.text import safe_text
 
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
+SEARCH_LIMIT_S = 300.0
 LOCKED = "is the account locked, its shell nologin, or its key bound to another command?"
 NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (RunPod: SSH over exposed TCP)"
 MAX_ROWS = 1000
@@ -118,7 +119,7 @@ def _search(starter: Starter, host: str, output: str, configured: str) -> str:
     reader = FrameReader(stream)
     rows: list[str] = []
     try:
-        reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S)
+        reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S, reader.clock() + SEARCH_LIMIT_S)
         while (row := reader.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
             rows.append(row)
             if len(rows) > MAX_ROWS:

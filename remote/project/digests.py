@@ -21,6 +21,8 @@ VERSION = 4
 MEMORY = "scan.json"
 CHUNK = 2**20
 MAX_JSON = 64 * 2**20
+MAX_VALUES = 2 * 10**6
+"""The limit for a JSON file of a project's records. The curves of a report have up to 1.2 million values."""
 DEEPEST = 50
 TRIES = 3
 SETTLED_NS = 100_000_000
@@ -135,8 +137,11 @@ def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
     Raises OSError as `read_regular`, and ValueError if it is not JSON or nested too deeply. With `is_cache`, the depth
     is not checked, since the check is slow for a large file; the caller must not traverse the value recursively.
     """
+    data = read_regular(path, MAX_JSON)
+    if not is_cache and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"{path}: more than {MAX_VALUES} values")
     try:
-        value = json.loads(read_regular(path, MAX_JSON).decode("utf-8", "surrogateescape"))
+        value = json.loads(data.decode("utf-8", "surrogateescape"))
     except RecursionError:
         raise ValueError(f"{path}: nested too deeply") from None
     level = [] if is_cache else [value]

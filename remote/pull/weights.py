@@ -72,7 +72,7 @@ def parse_offer(answer: Json) -> tuple[Offered, ...]:
     """Parse the host's list of files. Raises PullRefused if it is malformed, without weights, or over 64 GiB."""
     try:
         offered = tuple(Offered(str(name), int(size), str(sha256)) for name, size, sha256 in answer["files"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise PullRefused("the host's list of adapter files is malformed") from None
     if any(file.size_bytes < 0 for file in offered) or sum(file.size_bytes for file in offered) > MAX_BYTES:
         raise PullRefused(f"the host offers an adapter of more than {MAX_BYTES} bytes")

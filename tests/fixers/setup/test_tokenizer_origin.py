@@ -55,6 +55,8 @@ def named(repo):
         ({"m/config.json": named("a/b"), "m/tokenizer_config.json": named("c/d")}, "a/b"),
         ({"m/config.json": named("./b"), "m/tokenizer_config.json": named("c/d")}, "c/d"),
         ({"m/config.json": b"{", "m/tokenizer_config.json": named("c/d")}, "c/d"),
+        ({"m/config.json": b"[" * 100_000, "m/tokenizer_config.json": named("c/d")}, "c/d"),
+        ({"m/config.json": b'{"a":' * 100_000}, ""),
         ({"m/config.json": named("tiny/phi4")}, ""),
         ({"m/config.json": named("/data/b")}, ""),
         ({"m/config.json": named(3)}, ""),

@@ -169,6 +169,18 @@ def test_data_is_uploaded_separately_and_found_under_its_name(
     assert (inside / ".halfstep" / "record").read_text() == "kept"
 
 
+@pytest.mark.parametrize("name", [".git/config", "part/.git", "__pycache__/key", "a/.halfstep/key"])
+def test_SE_data_with_a_folder_that_is_not_searched_for_secrets_is_not_exported(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = project / "sounds" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(KEY)
+    assert run(["export", "sky", "--config", "Paper_R64", "--set", "data.path=sounds", "--json"]) == ExitCode.SYNC
+    (error,) = (each for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error")
+    assert name.startswith(error["where"]) and "would be uploaded" in error["message"]
+
+
 def test_data_that_contains_a_key_is_not_exported(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,3 +134,14 @@ def test_SE_12_an_evaluation_is_not_resumed_with_the_settings_of_the_training_th
     with pytest.raises(BadUsage, match="is not a training run") as caught:
         selected_by_run("plain-evaluated", "", "", ())
     assert caught.value.hint == "pipeline evaluate plain-0123abcd"
+
+
+@pytest.mark.parametrize("settings", [{}, {"host": 3}, {"host": "rig.example", "port": "many"}])
+def test_SE_12_a_note_without_valid_settings_of_its_host_is_damaged(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    write(tmp_path, "host: rig.example\n", "hosts/rig")
+    records, damaged = Records(tmp_path), note(host={"host": "rig.example"})
+    write_note(records, damaged)
+    with pytest.raises(BadUsage, match="is damaged"):
+        host_of_note(replace(damaged, host_config=settings), records)

@@ -18,7 +18,7 @@ from pipeline.records.stage_checkpoints import read_checkpoints
 from pipeline.report.evidence import read_evidence
 from pipeline.report.saved import read_evaluation, read_report
 from remote.errors import BadUsage
-from remote.project.digests import MAX_JSON, read_digest_cache
+from remote.project.digests import MAX_JSON, MAX_VALUES, read_digest_cache
 
 
 @pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
@@ -95,7 +95,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("planted", ["/dev/zero", "fifo", "large", "deep", "deeper", "folder", "link"])
+@pytest.mark.parametrize("planted", ["/dev/zero", "fifo", "large", "deep", "deeper", "wide", "folder", "link"])
 def test_SE_12_a_planted_record_without_end_or_bottom_counts_as_missing(
     tmp_path: Path, name: str, planted: str
 ) -> None:
@@ -110,6 +110,8 @@ def test_SE_12_a_planted_record_without_end_or_bottom_counts_as_missing(
     elif planted == "large":
         with path.open("wb") as file:
             file.truncate(MAX_JSON + 1)
+    elif planted == "wide":
+        path.write_text('{"run": [' + "[]," * MAX_VALUES + "[]]}")
     elif planted.startswith("deep"):
         levels = 400 if planted == "deep" else 200_000
         path.write_text('{"run": ' * levels + "1" + "}" * levels)

@@ -11,8 +11,9 @@ import pytest
 
 from remote.errors import DeadlineExceeded, RemoteFault
 from remote.host import Json
+from remote.link.agent_start import START_LIMIT_S
 from remote.link.answers import IDLE_LIMIT_S, Accepted, read_events, read_result
-from remote.link.frame_reader import START_LIMIT_S, FrameReader
+from remote.link.frame_reader import FrameReader
 from remote.protocol.frames import BadFrame, FrameKind, pack, pack_json
 from tests.remote.link.hostile_agents import ENDLESS, MANIFESTS, ROOT, SURVEYS
 
@@ -106,10 +107,10 @@ def test_SE_09_a_line_of_the_bootstrap_must_arrive_in_time() -> None:
 
 def test_SE_09_an_agent_that_never_greets_is_given_up_on() -> None:
     with pytest.raises(DeadlineExceeded, match="too slowly"):
-        reader_of(forever=b".\n", step_s=5.0).skip_until(b"mark", 60.0)
+        reader_of(forever=b".\n", step_s=5.0).skip_until(b"mark", 60.0, START_LIMIT_S)
     dots = [b".\n"] * int(START_LIMIT_S / 10)
     reader = reader_of(*dots, b"mark!\n", step_s=5.0)
-    reader.skip_until(b"mark", 60.0)
+    reader.skip_until(b"mark", 60.0, START_LIMIT_S)
     assert reader.read_line(60.0) == b"!\n"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from remote.errors import AgentEnded, Garbled, HalfstepError, RemoteFault, SyncRefused
+from remote.errors import AgentEnded, DeadlineExceeded, Garbled, HalfstepError, RemoteFault, SyncRefused
 from remote.host import read_answer
 from remote.link.agent import AgentHost
 from remote.link.agent_start import Retries
@@ -94,6 +94,7 @@ HUGE = b"J" + (MAX_JSON + 1).to_bytes(4, "big")
         ([hello("NONCE"), GREETING, pack_json({"ok": "yes", "result": {}})], ExitCode.TEMPORARY),
         ([hello("NONCE"), b"WHAT\x1b[2J ever\n"], ExitCode.TEMPORARY),
         ([hello("NONCE"), b"y" * 100_000], ExitCode.ENVIRONMENT),
+        ([hello("NONCE"), b"OWNER head /data\n", hello("NONCE"), GREETING], ExitCode.TEMPORARY),
         ([hello("NONCE"), b"DISK 28 No space left on device\n"], ExitCode.DISK),
         ([hello("NONCE"), b"WORKDIR Permission denied\n"], ExitCode.DISK),
     ],
@@ -104,6 +105,14 @@ def test_BI_56_garbled_data_is_refused(chunks: list[bytes], code: ExitCode) -> N
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is code
     assert "\x1b" not in caught.value.message
+
+
+@pytest.mark.parametrize("owners", [0, 3])
+def test_SE_09_the_whole_start_of_an_agent_has_one_deadline(monkeypatch: pytest.MonkeyPatch, owners: int) -> None:
+    monkeypatch.setattr("remote.link.agent_start.START_LIMIT_S", 0.0)
+    lines = [hello("NONCE") + b"OWNER head /data\n"] * owners
+    with pytest.raises(DeadlineExceeded, match="too slowly"):
+        AgentHost("titan", Sends(*lines, hello("NONCE"), GREETING), retries=ONCE, trusts_owners=True).read_bytes("x")
 
 
 def refusal(code: object) -> bytes:

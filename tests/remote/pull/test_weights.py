@@ -179,6 +179,7 @@ SHA = hashlib.sha256(CONFIG).hexdigest()
         ({}, b"", "malformed"),
         ({"files": 3}, b"", "malformed"),
         ({"files": [["a"]]}, b"", "malformed"),
+        ({"files": [["a", float("inf"), "0" * 64]]}, b"", "malformed"),
         ({"files": []}, b"", "no adapter files"),
         ({"files": [["a.json", 2**60, SHA]]}, b"", "more than"),
         ({"files": [["a.json", -1, SHA]]}, b"", "more than"),
