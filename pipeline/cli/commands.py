@@ -170,8 +170,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code tells how it ended",
-        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted with a "
-        "checkpoint.",
+        "Wait until the job ends. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped early, checkpoint kept.",
         [options.run()],
         group=WATCH,
     ),
