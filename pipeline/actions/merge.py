@@ -32,7 +32,7 @@ def merge_run(
     Without `run`, use the training that was started last. Raises Busy while the run trains, RemoteFault without an
     adapter.
     """
-    note, records = named_run(run, Path.cwd(), trained=not run)
+    note, records = named_run(run, Path.cwd())
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
     loaded = config_of(note, ())

@@ -39,7 +39,7 @@ def evaluate_run(
         if not override.startswith(SECTION):
             message = f"--set {override}: only {SECTION}KEY can be set; model, data and precision are those of the run"
             raise BadUsage(message, where="--set", hint="pipeline evaluate --adapter PATH --host HOST --config NAME")
-    note, records = named_run(run, Path.cwd(), trained=not run)
+    note, records = named_run(run, Path.cwd())
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
     loaded = config_of(note, overrides)

@@ -15,7 +15,8 @@ from pipeline.cli.loading import load
 from pipeline.cli.verb import GROUPS, Connects
 
 ON_RUN = (
-    "RUN is the name of a run, the beginning of that name, or a config (its newest run). Default: the run started last."
+    "RUN is the name of a run, the beginning of that name, or a config (its newest run). "
+    "Default: the training started last."
 )
 
 

@@ -22,7 +22,7 @@ def judge_others(
     if state is JobState.RUNNING:
         return ()
     return tuple(
-        _also_training(verb, selected, other, "is training") for other in training if _fits(run, selected, other)
+        _also_training(verb, selected, other, "is running") for other in training if _fits(run, selected, other)
     )
 
 
@@ -38,7 +38,7 @@ def others_elsewhere(
 def judge_still_training(verb: str, host: str, training: Iterable[str]) -> tuple[Finding, ...]:
     """Return a warning for each other run of the project that trains on the host of the selected one."""
     return tuple(
-        Finding.warning("another-run", f"{other} is still training on {host}", host, f"pipeline {verb} {other}")
+        Finding.warning("another-run", f"{other} is still running on {host}", host, f"pipeline {verb} {other}")
         for other in training
     )
 
@@ -56,9 +56,9 @@ def _survey(
             if opened.survey().state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:
-        message = f"was training when last seen; {note.host} is unreachable ({error.message})"
+        message = f"was running when last seen; {note.host} is unreachable ({error.message})"
         return (_also_training(verb, selected, note.name, message),)
-    return (_also_training(verb, selected, note.name, f"is training on {note.host}"),)
+    return (_also_training(verb, selected, note.name, f"is running on {note.host}"),)
 
 
 def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -67,5 +67,5 @@ def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _also_training(verb: str, selected: RunNote, other: str, how: str) -> Finding:
-    message = f"{selected.name}, which was started last, is not running; {other} {how}"
+    message = f"{selected.name} is not running; {other} {how}"
     return Finding.warning("another-run", message, selected.host, f"pipeline {verb} {other}")

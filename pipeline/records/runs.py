@@ -160,16 +160,17 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
 
 
 def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
-    """Return the run of that name, the newest of that config, the only one with that prefix, or the newest of all.
+    """Return the run of that name, the newest of that config, or the only one with that prefix.
 
-    `trained` leaves out evaluations. Raises BadUsage with the nearest name.
+    Without `run`, return the training that was started or resumed last. `trained` leaves out evaluations and merges,
+    which are found by name only. Raises BadUsage with the nearest name.
     """
+    trained = trained or run is None
     notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
     _refuse_damaged(records, run, notes)
     if not notes:
-        raise BadUsage(
-            "this project has no runs yet", where=str(records.root), hint="pipeline run --host HOST --config NAME"
-        )
+        hint = "pipeline run --host HOST --config NAME"
+        raise BadUsage("this project has no training runs yet", where=str(records.root), hint=hint)
     if run is None:
         return notes[0]
     found = notes_named(notes, run)
@@ -177,8 +178,9 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
         raise BadUsage(message, where="RUN", hint="pipeline list", instead=(run, found[0].name))
     if not found:
-        near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.4) or [notes[0].name]
-        raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=(run, near[0]))
+        near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.6)
+        instead = (run, near[0]) if near else None
+        raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=instead)
     return found[0]
 
 
@@ -222,9 +224,9 @@ def _curves_in(folder: Path) -> Path:
 
 
 def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
-    """Return the run of that name, or the last started one of the project, with its records. Raises BadUsage.
+    """Return the run of that name, or the training that was started last, with the records. Raises BadUsage.
 
-    `trained` leaves out evaluations.
+    `trained` leaves out evaluations and merges.
     """
     records = Records(find_project(here))
     return find_note(records, run, trained=trained), records

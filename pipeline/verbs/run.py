@@ -94,7 +94,7 @@ def row_of(outcome: Outcome) -> tuple[str, ...]:
 
 def resumed_run(selection: Selection, name: str) -> str:
     """Return the id of the run to resume. Raises BadUsage if it belongs to another config or host."""
-    note = find_note(Records(selection.loaded.root), name)
+    note = find_note(Records(selection.loaded.root), name, trained=True)
     host, config = selection.host.name, selection.loaded.name
     if (note.host, note.config) != (host, config):
         message = f"{note.name} is a run of {note.config} on {note.host}, not of {config} on {host}"

@@ -1,4 +1,4 @@
-"""Without RUN, a verb uses the last run that was started or resumed, and warns if another one is training."""
+"""Without RUN, a verb uses the training that was started or resumed last, and warns of other running jobs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, wa
     assert (stopped.code, stopped.json["run"]) == (0, newer)
     [other] = stopped.json["findings"]
     assert (other["severity"], other["hint"]) == ("warning", f"pipeline stop {older}")
-    assert other["message"] == f"{older} is still training on one"
+    assert other["message"] == f"{older} is still running on one"
 
     again = user.run_pipeline("stop", "--json")
     assert (again.code, again.json["run"]) == (60, newer)

@@ -25,7 +25,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
         (("diagnose", "trian.log"), "neither a file nor a run"),
         (("init", "--config", "../../elsewhere"), "is not a valid name"),
         (("init", "--host", "a/b"), "is not a valid name"),
-        (("report",), "no runs yet"),
+        (("report",), "no training runs yet"),
         (("hosts", "check"), "needs a host"),
     ],
 )  # fmt: skip

@@ -17,7 +17,9 @@ from pipeline.records.runs import (
     note_job,
     read_note,
     write_note,
+    write_start,
 )
+from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState, Progress
@@ -91,16 +93,34 @@ def test_a_run_is_selected_by_its_id_its_config_or_a_prefix(tmp_path: Path, name
     [
         ("plain-00", "is ambiguous: plain-0022ccdd, plain-0011aabb", "plain-0022ccdd"),
         ("tiny-5566aabc", "has no run", "tiny-5566aabb"),
-        ("xyz", "has no run", "tiny-5566aabb"),
-        ("", "has no run", "tiny-5566aabb"),
+        ("xyz", "has no run", None),
+        ("", "has no run", None),
     ],
 )
 def test_an_ambiguous_run_name_is_an_error_that_lists_the_candidates(
-    tmp_path: Path, named: str, words: str, meant: str
+    tmp_path: Path, named: str, words: str, meant: str | None
 ) -> None:
     with pytest.raises(BadUsage, match=words) as caught:
         find_note(several(tmp_path), named)
-    assert caught.value.instead == (named, meant)
+    assert caught.value.instead == ((named, meant) if meant else None)
+    assert caught.value.hint == "pipeline list"
+
+
+def test_without_a_name_the_last_training_is_selected_and_no_job_of_its_adapter(tmp_path: Path) -> None:
+    records = several(tmp_path)
+    training = find_note(records, "plain")
+    write_start(records, training)
+    for verb in ("evaluate", "merge"):
+        write_start(records, note_of_evaluation(training, f"{verb}-plain-0033eeff", (), verb))
+    assert find_note(records, None).run == training.run
+    assert find_note(records, "merge").run == "merge-plain-0033eeff", "named by the beginning of its name"
+
+
+def test_a_project_with_only_an_evaluation_has_no_default_run(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    write_start(records, RunNote("evaluate-a", "titan", "plain", "key", created_unix=1.0, evaluates="/adapter"))
+    with pytest.raises(BadUsage, match="this project has no training runs yet"):
+        find_note(records, None)
 
 
 def test_an_unknown_run_is_not_invented(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pipeline.config.load import load_config
 from pipeline.records.run_inputs import RunInputs, write_inputs
-from pipeline.records.runs import write_start
+from pipeline.records.runs import find_note, write_start
 from pipeline.runs.new_run import SHOWN, describe_new_run, inputs_of
 from pipeline.runs.run_id import run_id
-from pipeline.runs.start import note_of
+from pipeline.runs.start import note_of, note_of_evaluation
 from pipeline.runs.view import View
 from remote.protocol.jobs import JobState
 from tests.pipeline.views import view_of
@@ -51,6 +51,15 @@ def test_many_differences_are_counted_and_a_finished_run_is_not_offered(tmp_path
     lines = describe_new_run(view, "plain-1")
     assert len(lines) == 1 + SHOWN + 1
     assert lines[-1] == "  and 5 more"
+
+
+def test_an_evaluation_or_merge_after_the_training_is_not_compared(tmp_path: Path) -> None:
+    view = view_of(tmp_path, JobState.SUCCEEDED)
+    name = started(view, replace(inputs_of(view), files={"train.py": "0" * 64}))
+    training = find_note(view.records, name)
+    write_start(view.records, note_of_evaluation(training, f"merge-{name}", training.given, "merge"))
+    first, *_ = describe_new_run(view, "plain-1")
+    assert first == f"a new run plain-1, because these inputs differ from {name}:"
 
 
 def test_a_run_of_another_host_is_not_compared(tmp_path: Path) -> None:
