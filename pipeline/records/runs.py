@@ -162,8 +162,8 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
 def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
     """Return the run of that name, the newest of that config, or the only one with that prefix.
 
-    Without `run`, return the training that was started or resumed last. `trained` leaves out evaluations and merges,
-    which are found by name only. Raises BadUsage with the nearest name.
+    Without `run`, return the training that was started or resumed last, and no evaluation or merge; `trained` leaves
+    these out always. Raises BadUsage with the nearest name.
     """
     trained = trained or run is None
     notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
@@ -179,8 +179,8 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         raise BadUsage(message, where="RUN", hint="pipeline list", instead=(run, found[0].name))
     if not found:
         near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.6)
-        instead = (run, near[0]) if near else None
-        raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=instead)
+        message, instead = f"this project has no run {run!r}", (run, near[0]) if near else None
+        raise BadUsage(message, where="RUN", hint="pipeline list", instead=instead)
     return found[0]
 
 
@@ -224,10 +224,7 @@ def _curves_in(folder: Path) -> Path:
 
 
 def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
-    """Return the run of that name, or the training that was started last, with the records. Raises BadUsage.
-
-    `trained` leaves out evaluations and merges.
-    """
+    """Return what `find_note` returns, with the project's records. Raises BadUsage."""
     records = Records(find_project(here))
     return find_note(records, run, trained=trained), records
 
