@@ -84,6 +84,8 @@ FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 UNUSED_DEFAULT = "defaults of arguments that no caller in their file relies on"
+FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
+OTHER_ATTENTION = re.compile(r"attn\w*[\"'\]]*[ ]*[=:][ ]*[\"'](?:sdpa|eager)")
 WHY = "FlashAttention needs compute capability 8.0"
 
 
@@ -212,15 +214,27 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
         if isinstance(above, ast.Dict) and child in above.values:
             key = constant_of(above.keys[above.values.index(child)])
             return isinstance(key, str) and FLASH.fullmatch(key) is not None
-        if isinstance(above, ast.IfExp) and child is above.body and _is_switch(source, above.test):
+        if isinstance(above, ast.IfExp) and child is above.body and _asks_for_flash(source, above.test):
             return alternative_of(source, node) is not None
+        if isinstance(above, ast.Try) and child in above.body and _falls_back(source, above):
+            return True
         child = above
     return False
 
 
-def _is_switch(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for a switch such as `args.use_flash_attn`, which is turned off where it gets its value."""
+def _asks_for_flash(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for a switch such as `args.use_flash_attn`, which is turned off where it gets its value, and for a
+    test of the installed package, such as `is_flash_attn_2_available()`.
+    """
+    if FINDS_PACKAGE.search(source.segment(test)):
+        return True
     return SWITCHES.match(written(source, test).rpartition(".")[2]) is not None
+
+
+def _falls_back(source: PythonSource, block: ast.Try) -> bool:
+    """Return True if a handler selects another attention for the case that FlashAttention is not installed."""
+    texts = (source.segment(each) for handler in block.handlers for each in handler.body)
+    return any(OTHER_ATTENTION.search(text) for text in texts)
 
 
 def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:

@@ -34,12 +34,13 @@ def may_scale(data: bytes) -> bool:
 def report_scaled(draft: Draft, target: Target) -> None:
     """Report optimizers that accelerate does not prepare, and clipping of gradients that are still scaled.
 
-    Only the first clipping of a file that never unscales is reported.
+    Only the first clipping of a file is reported if neither the file nor a function that it calls unscales them.
+    DeepSpeed clips unscaled gradients itself.
     """
     source = draft.source
     _report_unprepared(draft, target.code_facts.traits.unprepared)
     calls = source.names.of_type(ast.Call)
-    if any(UNSCALES.fullmatch(tail_of(call)) for call in calls):
+    if _are_unscaled(calls, source.path, target):
         return
     backwards = [call for call in calls if tail_of(call) in ("backward", "manual_backward")]
     for clipping in (call for call in calls if _clips(source, call)):
@@ -48,6 +49,14 @@ def report_scaled(draft: Draft, target: Target) -> None:
         if hint:
             draft.warn(clipping, SCALED, hint=hint)
             return
+
+
+def _are_unscaled(calls: Collection[ast.Call], path: str, target: Target) -> bool:
+    """Return True if a call unscales the gradients, or if only DeepSpeed trains with this file."""
+    facts = target.code_facts
+    if path in facts.deepspeed_only and not target.started:
+        return True
+    return any(UNSCALES.fullmatch(tail_of(call)) or tail_of(call) in facts.traits.unscalers for call in calls)
 
 
 def _clips(source: PythonSource, call: ast.Call) -> bool:

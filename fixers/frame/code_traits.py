@@ -12,6 +12,7 @@ from fixers.sources.attention_choice import lacks_sdpa
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import SCALES
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
+from fixers.sources.function_roles import float_casters_in, freezes, optimizes, trains_parts, unscalers_in
 from fixers.sources.launched import ONE_MACHINE, Launched, launched_in, may_be_more_machines
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
@@ -41,8 +42,6 @@ LOADS_MODEL = re.compile(
     rb"\b(?:\w*CausalLM\w*|AutoModel|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Phi|DeepSeek|Glm)(?!\w*(?:Token|Config|Proc))\w*)"
     rb"\.from_pretrained\((?![^()]*(?:\([^()]*\)[^()]*)*(?:dtype|load_in_|quantization_config))"
 )
-FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
-FREEZING = (b"requires_grad", b"get_peft_model")
 CLIPS = re.compile(rb"gradient_clip_val[\"']?[ \t]*[=:](?!=|[ \t]*(?:None\b|null\b|0(?:\.0*)?(?:[\s,)]|$)))")
 TRAINS = re.compile(
     rb"--(?:learning_rate|lr|bf16|fp16|num_train_epochs|per_device_train_batch_size|train_batch_size)\b"
@@ -60,8 +59,6 @@ READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
 """Matches code with a separate fp16 switch: turning the bfloat16 switch off does not select float16 there."""
 ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
 """Matches a bfloat16 switch that is on by default."""
-CASTS_DATA = re.compile(rb"\.data[ \t]*=[^\n]*(?:\.float\(\)|\.to\([^\n)]*float32)")
-FUNCTION = re.compile(rb"^[ \t]*def[ ]+(\w+)\((.*?)(?=^[ \t]*(?:def|class)[ ]|\Z)", re.MULTILINE | re.DOTALL)
 DISTRIBUTED_TYPE = re.compile(rb"^distributed_type[ ]*:[ ]*[\"']?(\w+)", re.MULTILINE)
 HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")
 """Names of speech checkpoints whose weights are float16."""
@@ -85,7 +82,8 @@ class Traits:
     dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
     of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
     `half_speech`: a speech checkpoint in half precision is named. `accelerate`: configs of Accelerate, each with its
-    distributed type.
+    distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters or
+    names adapters. `optimizes`: its code names optimizers or trainers.
     """
 
     flash: bool = False
@@ -111,6 +109,9 @@ class Traits:
     float_casters: tuple[str, ...] = ()
     half_speech: bool = False
     accelerate: tuple[tuple[str, str], ...] = ()
+    unscalers: tuple[str, ...] = ()
+    trains_parts: bool = False
+    optimizes: bool = False
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
@@ -137,6 +138,11 @@ class Traits:
     def only_one_machine(self) -> bool:
         """Whether the project's commands start processes on one machine only."""
         return (self.one_machine or any(each.one_machine for each in self.launched)) and not self.more_machines
+
+    @property
+    def trains_whole_models(self) -> bool:
+        """Whether code of the project trains, and nothing freezes parameters."""
+        return self.optimizes and not self.trains_parts
 
     @property
     def may_use_deepspeed(self) -> bool:
@@ -182,17 +188,12 @@ def traits_of(path: str, source: bytes) -> Traits:
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
         lacks_sdpa=lacks_sdpa(source),
-        float_casters=tuple(f"{path}:{each}" for each in _float_casters(source)),
+        float_casters=tuple(f"{path}:{each}" for each in float_casters_in(source)),
         half_speech=holds_any(source, HALF_SPEECH),
+        unscalers=tuple(unscalers_in(source)),
+        trains_parts=trains_parts(source),
+        optimizes=optimizes(source),
     )
-
-
-def _float_casters(source: bytes) -> Iterator[str]:
-    if not holds(source, b"requires_grad") or not CASTS_DATA.search(source):
-        return
-    for name, body in FUNCTION.findall(source):
-        if b"requires_grad" in body and CASTS_DATA.search(body):
-            yield name.decode("ascii", "ignore")
 
 
 def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
@@ -252,12 +253,13 @@ def traits_of_text(path: str, data: bytes) -> Traits:
         clips=_clips(data),
         launched=launched_in(path, data) if reads_commands(path) else (),
         half_speech=holds_any(data, HALF_SPEECH),
+        trains_parts=trains_parts(data),
         accelerate=tuple((path, each.decode()) for each in DISTRIBUTED_TYPE.findall(data)[:1]),
     )
 
 
 def _frozen_loads(path: str, source: bytes) -> Iterator[str]:
-    if holds(source, b".from_pretrained(") and holds_any(source, FREEZING) and FREEZES.search(source):
+    if holds(source, b".from_pretrained(") and freezes(source):
         yield from (f"{path}:{line_of(source, each.start())}" for each in LOADS_MODEL.finditer(source))
 
 

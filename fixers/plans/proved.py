@@ -8,10 +8,9 @@ the training.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
@@ -19,10 +18,14 @@ from fixers.code.trainable_fp32 import may_train_half
 from fixers.frame.change import FileChange, Plan, SkippedPlace
 from fixers.frame.findings import warning
 from fixers.frame.modules import Module, read_module
+from fixers.frame.site import Tree
 from fixers.frame.target import Target
+from fixers.plans.neutral_changes import is_neutral
+from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program, find_programs, scripts_in, starts
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
+from fixers.sources.launched import scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding, Severity
@@ -32,25 +35,24 @@ HARMLESS = (WHY_NO_DTYPE,)
 """Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
 UNREAD = "could not be read"
 NOT_TRAINING = "files that no training of the project runs"
+UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
 ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} may not run without it"
 FLASH_GOES = "{where} may not run without FlashAttention, which does not run on this card"
-PYTHON = (".py", ".ipynb")
-EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
-TRAINING_KEY = re.compile(
-    rb"^[ \t\"']*(?:learning_rate|lr|optim\w*|\w*epochs|max_steps|\w*train\w*|gradient_accumulation\w*)[\"']?[ ]*[:=]",
-    re.MULTILINE,
-)
 HINT = "set float16 there by hand, then run the fixers again"
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """The reason why a program is not proved to work in float16, and the place in the code where it was found."""
+    """The reason why a program is not proved to work in float16, and the place in the code where it was found.
+
+    `cause`: the program whose doubt this one follows from, or empty.
+    """
 
     reason: str
     where: str
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,31 +68,76 @@ class Proof:
     skipped: tuple[SkippedPlace, ...] = ()
 
 
-def prove(
-    plan: Plan, modules: Sequence[Module], target: Target, read: Callable[[str], bytes], *, for_run: bool
-) -> Proof:
+def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, for_run: bool) -> Proof:
     """Return the changes to withhold from the plan of the fixers that change the precision.
 
     With `for_run`, nothing is withheld if the run starts halfstep's built-in trainer and no script of the project.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     programs = find_programs(tuple(_changed_module(module, changes) for module in modules), target.started)
-    owners = {path: _programs_of(path, each.before, programs) for path, each in changes.items()}
-    run = {each.entry for each in programs if _is_started(each, target.started, read)}
+    attribution = Owners(tree, programs)
+    owners = {path: attribution.of(path, each.before) for path, each in changes.items()}
+    run = {each.entry for each in programs if _is_started(each, target.started, tree.read)}
     if for_run and not run:
         return Proof()
     attached = _not_started(owners, run)
-    warnings = _blocking(plan, programs, read)
+    warnings = _blocking(plan, attribution)
     doubts: dict[str, Doubt] = {}
     attending: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
-        of_weights = _half(program, changes, target, read)
+        of_weights = _half(program, changes, target, tree.read)
         doubt = next(chain(_of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
         attending |= _of_attention(program, mine)
-    return _proof(owners, attached, _spread(attached, doubts), attending, warnings.unsuited)
+    sharing = _Sharing(attached, changes, tree.read)
+    doubts = sharing.spread(doubts)
+    unstarted = _unstarted(doubts, target)
+    return _proof(owners, sharing.held_back(doubts), doubts, attending, warnings.unsuited, unstarted)
+
+
+@dataclass(frozen=True)
+class _Sharing:
+    """The files that programs share: a change is made in all of them or in none, unless it is neutral for some."""
+
+    attached: Mapping[str, tuple[Program, ...]]
+    changes: Mapping[str, FileChange]
+    read: Callable[[str], bytes]
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def is_neutral(self, path: str, program: Program) -> bool:
+        key = path, program.entry
+        if key not in self.known:
+            self.known[key] = is_neutral(self.changes[path], program, self.read)
+        return self.known[key]
+
+    def spread(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
+        """Return the doubts, with those of programs that share a withheld file."""
+        spread = dict(doubts)
+        while True:
+            new: dict[str, Doubt] = {}
+            for path, own in self.attached.items():
+                doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
+                if doubted is not None:
+                    reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
+                    new |= {each.entry: Doubt(reason, path, doubted) for each in own if each.entry not in spread}
+            if not new:
+                return spread
+            spread |= new
+
+    def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
+        """Return a program that is not proved and that the change of the file would affect."""
+        doubted = (each for each in own if each.entry in doubts)
+        return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
+
+    def held_back(self, doubts: Collection[str]) -> frozenset[str]:
+        """Return the files that stay: all their programs do, or their change would affect one that does."""
+        return frozenset(
+            path
+            for path, own in self.attached.items()
+            if _entries(own) <= set(doubts) or self.holding_back(path, own, doubts) is not None
+        )
 
 
 def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:
@@ -115,27 +162,52 @@ class _Warnings:
         return (Doubt(each.message, each.where) for each, users in self.users if program in users)
 
 
-def _blocking(plan: Plan, programs: Sequence[Program], read: Callable[[str], bytes]) -> _Warnings:
+def _blocking(plan: Plan, attribution: Owners) -> _Warnings:
     blocking = [each for each in plan.findings if _blocks(each)]
-    unsuited = frozenset(_path_of(each) for each in blocking if _has_known_format(_path_of(each), read))
+    unsuited = frozenset(
+        _path_of(each) for each in blocking if _has_known_format(_path_of(each), attribution.tree.read)
+    )
     others = (each for each in blocking if _path_of(each) not in unsuited)
-    return _Warnings(tuple((each, _programs_with_file(_path_of(each), programs, read)) for each in others), unsuited)
+    return _Warnings(tuple((each, attribution.of_existing(_path_of(each))) for each in others), unsuited)
 
 
 def _proof(
     owners: Mapping[str, tuple[Program, ...] | None],
-    attached: Mapping[str, tuple[Program, ...]],
+    held_back: frozenset[str],
     doubts: Mapping[str, Doubt],
     attending: Mapping[str, Doubt],
     unsuited: frozenset[str],
+    unstarted: frozenset[str],
 ) -> Proof:
     outside = frozenset(path for path, own in owners.items() if own is None)
-    withheld = outside | unsuited | {path for path, own in attached.items() if doubts.keys() & _entries(own)}
+    withheld = outside | unsuited | held_back
     kept = {path: each for path, each in sorted(attending.items()) if path not in withheld}
-    findings = [warning(CHECK, LEFT.format(reason=each.reason), path, HINT) for path, each in sorted(doubts.items())]
+    findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
     findings += [warning("attention-to-sdpa", each.reason, path) for path, each in kept.items()]
-    skipped = (SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside))
+    skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
+    skipped += [SkippedPlace(path, UNSTARTED) for path in sorted(unstarted)]
     return Proof(withheld, frozenset(kept), tuple(findings), tuple(skipped))
+
+
+def _grouped(doubts: Mapping[str, Doubt]) -> list[Finding]:
+    """Return one warning for each cause, at the first program that it concerns."""
+    groups: dict[str, list[str]] = {}
+    for entry, doubt in sorted(doubts.items()):
+        groups.setdefault(doubt.cause or doubt.reason, []).append(entry)
+    return [_warning_of(entries, doubts[entries[0]]) for entries in groups.values()]
+
+
+def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
+    more = f"; the same holds for {', '.join(entries[1:4])}" if entries[1:] else ""
+    more += f" and {len(entries) - 4} more" if entries[4:] else ""
+    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], HINT)
+
+
+def _unstarted(doubts: Collection[str], target: Target) -> frozenset[str]:
+    """Return the programs that nothing starts, in a project whose commands or documents start others."""
+    launched = target.code_facts.traits.launched
+    starting = {path for each in launched for path in scripts_of(each, tuple(doubts))} | {*target.started}
+    return frozenset(doubts) - starting if launched else frozenset()
 
 
 def _is_started(program: Program, started: Sequence[str], read: Callable[[str], bytes]) -> bool:
@@ -160,38 +232,6 @@ def _has_known_format(path: str, read: Callable[[str], bytes]) -> bool:
     return False
 
 
-def _programs_with_file(path: str, programs: Sequence[Program], read: Callable[[str], bytes]) -> tuple[Program, ...]:
-    with suppress(OSError):
-        return _programs_of(path, read(path), programs) or ()
-    return ()
-
-
-def _programs_of(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
-    """Return the programs to which the file belongs; None if no training runs it."""
-    if path.endswith(PYTHON):
-        return tuple(each for each in programs if path in each.paths) or _loaded_by_name(path, data, programs)
-    named = scripts_in(data)
-    own = tuple(each for each in programs if any(starts(each, script, path) for script in named))
-    if own or (named and reads_commands(path)):
-        return own or None
-    if is_known_format(path, data):
-        return tuple(programs)
-    return tuple(programs) if programs and not _only_evaluates(path, data) else None
-
-
-def _only_evaluates(path: str, data: bytes) -> bool:
-    """Return True for a config in a folder of evaluation or filtering without a key of a training."""
-    return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
-
-
-def _loaded_by_name(path: str, data: bytes, programs: Sequence[Program]) -> tuple[Program, ...] | None:
-    """Return the programs that may import the module by a name that is computed at run time."""
-    module = read_module(path, data)
-    if module.starts or module.infers:
-        return None
-    return tuple(each for each in programs if any(part.dynamic for part in each.modules)) or None
-
-
 def _blocks(finding: Finding) -> bool:
     """Return True if the finding is a doubt about float16 in the program.
 
@@ -201,20 +241,6 @@ def _blocks(finding: Finding) -> bool:
     if finding.severity is Severity.INFO or finding.check in {"trainable-fp32", "attention-to-sdpa"}:
         return False
     return finding.message not in HARMLESS and UNREAD not in finding.message
-
-
-def _spread(attached: Mapping[str, tuple[Program, ...]], doubts: dict[str, Doubt]) -> dict[str, Doubt]:
-    """Return the doubts, with those of programs that share a withheld file."""
-    while True:
-        new: dict[str, Doubt] = {}
-        for path, own in attached.items():
-            doubted = next((each.entry for each in own if each.entry in doubts), None)
-            if doubted is not None:
-                doubt = Doubt(f"it shares {path} with {doubted}, which is not proved to work in float16", path)
-                new |= {each.entry: doubt for each in own if each.entry not in doubts}
-        if not new:
-            return doubts
-        doubts = {**doubts, **new}
 
 
 def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doubt]:

@@ -90,7 +90,7 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, plan: Pla
     named = replace(named, changes=tuple(each for each in plan.changes if precise.intersection(_fixers_of(each))))
     if not named.changes:
         return plan
-    proof = prove(named, read_modules(site.tree, target), target, site.tree.read, for_run=bool(site.config))
+    proof = prove(named, read_modules(site.tree, target), target, site.tree, for_run=bool(site.config))
     withheld = dict.fromkeys(proof.withheld, OF_PRECISION) | dict.fromkeys(proof.attending, OF_ATTENTION)
     kept: list[FileChange | HostChange] = []
     for change in plan.changes:

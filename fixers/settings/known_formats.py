@@ -24,3 +24,13 @@ def is_known_format(path: str, data: bytes) -> bool:
         return False
     tool = any(all(pattern.search(data) for pattern in pair) for pair in OF_TOOLS)
     return tool or any(pattern.search(data) for pattern in (ACCELERATE, DEEPSPEED, OURS))
+
+
+def is_of_accelerate(path: str, data: bytes) -> bool:
+    """Return True for a config of `accelerate launch`."""
+    return is_yaml(path) and ACCELERATE.search(data) is not None
+
+
+def is_of_deepspeed(data: bytes) -> bool:
+    """Return True for a config of DeepSpeed, or one that contains it."""
+    return DEEPSPEED.search(data) is not None

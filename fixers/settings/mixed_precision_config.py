@@ -12,7 +12,8 @@ What it does
     A DeepSpeed file without an fp16 block gets one, with a dynamic loss
     scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
     `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half precision are
-    reported: float32 adapters cannot share its flat tensors with float16 weights.
+    reported, unless code of the project trains whole models: float32 adapters cannot share flat tensors with float16
+    weights.
 
 Why
     A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would
@@ -57,7 +58,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 10
+version = 11
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
@@ -105,7 +106,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if twice:
             message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
-        _warn_of_fsdp(settings, document)
+        if not target.code_facts.traits.trains_whole_models:
+            _warn_of_fsdp(settings, document)
         if not _is_checkpoint_config(source.path, document):
             settings.code_facts = CodeFacts() if _is_accelerate_config(document) else target.code_facts
             settings.read(document, is_run_config(document))

@@ -128,3 +128,29 @@ KERNEL = "from flash_attn import flash_attn_func\n\n\n{head}\n    y = flash_attn
 def test_a_kernel_is_reported_unless_its_owner_is_named_after_it(tmp_path: Path, head: str, reported: bool) -> None:
     findings = _planned(tmp_path, {"attend.py": KERNEL.format(head=head)}).findings
     assert [each.check for each in findings] == ["attention-to-sdpa"] * reported
+
+
+LOADS = 'model = Model.from_pretrained("m", attn_implementation={attention})\n'
+WITHOUT = {
+    "a package that may be absent": 'attn = "flash_attention_2" if is_flash_attn_2_available() else "sdpa"\n'
+    + LOADS.format(attention="attn"),
+    "a package that is searched": "from importlib.util import find_spec\n\n"
+    'attn = "flash_attention_2" if find_spec("flash_attn") is not None else "eager"\n' + LOADS.format(attention="attn"),
+    "an import that may fail": f"try:\n    {FLASH}except ImportError:\n    " + LOADS.format(attention='"sdpa"'),
+    "an import that may fail, before the load": 'try:\n    import flash_attn\n\n    attn = "flash_attention_2"\n'
+    'except ImportError:\n    attn = "eager"\n' + LOADS.format(attention="attn"),
+}
+AGAIN = {
+    "the error is raised again": f"try:\n    {FLASH}except OSError:\n    raise\n",
+    "another test": 'attn = "flash_attention_2" if fast() else "sdpa"\n' + LOADS.format(attention="attn"),
+}
+
+
+@pytest.mark.parametrize("code", WITHOUT.values(), ids=WITHOUT)
+def test_code_that_does_without_flash_attention_where_it_is_absent_stays(tmp_path: Path, code: str) -> None:
+    assert _changed(tmp_path, {"train.py": code}) == {}
+
+
+@pytest.mark.parametrize("code", AGAIN.values(), ids=AGAIN)
+def test_code_that_always_needs_flash_attention_is_changed(tmp_path: Path, code: str) -> None:
+    assert "flash_attention_2" not in _changed(tmp_path, {"train.py": code})["train.py"]

@@ -1,5 +1,9 @@
 """Training loops of Lightning and Accelerate that no fixer can repair are reported."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.fixers.plans.project_plan import planned, warned
 
 MANUAL = """import lightning as L
@@ -68,3 +72,67 @@ def test_a_munch_of_models_that_accelerate_does_not_prepare_is_reported(tmp_path
     assert "train.py:6 accelerate returns `optimizer` of build_model() unprepared" in found
     module = models.replace("Munch(a=a, b=b)", "Nets(a, b)")
     assert "unprepared" not in warned(planned(tmp_path / "b", {"models.py": module, "train.py": train}))
+
+
+CLIPS = """import torch
+from amp import make_scaler
+
+scaler = make_scaler()
+
+
+def learn(loss, optimizer, model):
+    scaler.scale(loss).backward()
+    scaler.{prepare}(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+"""
+SCALER = """import torch
+
+
+class Scaler(torch.amp.GradScaler):
+    def {prepare}(self, optimizer):
+        self.unscale_(optimizer)
+"""
+BY_ACCELERATE = """import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model, optimizer = accelerator.prepare(model, optimizer)
+for batch in loader:
+    accelerator.backward(model(batch))
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+TYPE = "compute_environment: LOCAL_MACHINE\ndistributed_type: {type}\n"
+START = "accelerate launch --config_file conf/one.yaml train.py\n"
+
+
+@pytest.mark.parametrize("prepare", ["make_ready", "before_clipping"])
+def test_gradients_that_a_function_of_the_project_unscales_are_not_reported(tmp_path: Path, prepare: str) -> None:
+    files = {"train.py": CLIPS.format(prepare=prepare), "amp.py": SCALER.format(prepare=prepare)}
+    assert "clipped before" not in warned(planned(tmp_path, files))
+    other = {"amp.py": SCALER.format(prepare="something_else")}
+    assert "clipped before" in warned(planned(tmp_path, {**files, **other}))
+
+
+@pytest.mark.parametrize(("kind", "reported"), [("DEEPSPEED", False), ("MULTI_GPU", True), ("NO", True)])
+def test_gradients_that_deepspeed_clips_are_not_reported(tmp_path: Path, kind: str, reported: bool) -> None:
+    files = {"train.py": BY_ACCELERATE, "conf/one.yaml": TYPE.format(type=kind), "run.sh": START}
+    assert ("clipped before" in warned(planned(tmp_path, files))) is reported
+
+
+FSDP = TYPE.format(type="FSDP") + "mixed_precision: bf16\nfsdp_config:\n  fsdp_version: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "reported"),
+    [
+        ("trainer = Trainer(model=model, args=args)\n", False),
+        ("optimizer = torch.optim.AdamW(model.parameters())\n", False),
+        ("from peft import get_peft_model\n\ntrainer = Trainer(model=get_peft_model(model, c), args=args)\n", True),
+        ("encoder.requires_grad_(False)\ntrainer = Trainer(model=model, args=args)\n", True),
+    ],
+)
+def test_fsdp_is_reported_only_if_parts_of_a_model_may_be_frozen(tmp_path: Path, code: str, reported: bool) -> None:
+    text = warned(planned(tmp_path, {"train.py": code, "fsdp.yaml": FSDP}))
+    assert ("FSDP 1 needs one dtype" in text) is reported

@@ -5,7 +5,7 @@ config = {"attn_implementation": "sdpa", "use_flash_attn": False}
 parser.add_argument("--attn_implementation", default="sdpa", choices=["sdpa", "flash_attention_2"])
 command = ["swift", "sft", "--attn_impl", "sdpa"]
 args = make(attn_implementation="sdpa", padding_free=False)
-attn_impl = "sdpa" if is_flash_attn_2_available() else "sdpa"
+attn_impl = "flash_attention_2" if is_flash_attn_2_available() else "sdpa"
 args.use_flash_attn = False
 
 

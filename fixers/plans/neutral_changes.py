@@ -1,0 +1,180 @@
+"""Judge whether a change of a shared module leaves a program as it was, because the program does not run it.
+
+A change is neutral for a program if it only adds rows, values or branches, if it changes functions that the program
+does not use, or if it changes defaults of arguments that all calls of the program pass.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from fixers.frame.change import FileChange
+from fixers.plans.programs import Program
+from fixers.sources.expressions import tail_of
+
+WORD = re.compile(rb"\w+")
+DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+
+
+def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
+    """Return True if the program behaves in the same way before and after the change of one of its modules."""
+    if not change.path.endswith(".py") or change.path == program.entry:
+        return False
+    with suppress(SyntaxError, ValueError, OSError):
+        before, after = ast.parse(change.before).body, ast.parse(change.after).body
+        if len(before) != len(after):
+            return False
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if not _only_adds(old, new)]
+        others = [read(module.path) for module in program.modules if module.path != change.path]
+        return not changed or _is_unused(changed, before, change.before, others)
+    return False
+
+
+def _is_unused(
+    changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]
+) -> bool:
+    """Return True if the program uses none of the changed functions and classes, or gives the changed arguments."""
+    used = _used_names(body, text, others)
+    return all(
+        isinstance(old, DEFINITIONS) and (old.name not in used or _defaults_are_given(old, new, (text, *others)))
+        for old, new in changed
+    )
+
+
+def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
+    """Return the names that the other modules and the statements of this one use, directly or not."""
+    lines = text.splitlines(keepends=True)
+    definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
+    used = {word for other in others for word in _words(other)}
+    plain = (each for each in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
+    used |= {word for each in plain for word in _of(lines, each)}
+    new = used & definitions.keys()
+    reached: set[str] = set()
+    while new:
+        reached |= new
+        words = {word for name in new for word in _of(lines, definitions[name])}
+        used |= words
+        new = (words & definitions.keys()) - reached
+    return used
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
+def _of(lines: list[bytes], node: ast.stmt) -> set[str]:
+    return _words(b"".join(lines[node.lineno - 1 : node.end_lineno]))
+
+
+def _words(text: bytes) -> set[str]:
+    return {each.decode() for each in WORD.findall(text) if each.isascii()}
+
+
+def _defaults_are_given(old: ast.stmt, new: ast.stmt, texts: Sequence[bytes]) -> bool:
+    """Return True if only defaults of arguments change, and every call in the texts passes these arguments."""
+    if not isinstance(old, FUNCTIONS) or not isinstance(new, FUNCTIONS):
+        return False
+    names = _changed_defaults(old, new)
+    if not names:
+        return False
+    called = old.name.encode()
+    calls = [call for text in texts if called in text for call in _calls(text, old.name)]
+    named = sum(len(re.findall(rb"(?<!def )\b%b\b(?=[ ]*\()" % called, text)) for text in texts)
+    return len(calls) == named and all(_passes(call, old, name) for call in calls for name in names)
+
+
+def _changed_defaults(old: ast.FunctionDef | ast.AsyncFunctionDef, new: ast.stmt) -> list[str]:
+    """Return the arguments whose defaults differ; empty if anything else does."""
+    assert isinstance(new, FUNCTIONS)
+    plain = [ast.dump(each) for each in (*old.body, *old.decorator_list)]
+    if plain != [ast.dump(each) for each in (*new.body, *new.decorator_list)]:
+        return []
+    before, after = _defaults(old), _defaults(new)
+    return [name for name in before if before[name] != after.get(name)] if before.keys() == after.keys() else []
+
+
+def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    pairs = [*zip(reversed(positional), reversed(given.defaults), strict=False)]
+    pairs += [(one, value) for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
+    return {one.arg: ast.dump(value) for one, value in pairs}
+
+
+def _calls(text: bytes, name: str) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and tail_of(node) == name:
+            yield node
+
+
+def _passes(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    at = positional.index(name) if name in positional else len(call.args)
+    given = [each for each in call.args if not isinstance(each, ast.Starred)]
+    return len(given) > at or any(each.arg == name for each in call.keywords)
+
+
+def _only_adds(old: ast.AST, new: ast.AST) -> bool:
+    """Return True if the new node is the old one with more rows, values, keywords or branches."""
+    if type(old) is not type(new):
+        return _is_longer_choice(old, new)
+    if isinstance(old, ast.Call) and isinstance(new, ast.Call):
+        return _only_adds(old.func, new.func) and _adds_arguments(old, new)
+    if isinstance(old, DISPLAYS):
+        return _adds_items(old, new)
+    other = isinstance(old, ast.IfExp) and isinstance(new, ast.IfExp) and ast.dump(old.test) != ast.dump(new.test)
+    if other:
+        return _is_longer_choice(old, new)
+    return all(_fields_only_add(getattr(old, name, None), getattr(new, name, None)) for name in old._fields)
+
+
+def _fields_only_add(old: object, new: object) -> bool:
+    if isinstance(old, ast.AST) and isinstance(new, ast.AST):
+        return _only_adds(old, new)
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) == len(new) and all(_fields_only_add(*pair) for pair in zip(old, new, strict=True)):
+            return True
+        return len(new) == 1 and isinstance(new[0], ast.If) and _fields_only_add(old, new[0].orelse)
+    return old == new
+
+
+def _is_longer_choice(old: ast.AST, new: ast.AST) -> bool:
+    """Return True for `torch.float16 if x == "fp16" else` before the same alternative."""
+    return isinstance(new, ast.IfExp) and _only_adds(old, new.orelse)
+
+
+def _adds_arguments(old: ast.Call, new: ast.Call) -> bool:
+    """Return True if the call has more names of an option, such as `--fp16`, or as a table more rows."""
+    added = new.args[len(old.args) :] if len(new.args) >= len(old.args) else [new]
+    first = len(new.args) - len(added)
+    if not all(isinstance(each, ast.Constant) for each in added):
+        return False
+    if not all(_only_adds(*pair) for pair in zip(old.args, new.args[:first], strict=True)):
+        return False
+    return _adds_keywords(old, new)
+
+
+def _adds_keywords(old: ast.Call, new: ast.Call) -> bool:
+    keywords = {each.arg: each.value for each in new.keywords}
+    if len(new.keywords) > len(old.keywords) and tail_of(new) != "dict":
+        return False
+    return all(each.arg in keywords and _only_adds(each.value, keywords[each.arg]) for each in old.keywords)
+
+
+def _adds_items(old: ast.AST, new: ast.AST) -> bool:
+    mine, others = _items(old), _items(new)
+    return all(any(one == other for other in others) for one in mine) or (
+        len(mine) == len(others) and all(_fields_only_add(getattr(old, n), getattr(new, n)) for n in old._fields)
+    )
+
+
+def _items(display: ast.AST) -> list[str]:
+    if isinstance(display, ast.Dict):
+        keys = ["**" if key is None else ast.dump(key) for key in display.keys]
+        return [f"{key}: {ast.dump(value)}" for key, value in zip(keys, display.values, strict=True)]
+    return [ast.dump(each) for each in getattr(display, "elts", ())]

@@ -1,0 +1,129 @@
+"""The training programs to which a file belongs: those that import it, that its commands start, or that read it.
+
+A config belongs to a program only if something names it: code, a command, a document or another config. A config of
+Accelerate or DeepSpeed belongs to the programs that import a library which reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from posixpath import basename, dirname, splitext
+
+from fixers.frame.code_facts import reads_settings
+from fixers.frame.modules import read_module
+from fixers.frame.site import Tree
+from fixers.plans.programs import Program, scripts_in, starts
+from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
+from fixers.sources.commands import reads_commands
+
+PYTHON = (".py", ".ipynb")
+EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
+TRAINING_KEY = re.compile(
+    rb"^[ \t\"']*(?:learning_rate|lr|optim\w*|\w*epochs|max_steps|\w*train\w*|gradient_accumulation\w*)[\"']?[ ]*[:=]",
+    re.MULTILINE,
+)
+TRAINER_KEY = re.compile(
+    rb"^[ \t\"']*(?:output_dir|learning_rate|num_train_epochs|per_device_train_batch_size|dataset_name)[\"']?[ ]*[:=]",
+    re.MULTILINE,
+)
+"""Arguments of a Trainer, in a config that a user may name on the command line."""
+OF_ACCELERATE = frozenset({"accelerate", "transformers", "trl", "peft", "diffusers"})
+OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
+"""Libraries that read configs of Accelerate, and those that read configs of DeepSpeed."""
+
+
+class Owners:
+    """The owners of the files of a project; its texts are read only if a config must be attributed."""
+
+    def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
+        self.tree = tree
+        self.programs = tuple(programs)
+
+    def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
+        """Return the programs to which the file belongs; None if no training runs it."""
+        if path.endswith(PYTHON):
+            return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
+        own, names_scripts = self._started_by(path, data), bool(scripts_in(data))
+        if own or reads_commands(path):
+            return own or (None if names_scripts else self.programs) or None
+        return self._of_config(path, data)
+
+    def _of_config(self, path: str, data: bytes) -> tuple[Program, ...] | None:
+        if is_known_format(path, data):
+            return self._using_libraries(path, data) or None
+        return None if _only_evaluates(path, data) else self._reading(path, data)
+
+    def _started_by(self, path: str, data: bytes) -> tuple[Program, ...]:
+        scripts = scripts_in(data)
+        return tuple(each for each in self.programs if any(starts(each, script, path) for script in scripts))
+
+    def of_existing(self, path: str) -> tuple[Program, ...]:
+        """Return the same for the file's current content; empty if it cannot be read."""
+        with suppress(OSError):
+            return self.of(path, self.tree.read(path)) or ()
+        return ()
+
+    def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
+        """Return the programs that may import the module by a name that is computed at run time."""
+        module = read_module(path, data)
+        if module.starts or module.infers:
+            return None
+        return tuple(each for each in self.programs if any(part.dynamic for part in each.modules)) or None
+
+    def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
+        """Return the programs that read a config of Accelerate or DeepSpeed; of these, those that name it, if any."""
+        if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
+            return self.programs
+        libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
+        using = tuple(each for each in self.programs if _imports_any(each, libraries))
+        named = self._naming(path, basename(path).encode())
+        return tuple(each for each in using if each in named) or using
+
+    def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
+        """Return the programs that may read the config, by its name, its stem or its folder."""
+        folder, name = dirname(path), basename(path)
+        found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
+        if not found and folder:
+            within = re.escape(basename(folder).encode())
+            found = self._naming(path, rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))" % within, is_pattern=True)
+        parsing = (each for each in self.programs if any(part.parses for part in each.modules))
+        return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
+
+    def _naming(self, path: str, name: bytes, *, is_pattern: bool = False) -> tuple[Program, ...]:
+        """Return the programs whose code or commands contain the name; all, if a document or a config contains it."""
+        word = re.compile(name if is_pattern else rb"(?<![\w-])%b(?![\w-])" % re.escape(name), re.MULTILINE)
+        found: dict[Program, None] = {}
+        for where, text in self.texts:
+            if where != path and (is_pattern or name in text) and word.search(text):
+                found |= dict.fromkeys(self._of_text(where, text))
+        return tuple(found)
+
+    def _of_text(self, path: str, text: bytes) -> Iterable[Program]:
+        if path.endswith(PYTHON):
+            return (each for each in self.programs if path in each.paths)
+        if not reads_commands(path):
+            return self.programs
+        return self._started_by(path, text) or self.programs
+
+    @cached_property
+    def texts(self) -> tuple[tuple[str, bytes], ...]:
+        """The code, commands, documents and configs of the project."""
+        return tuple(self._read_texts())
+
+    def _read_texts(self) -> Iterator[tuple[str, bytes]]:
+        for path in self.tree.paths():
+            if reads_settings(path) or path.endswith(PYTHON):
+                with suppress(OSError):
+                    yield path, self.tree.read(path)
+
+
+def _only_evaluates(path: str, data: bytes) -> bool:
+    """Return True for a config in a folder of evaluation or filtering without a key of a training."""
+    return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
+
+
+def _imports_any(program: Program, libraries: Collection[str]) -> bool:
+    return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)

@@ -1,0 +1,47 @@
+"""Find functions that cast parameters to float32 or unscale gradients, and code that trains only parts of a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fixers.sources.lines import holds, holds_any
+
+CASTS_DATA = re.compile(rb"\.data[ \t]*=[^\n]*(?:\.float\(\)|\.to\([^\n)]*float32)")
+UNSCALES = re.compile(rb"\.unscale_?\w*\(")
+FUNCTION = re.compile(rb"^[ \t]*def[ ]+(\w+)\((.*?)(?=^[ \t]*(?:def|class)[ ]|\Z)", re.MULTILINE | re.DOTALL)
+FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model")
+FREEZING = (b"requires_grad", b"get_peft_model")
+ADAPTERS = (b"peft", b"get_peft_config", b"LoraConfig", b"add_adapter", b"lora_r", b"use_lora", b"finetuning_type")
+OPTIMIZERS = (b"Trainer", b"optim", b"optimizer")
+
+
+def float_casters_in(source: bytes) -> Iterator[str]:
+    """Yield the functions that cast trainable parameters to float32."""
+    if holds(source, b"requires_grad") and CASTS_DATA.search(source):
+        yield from (name for name, body in _functions(source) if b"requires_grad" in body and CASTS_DATA.search(body))
+
+
+def unscalers_in(source: bytes) -> Iterator[str]:
+    """Yield the functions that unscale gradients."""
+    if holds(source, b"unscale"):
+        yield from (name for name, body in _functions(source) if UNSCALES.search(body))
+
+
+def freezes(source: bytes) -> bool:
+    """Return True if the code freezes parameters."""
+    return holds_any(source, FREEZING) and FREEZES.search(source) is not None
+
+
+def trains_parts(source: bytes) -> bool:
+    """Return True if the file names adapters, or freezes parameters."""
+    return holds_any(source, ADAPTERS) or freezes(source)
+
+
+def optimizes(source: bytes) -> bool:
+    """Return True if the file names an optimizer or a trainer."""
+    return holds_any(source, OPTIMIZERS)
+
+
+def _functions(source: bytes) -> Iterator[tuple[str, bytes]]:
+    yield from ((name.decode("ascii", "ignore"), body) for name, body in FUNCTION.findall(source))
