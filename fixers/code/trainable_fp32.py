@@ -120,7 +120,7 @@ EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 @dataclass(frozen=True)
 class _Project:
-    """What the project says about casts: functions of other files that cast to float32, and the lines to insert."""
+    """The project's own casts: functions of other files that cast to float32, and the lines to insert."""
 
     casters: tuple[str, ...]
     lines: tuple[str, ...]

@@ -5,11 +5,11 @@ What it does
     have a new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
     (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
     scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
-    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Something is renamed only if
-    the installed or pinned version rejects the old name; without a known version, nothing is. The requirements file
-    nearest to a script counts. In a call of a TRL trainer that also has arguments which moved to its config
-    (`dataset_text_field`, `packing`), `tokenizer` stays, with a
-    warning. Arguments that need a decision are reported.
+    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. A name is changed only if
+    the installed or pinned version rejects it. If the version is unknown, no name is changed. The pins in the
+    requirements file nearest to a script take precedence. If a call of a TRL trainer also has arguments that moved to
+    its config (`dataset_text_field`, `packing`), `tokenizer` stays, with a warning. Arguments that need a decision are
+    reported.
 
 Why
     transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.

@@ -57,7 +57,7 @@ def _may_start(module: Module) -> bool:
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:
-    """Return the scripts that a file of commands names, as it writes them; modules after `-m` as paths."""
+    """Return the scripts in a file of commands, as they are written there. Modules after `-m` become paths."""
     named = [each.decode() for each in SCRIPT.findall(data)]
     named += [each.decode().replace(".", "/") + ".py" for each in STARTED_MODULE.findall(data)]
     return tuple(dict.fromkeys(named))

@@ -7,8 +7,8 @@ What it does
     Dockerfile, `.env` files, variables of a Makefile). Only arguments, assignments and configs written by a heredoc are
     edited; comments, printed strings, paths, comparisons and commands such as echo or grep never are. If both `--bf16`
     and `--fp16` have values, `--bf16` is set to false and `--fp16` to true. A variable that is the value of a precision
-    option is edited where it is assigned. A value is spelled as the script that the command starts reads it; if that
-    accepts no float16, the value stays and a warning names the line.
+    option is edited where it is assigned. The script that the command starts determines the new spelling of a value. If
+    the script accepts no float16, the value stays and a warning names the line.
 
 Why
     A command-line flag overrides the default in the fixed script: with `--bf16 True` Trainer still uses bfloat16, and

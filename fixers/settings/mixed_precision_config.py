@@ -6,7 +6,7 @@ What it does
     DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16` are
     both present, only their values change. If only `bf16` is present, the key is renamed to one that the project's
     classes declare. The key keeps its name if the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects
-    float16 itself. A value is spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`). If that code
+    float16 itself. The project's own code determines the new spelling of a value (`fp16`, `half`, `16-mixed`). If it
     accepts no float16, the value is not changed and a warning names the line. The same applies to `bf16: true` if
     another line overwrites its counterpart `fp16`. Tags that name a dtype (`!name:torch.bfloat16`) are changed too.
     A DeepSpeed file without an fp16 block gets one, with a dynamic loss

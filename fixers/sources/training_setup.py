@@ -151,7 +151,7 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for a variable with a model, False for one with a model's name."""
+    """Return True for a variable that contains a model, False for one that contains the name of a model."""
     if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):

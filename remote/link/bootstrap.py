@@ -53,20 +53,20 @@ nonce, sha, keep, trusting, workdir, first = sys.argv[2:8]
 workdir = base64.b64decode(workdir).decode("utf-8", "surrogateescape")
 hello = b"\x02HS" + nonce.encode() + b"\x03\n"
 out = os.fdopen(os.dup(1), "wb")
-def say(words, code):
-    out.write(hello + words.encode("utf-8", "replace") + b"\n"); out.flush()
+def write_line(text, code):
+    out.write(hello + text.encode("utf-8", "replace") + b"\n"); out.flush()
     if code: sys.exit(code)
 if sys.version_info < (3, 9):
-    say("OLD %d.%d %s" % (sys.version_info[0], sys.version_info[1], sys.executable), 20)
+    write_line("OLD %d.%d %s" % (sys.version_info[0], sys.version_info[1], sys.executable), 20)
 import hashlib
 if workdir.startswith("~") and os.path.expanduser(workdir) == workdir:
-    say("HOMELESS %s" % workdir, 2)
+    write_line("HOMELESS %s" % workdir, 2)
 workdir = os.path.join(os.path.expanduser("~"), os.path.expanduser(workdir))
 folder = os.path.join(workdir, "payload")
 path = os.path.join(folder, sha + ".pyz")
 temporary = ""
 me = os.geteuid()
-def shared(s):
+def others_may_write(s):
     if s.st_mode & 2: return True
     if not s.st_mode & 16: return False
     try:
@@ -74,30 +74,30 @@ def shared(s):
         group, names = grp.getgrgid(s.st_gid), {pwd.getpwuid(uid).pw_name for uid in (me, s.st_uid)}
         return s.st_gid != 0 and group.gr_name not in names or bool(set(group.gr_mem) - names - {"root"})
     except (ImportError, KeyError): return True
-def text(p):
+def read_text(p):
     try:
         with open(p, "rb") as f: return f.read().decode("utf-8", "replace")
     except OSError: return ""
-def contained():
+def in_container():
     if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"): return True
-    if any(value.startswith("container=") for value in text("/proc/1/environ").split("\0")): return True
-    if any(word in text("/proc/1/cgroup") for word in ("docker", "kubepods", "libpod", "lxc")): return True
-    mounts = [row.split() for row in text("/proc/self/mountinfo").splitlines()]
+    if any(value.startswith("container=") for value in read_text("/proc/1/environ").split("\0")): return True
+    if any(word in read_text("/proc/1/cgroup") for word in ("docker", "kubepods", "libpod", "lxc")): return True
+    mounts = [row.split() for row in read_text("/proc/self/mountinfo").splitlines()]
     overlay = any(row[4] == "/" and row[row.index("-") + 1] == "overlay" for row in mounts)
-    return overlay and text("/proc/1/comm").strip() not in ("", "init", "systemd")
-def person(uid): return uid >= 1000 and uid != 65534
-def alone():
-    if me or "HALFSTEP_CONTAINER" in os.environ or not contained(): return False
+    return overlay and read_text("/proc/1/comm").strip() not in ("", "init", "systemd")
+def is_person(uid): return uid >= 1000 and uid != 65534
+def has_no_other_users():
+    if me or "HALFSTEP_CONTAINER" in os.environ or not in_container(): return False
     try:
         import pwd
         pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
-        accounts = [a for a in pwd.getpwall() if person(a.pw_uid)]
+        accounts = [a for a in pwd.getpwall() if is_person(a.pw_uid)]
     except (ImportError, OSError): return False
     for pid in pids:
         try:
-            if person(os.stat("/proc/%d" % pid).st_uid): return False
+            if is_person(os.stat("/proc/%d" % pid).st_uid): return False
         except OSError: continue
-    passwords = dict(row.split(":")[:2] for row in text("/etc/shadow").splitlines() if ":" in row)
+    passwords = dict(row.split(":")[:2] for row in read_text("/etc/shadow").splitlines() if ":" in row)
     for a in accounts:
         locked = passwords.get(a.pw_name, a.pw_passwd)[:1] in ("!", "*") and not os.path.exists(a.pw_dir + "/.ssh")
         if not locked and os.path.basename(a.pw_shell) not in ("nologin", "false"): return False
@@ -128,15 +128,15 @@ def parents():
 reported = set()
 def judge(place, s, above):
     if s.st_uid not in (me, 0) and not unmapped(s.st_uid):
-        if not above or shared(os.lstat(os.path.dirname(place))) and not alone():
-            say("FOREIGN %s %s" % (owner(s.st_uid), place), 22)
-        if trusting != "1": say("UNTRUSTED %s %s" % (owner(s.st_uid), place), 22)
-        if place not in reported: say("OWNER %s %s" % (owner(s.st_uid), place), 0)
+        if not above or others_may_write(os.lstat(os.path.dirname(place))) and not has_no_other_users():
+            write_line("FOREIGN %s %s" % (owner(s.st_uid), place), 22)
+        if trusting != "1": write_line("UNTRUSTED %s %s" % (owner(s.st_uid), place), 22)
+        if place not in reported: write_line("OWNER %s %s" % (owner(s.st_uid), place), 0)
         reported.add(place)
-    if s.st_mode >> 12 != 4 or above and s.st_mode & 512 or not shared(s) or alone(): return
+    if s.st_mode >> 12 != 4 or above and s.st_mode & 512 or not others_may_write(s) or has_no_other_users(): return
     kind = "ABOVE" if above else "SHARED"
     if me and s.st_uid != me: kind = "THEIRS"
-    say("%s %o:%s %s" % (kind, s.st_mode & 4095, owner(s.st_uid), place), 22)
+    write_line("%s %o:%s %s" % (kind, s.st_mode & 4095, owner(s.st_uid), place), 22)
 def judge_places():
     for place in list(parents())[:-1]:
         try: judge(place, os.lstat(place), True)
@@ -148,17 +148,17 @@ def judge_places():
         if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
             try: os.chmod(place, 448)
             except OSError: pass
-for row in os.environ.pop("HALFSTEP_OWNERS", "").splitlines(): say("OWNER " + row, 0)
+for row in os.environ.pop("HALFSTEP_OWNERS", "").splitlines(): write_line("OWNER " + row, 0)
 judge_places()
-def good(p):
+def is_intact(p):
     try:
         with open(p, "rb") as f: return hashlib.sha256(f.read()).hexdigest() == sha
     except OSError: return False
-if not good(path):
-    say("NEED", 0)
+if not is_intact(path):
+    write_line("NEED", 0)
     size = int.from_bytes(sys.stdin.buffer.read(8), "big")
     data = sys.stdin.buffer.read(size)
-    if hashlib.sha256(data).hexdigest() != sha: say("TORN", 75)
+    if hashlib.sha256(data).hexdigest() != sha: write_line("TORN", 75)
     try:
         fd = -1
         if keep != "1":
@@ -181,17 +181,17 @@ if not good(path):
         if keep == "1": os.replace(part, path); judge_places()
     except OSError as error:
         kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
-        say("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)
-def whole(p):
+        write_line("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)
+def is_own_byte_code(p):
     from _frozen_importlib_external import MAGIC_NUMBER
     try:
         with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
             s, data = os.fstat(f.fileno()), f.read()
-        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 18 or alone())
+        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 18 or has_no_other_users())
         return ours and data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
     except OSError: return False
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
-ready = path.startswith(folder) and whole(compiled)
+ready = path.startswith(folder) and is_own_byte_code(compiled)
 if ready or keep != "1": write_to = ""
 else: write_to = compiled
 sys.argv = [path, "agent", nonce, temporary, workdir, first, write_to]

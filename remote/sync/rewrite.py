@@ -47,8 +47,8 @@ def plan_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A file that was rewritten before, and that is not among the changes now, is restored as it was sent. Files made on
-    the host by fixers named in `host_fixers` are not restored, because their content is not known locally.
+    A file that was rewritten before and needs no change any more is restored as it was sent. Files made on the host by
+    fixers named in `host_fixers` are not restored, because their content is not known locally.
     """
     rewrites = []
     changed = {change.path: change for change in changes}

@@ -54,7 +54,7 @@ NEVER = Judged(Verdict.NEVER)
 PURE = "only reached with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
 OF_TRAINER = "only reached with --bf16, which commands on this card replace with --fp16"
 LOADS_FLOAT32 = Judged(
-    Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: ask for fp16 here"
+    Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: select fp16 here"
 )
 FALLS_BACK_TO_FP32 = Judged(
     Verdict.WARN, "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"

@@ -21,7 +21,7 @@ CAPABLE_ONLY = "kernels of cards with FP8, FP4 or packed int4"
 ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 elsewhere does not reach it"
 ASSERTED = "a value that the file asserts to be bfloat16"
 BEYOND_FLOAT16 = "values beyond 65504, which float16 cannot hold"
-STATED_REASON = "the code says why this is not float16; use float32 if the range is needed"
+STATED_REASON = "the code gives a reason against float16; use float32 if the range is needed"
 
 FLOAT16_MAX = 65504.0
 FILLS = frozenset({"full", "full_like", "new_full"})

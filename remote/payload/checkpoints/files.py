@@ -103,7 +103,7 @@ def _judge_safetensors(path: str, name: str) -> str:
             return f"{name}: gaps between its tensors"
         end = stop
     expected_size = 8 + length + end
-    return "" if expected_size == size else f"{name}: {size} bytes, its header says {expected_size}"
+    return "" if expected_size == size else f"{name}: {size} bytes, {expected_size} according to its header"
 
 
 def _span(tensor: Any) -> Tuple[int, int]:

@@ -159,7 +159,7 @@ class JobLoop:
         return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None
 
     def _processes(self) -> List[Process]:
-        """Return the living processes of the job, without a process of the monitor."""
+        """Return the living processes of the job. The monitor's nvidia-smi does not count."""
         return [process for process in self._members() if process.pid != self._monitor.own_pid]
 
     def _has_exited(self) -> bool:

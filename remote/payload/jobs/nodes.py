@@ -65,7 +65,7 @@ def own_address() -> str:
 
 
 def numeric(name: str) -> str:
-    """Return the IPv4 address of a node's name or address.
+    """Return the IPv4 address for a node's host name or address.
 
     On the node itself, the name may resolve to a loopback address, which the other nodes cannot use.
     """

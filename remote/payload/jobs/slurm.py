@@ -157,7 +157,7 @@ def _answer(argv: List[str]) -> str:
 
 
 def is_living(state: str) -> bool:
-    """Return True if a job in that queue state has not ended, or may not have ended."""
+    """Return False only if a job in that queue state has certainly ended."""
     return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 

@@ -77,7 +77,7 @@ def _attention(evidence: Evidence) -> Result:
         message = f"{configured[0]} needs a card of capability 8.0"
         return grade("attention-backend", message, hint='attn_implementation="sdpa"')
     if not calls:
-        config = f"; the model's config says {configured[0]}" if configured else ""
+        config = f"; the model's config selects {configured[0]}" if configured else ""
         return NotChecked("attention-backend", f"scaled_dot_product_attention was not called{config}")
     if any(call.backend == "math" and call.device == "cuda" for call in calls):
         message = "attention falls back to the math kernel: slow, and its memory grows quadratically"

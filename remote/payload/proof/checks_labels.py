@@ -31,7 +31,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool) -> Result:
     if not rows:
-        return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
+        return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were recorded")
     empty = sum(not row.counted for row in rows)
     if empty:
         # A row without labels is a sample whose answer was truncated. The model still learns from the other samples.

@@ -45,7 +45,7 @@ def _autocast(evidence: Evidence) -> Result:
     if planned and states == ["off"]:
         return _without_autocast(evidence)
     if planned and planned not in states:
-        return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan says {planned}")
+        return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan selects {planned}")
     return passed("autocast", f"layers ran with autocast {' and '.join(states)}")
 
 

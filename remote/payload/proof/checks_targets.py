@@ -78,7 +78,7 @@ def _never_learnt(rows: List[RowEnds], which: str) -> Result:
     if any(row.pads and row.configured for row in rows):
         message = f"{which}: it is the padding, and nothing else ends the text, so the model may never learn to stop"
         return warning("labels-end", message, hint="end each answer with the end-of-text token, and label it")
-    return passed("labels-end", f"{which}; nothing says that it ends the text")
+    return passed("labels-end", f"{which}; no other sign marks it as the end of the text")
 
 
 def _ignored(rows: List[IgnoredGradient]) -> Result:

@@ -46,7 +46,7 @@ class History:
         return min((one for one in self.measured if one.loss == one.loss), key=lambda one: one.loss, default=None)
 
     def stopped_improving(self, patience: int) -> bool:
-        """Return True if each of the last `patience` losses is not lower than the best one before."""
+        """Return True if none of the last `patience` losses is lower than the best loss before them."""
         best = self.best
         return best is None or sum(one.step > best.step for one in self.measured) >= patience
 

@@ -214,7 +214,7 @@ def test_a_default_that_a_checkpoint_overrides_is_reported() -> None:
 def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> None:
     outcome = planned(text)
     assert outcome.change is None
-    assert ["says why" in finding.message for finding in outcome.findings] == [True]
+    assert ["gives a reason" in finding.message for finding in outcome.findings] == [True]
 
 
 CHANGED = {

@@ -1,4 +1,4 @@
-"""Replace a function of torch with a wrapper; the state that the patches share."""
+"""Replace functions of torch with wrappers, and keep the state that these patches share."""
 
 from __future__ import annotations
 

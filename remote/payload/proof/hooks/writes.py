@@ -14,7 +14,7 @@ METHODS = ("lerp_", "mul_", "add_", "copy_")
 class Writes:
     """The ids of tensors written between `open` and `close`.
 
-    The methods of torch.Tensor are wrapped only in between.
+    The methods of torch.Tensor are wrapped only between these calls.
     """
 
     def __init__(self) -> None:
