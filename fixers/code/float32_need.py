@@ -70,7 +70,7 @@ def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
 
 
 def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
-    """Return True for a model that a function of unsloth returns: it makes trained weights float32 where needed."""
+    """Return True for a model that a function of unsloth returns: unsloth itself casts trained weights to float32."""
     made = (each for each in source.names.of_type(ast.Assign) if isinstance(each.value, ast.Call))
     return any(
         (source.names.meaning(each.value.func) or "").startswith("unsloth.")  # type: ignore[attr-defined]

@@ -61,7 +61,7 @@ class Owners:
         return tuple(each for each in self.programs if any(starts(each, script, path) for script in scripts))
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
-        """Return the same for the file's current content; empty if it cannot be read."""
+        """Return the programs to which the current content of the file belongs; empty if it cannot be read."""
         with suppress(OSError):
             return self.of(path, self.tree.read(path)) or ()
         return ()
@@ -74,7 +74,7 @@ class Owners:
         return tuple(each for each in self.programs if any(part.dynamic for part in each.modules)) or None
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
-        """Return the programs that read a config of Accelerate or DeepSpeed; of these, those that name it, if any."""
+        """Return the programs that read a config of Accelerate or DeepSpeed: only those that name it, if any do."""
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED

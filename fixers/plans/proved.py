@@ -127,12 +127,12 @@ class _Sharing:
             spread |= new
 
     def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
-        """Return a program that is not proved and that the change of the file would affect."""
+        """Return the entry of a program that is not proved and that the file's change would affect, or None."""
         doubted = (each for each in own if each.entry in doubts)
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files that stay: all their programs do, or their change would affect one that does."""
+        """Return the files to leave unchanged: no program of theirs is proved, or they affect an unproved program."""
         return frozenset(
             path
             for path, own in self.attached.items()

@@ -230,7 +230,7 @@ class Settings:
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
         """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable the fp16 block, which is inserted if missing.
 
-        Where bf16 is "auto", it stays: the arguments of Trainer decide, and must agree with the file in both blocks.
+        A bf16 block with "auto" is kept, and an inserted fp16 block gets "auto" too: Trainer's arguments set both.
         """
         enabled = block.get("enabled")
         other = siblings.get("fp16")

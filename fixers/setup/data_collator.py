@@ -104,7 +104,7 @@ def collator_of(paths: Sequence[str]) -> str:
 
 
 def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding, ...]:
-    """Return an error if the host's file differs from the SHA-256 `wanted`, and warnings for other such copies."""
+    """Return an error if the host's file differs from the SHA-256 `wanted`, and a warning for each other copy."""
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
         why = "was edited there" if look.edited else "differs from the project's"

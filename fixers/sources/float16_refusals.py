@@ -72,7 +72,7 @@ def _compares(left: ast.expr, operation: ast.cmpop, right: ast.expr) -> bool | N
 
 
 def _equals(left: ast.expr, words: list[ast.expr]) -> bool | None:
-    """Return whether the value is one of the words: a selected precision is float16, and the device is a card."""
+    """Return whether `left` equals one of `words` if float16 is selected and the device is a card; None if unknown."""
     switches = [_is_selected(each) for each in (left, *words)]
     if len(words) == 1 and None not in switches and not isinstance(words[0], ast.Constant):
         return switches[0] == switches[1] if _is_switch(left) else switches[1]
@@ -83,7 +83,7 @@ def _equals(left: ast.expr, words: list[ast.expr]) -> bool | None:
 
 
 def _is_other(name: str) -> bool:
-    """Return True for another precision, and for a device that is no card."""
+    """Return True for the name of another precision, or of a device that is not a card."""
     return name in ("cpu", "mps", "xla") or OTHERS.fullmatch(name) is not None
 
 

@@ -80,10 +80,10 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
 
 
 def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
-    """Return each real folder outside `project` from which data at `root` would be read, folders below it left out.
+    """Return each real folder outside `project` from which data at `root` would be read.
 
-    These are `root` itself, the folders that `scan_data` enters, and the folders of linked files: links are followed
-    wherever they lead.
+    These are `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is
+    followed. A folder below another one of them is left out.
     """
     real = root.resolve()
     outside = {} if real.is_relative_to(project) else {real: None}

@@ -18,8 +18,8 @@ Answer = TypeVar("Answer")
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
     """Call `send(lost)` until it returns, where `lost` counts the lost connections.
 
-    Waits double; gives up after TRIES calls. Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault`
-    for a refusal.
+    Waits double. After TRIES lost connections, raises the last ConnectionLost or DeadlineExceeded. For a refusal of the
+    host, raises the error that `error_of_fault` returns.
     """
     lost = 0
     while True:

@@ -43,8 +43,9 @@ def list_names(folder: str) -> List[str]:
 def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
     """Return the first problem with `names`, or "" if they include all files that a resume needs.
 
-    transformers loads optimizer and scheduler only if both exist. It skips a missing scaler silently, and a missing
-    random state with one line. Each of them is therefore required here (trainer.py, `_load_optimizer_and_scheduler`).
+    transformers loads optimizer and scheduler only if both exist. It ignores a missing scaler silently, and a missing
+    random state with one line of output. Each of them is therefore required here (trainer.py,
+    `_load_optimizer_and_scheduler`).
     """
     present = set(names)
     if not any(WEIGHTS.match(name) for name in names):
