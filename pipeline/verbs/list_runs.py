@@ -60,4 +60,4 @@ def _as_json(note: RunNote) -> dict[str, Any]:
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
     known = {name: value for name, value in fields.items() if value is not None}
     varied = {"set": list(note.varied)} if note.varied else {}
-    return {"run": note.name, **varied, "host": note.host, "config": note.config, **known, "step": note.step}
+    return {"run": note.name, **varied, "host": note.host, "config": note.config, **known}

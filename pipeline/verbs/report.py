@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
     findings = tuple(finding for note, _ in found for finding in _pull_missing(note, records, screen))
     notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
     if len(notes) == 1:
-        page, outcome = _write_report(notes[0], records)
+        page, outcome = _write_report(notes[0], records, unreachable=bool(findings))
     else:
         page, outcome = _write_comparison(notes, records)
     outcome = replace(outcome, findings=findings)
@@ -82,10 +83,11 @@ def _pull_missing(note: RunNote, records: Records, screen: Screen) -> tuple[Find
     return ()
 
 
-def _write_report(note: RunNote, records: Records) -> tuple[Path, Outcome]:
+def _write_report(note: RunNote, records: Records, *, unreachable: bool) -> tuple[Path, Outcome]:
     folder = records.folder_named(note.name)
     page = render_saved_report(folder)
-    job = job_last_seen(note, note.seen_unix)
+    job = job_last_seen(note, time.time())
+    job = job if unreachable else replace(job, age_s=None)
     return page, replace(outcome_for("report", note), job=job, artifacts=artifacts_in(folder))
 
 

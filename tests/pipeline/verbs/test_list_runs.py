@@ -23,7 +23,7 @@ def test_a_run_whose_start_was_interrupted_is_not_reported_as_missing(
     monkeypatch.chdir(tmp_path)
     list_runs(as_json=True)
     cut, seen = json.loads(capsys.readouterr().out)["runs"]
-    assert (cut["run"], "state" in cut) == ("cut", False)
+    assert (cut["run"], "state" in cut, "step" in cut) == ("cut", False, False)
     assert (seen["state"], seen["step"]) == ("running", 7)
     list_runs(as_json=False)
     _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
@@ -46,3 +46,15 @@ def test_a_run_that_waits_for_another_is_queued(
     list_runs(as_json=True)
     [row] = json.loads(capsys.readouterr().out)["runs"]
     assert (row["state"], row["step"], "waits" in row) == ("running", 1, False)
+
+
+def test_a_row_has_no_value_that_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records(tmp_path)
+    write_note(records, RunNote("stopped", "titan", "plain", "key", created_unix=1.0))
+    note_job(records.run("stopped", "titan"), JobState.STOPPED, number=1)
+    monkeypatch.chdir(tmp_path)
+    list_runs(as_json=True)
+    [row] = json.loads(capsys.readouterr().out)["runs"]
+    assert (row["state"], None in row.values()) == ("stopped", False)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli.main import run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, write_note
+from pipeline.records.runs import RunNote, list_notes, notes_named, write_note
+from pipeline.report.model import RunReport, Verdict
+from pipeline.report.saved import save_report
 from remote.protocol.jobs import JobState
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
@@ -92,6 +95,21 @@ def test_tail_shows_the_local_scalars_and_ends_at_once(types: Types, records: Re
     assert answer["scalars"] == [{"step": 1, "tag": "loss", "value": 4.0}]
     [finding] = answer["findings"]
     assert (finding["check"], "local scalars are shown" in finding["message"]) == ("unreachable", True)
+
+
+@pytest.mark.parametrize(("state", "aged"), [(JobState.RUNNING, True), (JobState.FAILED, False)])
+def test_the_report_of_a_job_that_may_be_running_has_the_age_of_its_state(
+    types: Types, records: Records, state: JobState, aged: bool
+) -> None:
+    folder = records.run(RUN, "titan")
+    bring_home(records, "the output\n")
+    write_note(records, replace(notes_named(list_notes(records), RUN)[0], state=state))
+    save_report(folder, RunReport(RUN, "plain", "titan", Verdict.RUNNING, step=1, began_unix=1.0))
+    code, answer, _ = types("report")
+    job = answer["job"]
+    assert isinstance(job, dict)
+    assert (code, [finding["check"] for finding in answer["findings"]]) == (0, ["unreachable"] if aged else [])
+    assert job.get("age_s", 0) > 1000 if aged else "age_s" not in job
 
 
 def bring_home(records: Records, text: str) -> None:

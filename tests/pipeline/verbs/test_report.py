@@ -81,6 +81,12 @@ def test_the_page_shows_the_state_and_the_loss_that_list_shows(
     assert "train.sh" in page
 
 
+def test_the_state_of_an_ended_run_has_no_age(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note_job(Records(project).folder_named("tiny-2"), JobState.SUCCEEDED, Progress(60, 60))
+    job = shown(capsys, "tiny-2")["job"]
+    assert isinstance(job, dict) and job["state"] == "succeeded" and "age_s" not in job
+
+
 def test_the_end_of_the_log_has_no_secrets_and_no_redrawn_lines(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
