@@ -11,7 +11,9 @@ from typing import Any
 from fixers.sources.file_roles import INFERS, SCALES
 from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
+from fixers.sources.python_text import map_python
 from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
 
 FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)")
 IMPORT = re.compile(rb"[ \t]*import[ \t]+([\w. \t,]+)")
@@ -72,21 +74,30 @@ class Module:
         return Module(row[0], tuple(row[1]), *row[2:])
 
 
-def read_module(path: str, source: bytes) -> Module:
-    """Return the file as a module, judged by its text."""
+def read_module(path: str, data: bytes) -> Module:
+    """Return the file as a module, judged by its text; of a notebook, by its code cells without their output."""
+    is_notebook = path.endswith(".ipynb")
+    source = _code_of(path, data) if is_notebook else data
     return Module(
         path,
         tuple(dict.fromkeys(_imports(source))),
         trains=TRAINS.is_in(source),
-        starts=path.endswith(".ipynb") or holds_any(source, STARTS),
+        starts=is_notebook or holds_any(source, STARTS),
         infers=INFERS.search(splitext(basename(path))[0].lower()) is not None,
         dynamic=DYNAMIC.is_in(source),
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
         scales=SCALES.is_in(source),
-        refuses=line_that_refuses(source),
-        attends=_attends(source),
+        refuses=line_that_refuses(data),
+        attends=_attends(data),
     )
+
+
+def _code_of(path: str, data: bytes) -> bytes:
+    try:
+        return map_python(path, data).text
+    except Unparsable:
+        return data
 
 
 def _attends(source: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def notebook(code: str) -> str:
     return f'{{"cells": [{{"cell_type": "code", "source": ["{code}"]}}]}}'
 
 
+def with_output(code: str, output: str) -> str:
+    cell = {"cell_type": "code", "source": code, "outputs": [{"output_type": "stream", "text": output}]}
+    return json.dumps({"cells": [cell]}, indent=1)
+
+
+def with_text(code: str, text: str) -> str:
+    cells = [{"cell_type": "markdown", "source": text}, {"cell_type": "code", "source": code}]
+    return json.dumps({"cells": cells}, indent=1)
+
+
 def planned(root: Path, files: dict[str, str]) -> Plan:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -222,6 +233,8 @@ def test_a_program_that_is_not_proved_stays_whole_with_one_warning(
 NOT_TRAINING = {
     "a demo": {"demo.py": DEMO},
     "a notebook that does not train": {"demo.ipynb": notebook("import torch\\nx = torch.bfloat16")},
+    "a notebook whose output names a trainer": {"demo.ipynb": with_output(DEMO, "Trainer(model=model)\n")},
+    "a notebook with text about training": {"demo.ipynb": with_text(DEMO, "Call loss.backward() or .fit(data).")},
     "a script that is gone": {"old.sh": "torchrun gone/train_mem.py --bf16 True\n"},
     "a command that starts a demo": {"eval.sh": "python demo.py --bf16 True\n", "demo.py": DEMO},
     "a module that nothing imports": {"helper.py": SHARED},
@@ -234,6 +247,12 @@ def test_what_no_training_runs_stays_and_is_listed(tmp_path: Path, files: dict[s
     assert set(changed(plan)) == {"train.py"}
     assert set(files) <= {each.where.partition(":")[0] for each in plan.skipped}
     assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
+
+
+def test_a_module_that_a_notebook_trains_with_is_converted(tmp_path: Path) -> None:
+    code = f"from build import DTYPE\n{TRAINER}"
+    files = {"train.ipynb": with_output(code, "done"), "build.py": SHARED, "other.py": SHARED}
+    assert set(changed(planned(tmp_path, files))) == {"train.ipynb", "build.py"}
 
 
 NEEDS_FLASH = {
