@@ -20,7 +20,7 @@ CASTERS = re.compile(
 """Matches functions of libraries or other files that cast trainable parameters to float32."""
 PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
 LOADS_ADAPTER = re.compile(r"peft\.(?:\w+\.)*(?:Auto)?PeftModel\w*\.from_pretrained")
-ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16", re.IGNORECASE)
+ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16|[48]_?bit|int[48]|quanti[sz]", re.IGNORECASE)
 
 
 def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Collection[str] = ()) -> bool:

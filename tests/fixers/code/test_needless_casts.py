@@ -284,6 +284,15 @@ def test_adapters_of_a_prepared_model_are_float32_already(more: str, options: st
     assert planned(code).count("parameter.data = ") == casts
 
 
+@pytest.mark.parametrize(
+    ("test", "casts"), [("USE_8bit is True", 0), ("load_in_4bit", 0), ("args.quantize", 0), ("int8", 0), ("resume", 1)]
+)
+def test_a_model_that_is_prepared_where_it_is_quantised_is_float32_already(test: str, casts: int) -> None:
+    line = "model = prepare_model_for_kbit_training(model)"
+    code = PREPARED.format(more="", options="").replace(line, f"if {test}:\n    {line}")
+    assert planned(code + TAKES).count("parameter.data = ") == casts
+
+
 def test_a_model_that_is_not_prepared_is_cast_after_its_adapter_is_loaded() -> None:
     code = PREPARED.format(more="", options="").replace("prepare_model_for_kbit_training(model)", "model.half()")
     assert planned(code + TAKES).count("parameter.data = ") == 1
