@@ -19,6 +19,9 @@ PYTEST_FLAGS ?= -n 4 --dist worksteal
 # The tests start thousands of processes; without byte code on disk, each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# More threads than cores wait for each other: each worker of the tests computes in one.
+test test-rest: export OMP_NUM_THREADS ?= 1
+
 .PHONY: demo test test-all test-rest test-image image-requirements lint types docs pictures bench rehearsal gpu-day soak mutation clean setup
 
 $(VENV)/.python:

@@ -42,6 +42,8 @@ def add_real_python(path: str) -> str:
 
 
 os.environ["PATH"] = add_real_python(os.environ.get("PATH", os.defpath))
+# No test compiles a model. Otherwise bitsandbytes, which peft imports, loads torch's compiler in 1 s of CPU time.
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
 
 @pytest.fixture(scope="session")

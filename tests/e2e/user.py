@@ -59,7 +59,9 @@ class User:
 
     @property
     def environment_of_commands(self) -> dict[str, str]:
-        keep = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        keep = {
+            name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "TORCHDYNAMO_DISABLE") if name in os.environ
+        }
         ours = {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return {**keep, **ours, **self.environment}
 

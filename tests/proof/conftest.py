@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,25 +34,39 @@ Prove = Callable[..., ProofReport]
 
 @pytest.fixture(scope="session")
 def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, Any]], int | None]]:
-    """A function that runs one request in a fork of a process that has imported torch."""
-    hooks = write_hooks(str(tmp_path_factory.mktemp("hooks")))
-    server = subprocess.Popen(
-        [sys.executable, str(HERE / "forkserver.py"), hooks],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-    )
-    assert server.stdin and server.stdout
+    """A function that runs one request in a fork of a process that has imported torch, one for all workers of xdist."""
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(_connection(tmp_path_factory, stack)).makefile("rw")
 
-    def run(order: dict[str, Any]) -> int | None:
-        server.stdin.write(json.dumps({"seconds": PATIENCE_S, **order}) + "\n")
-        server.stdin.flush()
-        return json.loads(server.stdout.readline())["exit"]
+        def run(order: dict[str, Any]) -> int | None:
+            print(json.dumps({"seconds": PATIENCE_S, **order}), file=connection, flush=True)
+            return json.loads(connection.readline())["exit"]
 
-    yield run
-    server.stdin.close()
-    server.wait(PATIENCE_S)
+        yield run
+        connection.close()
+
+
+def _connection(tmp_path_factory: pytest.TempPathFactory, stack: contextlib.ExitStack) -> socket.socket:
+    """Connect to the server of this test session. Start it if there is none; it ends with the stack."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    name = f"halfstep-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+    connection = socket.socket(socket.AF_UNIX)
+    with (folder / "forkserver.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            connection.connect("\0" + name)
+        except ConnectionRefusedError:
+            server = subprocess.Popen(
+                [sys.executable, str(HERE / "forkserver.py"), write_hooks(str(tmp_path_factory.mktemp("hooks"))), name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+            )
+            stack.enter_context(server)
+            assert server.stdout and server.stdout.readline() == b"ready\n"
+            connection.connect("\0" + name)
+    return connection
 
 
 @pytest.fixture

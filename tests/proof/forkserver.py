@@ -1,7 +1,9 @@
 """Import torch and the hooks once, then run every script in a fork of this process under the hooks.
 
-The argument is the folder of the hooks. Requests are lines of JSON on stdin: {script, folder, environment, seconds}.
-Each is answered with one line: {exit}, which is None if the script was ended.
+The arguments are the folder of the hooks and the name of an abstract socket. "ready" is printed once it accepts
+connections, each of which gets a process of its own. Requests are lines of JSON: {script, folder, environment,
+seconds}. Each is answered with one line: {exit}, which is None if the script was ended. The end of stdin ends this
+process.
 """
 
 import gc
@@ -9,7 +11,9 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -74,8 +78,9 @@ def wait_for(pid, order):
     return None
 
 
-def main():
-    for line in sys.stdin:
+def answer(connection):
+    """Run the requests of one connection, one after another, until it is closed."""
+    for line in connection:
         order = json.loads(line)
         pid = os.fork()
         if pid == 0:
@@ -84,7 +89,26 @@ def main():
             except BaseException:  # noqa: BLE001 - a forked child must end here
                 traceback.print_exc()
                 os._exit(99)
-        print(json.dumps({"exit": wait_for(pid, order)}), flush=True)
+        print(json.dumps({"exit": wait_for(pid, order)}), file=connection, flush=True)
+
+
+def main():
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0" + sys.argv[2])
+    listener.listen(64)
+    print("ready", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        readable, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in readable:
+            return
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            answer(connection.makefile("rw"))
+            os._exit(0)
+        connection.close()
 
 
 if __name__ == "__main__":
