@@ -27,6 +27,9 @@ OF_OPTIONS = re.compile(
     (ENTRY + rb"|\.%b\b|[\"']--?%b[\"']|^[ \t]+%b[ \t]*:") % (OPTION, OPTION, OPTION, OPTION, OPTION), re.MULTILINE
 )
 PARSERS = (b"HfArgumentParser", b"TrlParser")
+TRL_CONFIG = re.compile(
+    rb"\b(?:TrlParser|HfArgumentParser)\([^)]*\b(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config\b"
+)
 INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 
@@ -49,6 +52,7 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that only trainings with DeepSpeed run.
+    `trl_scripts`: scripts that parse arguments of TRL.
     """
 
     keys: tuple[str, ...] = ()
@@ -65,6 +69,7 @@ class CodeFacts:
     float16_only: tuple[str, ...] = ()
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
+    trl_scripts: tuple[str, ...] = ()
 
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
         """Return the float16 switch declared by the classes that declare the bfloat16 switch `name`.
@@ -123,7 +128,9 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
     scripts = (path,) if never_trains(path, source) else ()
     consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))
     named = (keys.alone, keys.paired, _texts(options))
-    return CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits_of(path, source))
+    trl = (path,) if into_trainer and b"trl" in source and TRL_CONFIG.search(source) else ()
+    traits = traits_of(path, source)
+    return CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl)
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -158,6 +165,7 @@ def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
         _union(each.half_models for each in parts_list),
         merge_consumers(each.consumers for each in parts_list),
         merge_traits(each.traits for each in parts_list),
+        trl_scripts=_union(each.trl_scripts for each in parts_list),
     )
 
 

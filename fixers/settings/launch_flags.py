@@ -8,7 +8,9 @@ What it does
     edited; comments, printed strings, paths, comparisons and commands such as echo or grep never are. If both `--bf16`
     and `--fp16` have values, `--bf16` is set to false and `--fp16` to true. A variable that is the value of a precision
     option is edited where it is assigned. The script that the command starts determines the new spelling of a value. If
-    the script accepts no float16, the value stays and a warning names the line.
+    the script accepts no float16, the value stays and a warning names the line. A command that gives a
+    script of TRL a dtype, and neither `--bf16` nor `--fp16`, gets `--fp16 True`, because TRL computes in bfloat16 by
+    default.
 
 Why
     A command-line flag overrides the default in the fixed script: with `--bf16 True` Trainer still uses bfloat16, and
@@ -53,7 +55,7 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 8
+version = 9
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

@@ -38,6 +38,7 @@ from fixers.settings.precision_words import (
 )
 from fixers.settings.refusals import refusal_of
 from fixers.settings.text_arguments import COMPARES, default_in, holds_arguments, is_compared, shell_texts_in, text_of
+from fixers.settings.trl_switch import add_switch_to_command
 from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import option_name
 from fixers.sources.shell_words import scan_shell
@@ -105,8 +106,8 @@ class Launch:
             self.judge_words(assignment.items)
             self.judge_text_if_arguments(assignment.value.inside)
         program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
-        script = next((word for word in command.words if word.text and word.text.endswith(".py")), None)
-        self.program = script.text or "" if script else ""
+        script = next((word for word in command.words if (word.text or "").endswith(".py")), None)
+        self.program = (script and script.text) or ""
         self.launcher_end = script.start if script and any(word.text == "accelerate" for word in command.words) else 0
         if program not in NOT_LAUNCHES:
             self.judge_words(command.words)
@@ -155,12 +156,12 @@ class Launch:
         elif ATTENTION.fullmatch(option.name) or FLASH_SWITCH.fullmatch(option.name):
             return self.judge_attention(option)
         elif option.value and value is not None:
-            self.judge_value(option, option.value, value)
+            self.judge_value(option, option.value, value, given)
         elif option.value and MEANS_PRECISION.fullmatch(option.name):
             self.follow_variable(option.name, option.value)
         return False
 
-    def judge_value(self, option: CommandOption, piece: TextRange, value: str) -> None:
+    def judge_value(self, option: CommandOption, piece: TextRange, value: str, given: Sequence[CommandOption]) -> None:
         if value in NO_COUNTERPART and MEANS_PRECISION.fullmatch(option.name):
             self.edit_list.refuse(piece.start, NO_COUNTERPART_WORDS, f"{option.name}=16-mixed")
         counterpart = counterpart_of(option.name, value)
@@ -169,6 +170,7 @@ class Launch:
             word = self.accepted_value(option.name, piece, value, counterpart, to_float32=to_float32)
             if word is not None:
                 self.replace(piece, word, WHY_RANGE if to_float32 else NO_BFLOAT16)
+                add_switch_to_command(self.edit_list, option, given, self.program, self.code_facts)
 
     def accepted_value(
         self, name: str, piece: TextRange, value: str, counterpart: str, *, to_float32: bool = False
@@ -288,8 +290,7 @@ class Launch:
     def judge_variable(self, name: str, value: TextRange) -> None:
         self.judge_attention_variable(name, value)
         known = name in PRECISION_VARIABLES or name in self.linked
-        match = VARIABLE.fullmatch(value.raw)
-        if known and match:
+        if known and (match := VARIABLE.fullmatch(value.raw)):
             self.judge_default(self.linked.get(name, name), value, match)
         elif value.text in NO_COUNTERPART and known:
             self.edit_list.refuse(value.start, NO_COUNTERPART_WORDS)

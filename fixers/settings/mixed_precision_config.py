@@ -10,10 +10,11 @@ What it does
     accepts no float16, the value is not changed and a warning names the line. The same applies to `bf16: true` if
     another line overwrites its counterpart `fp16`. Tags that name a dtype (`!name:torch.bfloat16`) are changed too.
     A DeepSpeed file without an fp16 block gets one, with a dynamic loss
-    scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
-    `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half precision are
-    reported, unless code of the project trains whole models: float32 adapters cannot share flat tensors with float16
-    weights.
+    scale. A YAML file of TRL's arguments with a dtype and neither `bf16` nor `fp16` gets `fp16: true`, because TRL
+    computes in bfloat16 by default. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true`
+    becomes `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half
+    precision are reported, unless code of the project trains whole models: float32 adapters cannot share flat tensors
+    with float16 weights.
 
 Why
     A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would
@@ -49,7 +50,8 @@ from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
-from fixers.sources.config_files import is_json, read_config, reads_config
+from fixers.settings.trl_switch import add_switch_to_config
+from fixers.sources.config_files import is_json, is_yaml, read_config, reads_config
 from fixers.sources.json_nodes import holds_json_lines
 from fixers.sources.nodes import Mapping, Node, Scalar
 from fixers.sources.source import Source
@@ -111,6 +113,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if not _is_checkpoint_config(source.path, document):
             settings.code_facts = CodeFacts() if _is_accelerate_config(document) else target.code_facts
             settings.read(document, is_run_config(document))
+            if is_yaml(source.path) and isinstance(document, Mapping):
+                add_switch_to_config(settings.edit_list, document, settings.code_facts)
     return settings.edit_list.rewrite
 
 
