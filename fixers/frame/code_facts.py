@@ -12,7 +12,7 @@ from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
 from fixers.sources.launched import is_document, launched_in
-from fixers.sources.lines import holds_any, lines_with
+from fixers.sources.lines import holds_any, lines_with, may_name
 from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
 from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
@@ -22,6 +22,7 @@ from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
 
 RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
+NAMES = frozenset(RENAMED)
 OPTION = rb"(" + b"|".join(RENAMED) + rb")"
 OF_OPTIONS = re.compile(
     (ENTRY + rb"|\.%b\b|[\"']--?%b[\"']|^[ \t]+%b[ \t]*:") % (OPTION, OPTION, OPTION, OPTION, OPTION), re.MULTILINE
@@ -109,6 +110,9 @@ class CodeFacts:
         return self.resolve_switch("pure_bf16", "fp16", f"{owner}.pure_bf16").refused_by is not None
 
 
+NO_FACTS = CodeFacts()
+
+
 def reads_settings(path: str) -> bool:
     """Return True for a file name of Python code, settings, commands or documentation."""
     return path.endswith(".py") or reads_config(path) or reads_commands(path) or is_document(path)
@@ -123,7 +127,7 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
         return CodeFacts(consumers=consumers, traits=traits_of_text(path, source))
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
-    options = _names(OF_OPTIONS, lines_with(source, RENAMED))
+    options = _names(OF_OPTIONS, lines_with(source, RENAMED)) if may_name(source, NAMES) else set()
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
     consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from posixpath import basename, splitext
 from typing import Any
 
-from fixers.sources.file_roles import INFERS, SCALES
+from fixers.sources.file_roles import INFERS, SCALES, is_for_accelerator, is_foreign
 from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.python_text import map_python
@@ -50,7 +50,8 @@ class Module:
     `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
     scales a loss, or uses a library that does. `refuses`: its first line that raises an error for float16, or 0.
-    `attends`: the first line of its own implementation of attention, or 0.
+    `attends`: the first line of its own implementation of attention, or 0. `foreign`: it is code for another framework
+    or device.
     """
 
     path: str
@@ -64,14 +65,15 @@ class Module:
     scales: bool = False
     refuses: int = 0
     attends: int = 0
+    foreign: bool = False
 
     def as_row(self) -> list[Any]:
-        """Return the module as plain values: decoding thousands of dataclasses by their annotations is slow."""
-        return [self.path, list(self.imports), *(getattr(self, each.name) for each in fields(self)[2:])]
+        """Return the fields as plain values: decoding thousands of dataclasses by their annotations is slow."""
+        return [getattr(self, each.name) for each in fields(self)[1:]]
 
     @staticmethod
-    def of_row(row: list[Any]) -> Module:
-        return Module(row[0], tuple(row[1]), *row[2:])
+    def of_row(path: str, row: list[Any]) -> Module:
+        return Module(path, tuple(row[0]), *row[1:])
 
 
 def read_module(path: str, data: bytes) -> Module:
@@ -90,6 +92,7 @@ def read_module(path: str, data: bytes) -> Module:
         scales=SCALES.is_in(source),
         refuses=line_that_refuses(data),
         attends=_attends(data),
+        foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, dirname, join
 
+from fixers.frame.modules import Module
 from fixers.frame.target import Target
 from fixers.sources.file_roles import is_for_accelerator, is_foreign
 from fixers.sources.library_copies import LIBRARIES
@@ -34,18 +35,30 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
     """Return why the file is not part of training on the card; empty if it may be."""
     if path in target.started:
         return ""
-    if IN_TESTS.match(path):
-        return TESTS
-    if any(path.startswith(folder) for folder in target.code_facts.copies) and not _is_edited(path, data):
+    place = _judge_place(path)
+    if place != TESTS and path.startswith(target.code_facts.copies) and not _is_edited(path, data):
         return COPIED
-    folders = set(dirname(path).lower().split("/"))
-    if folders & FRAMEWORK_WORDS:
-        return FOREIGN
-    if folders & ACCELERATOR_WORDS:
-        return ACCELERATORS
+    if place:
+        return place
     if path.endswith(".py"):
         return _judge_python(path, data, target)
     return "" if path.endswith(".ipynb") else _judge_settings(path, data, target)
+
+
+def is_outside(module: Module, target: Target) -> bool:
+    """Return True if the module is not part of training on the card, as `judge_scope` judges a file that is no copy."""
+    if module.path in target.started:
+        return False
+    return module.foreign or module.path in target.code_facts.scripts or bool(_judge_place(module.path))
+
+
+def _judge_place(path: str) -> str:
+    if IN_TESTS.match(path):
+        return TESTS
+    folders = set(dirname(path).lower().split("/"))
+    if folders & FRAMEWORK_WORDS:
+        return FOREIGN
+    return ACCELERATORS if folders & ACCELERATOR_WORDS else ""
 
 
 def _is_edited(path: str, data: bytes) -> bool:

@@ -9,6 +9,7 @@ from fixers.code import trainer_arguments
 from fixers.frame.site import Site
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
+from fixers.plans.file_facts import read_files
 from fixers.plans.site_plan import applies, chosen_names, full_target
 from fixers.settings import launch_flags, mixed_precision_config, port
 from fixers.settings.launch_text import Launch, LaunchText, launch_from, read_launch
@@ -30,7 +31,7 @@ def plan_launch(launch: Launch, site: Site) -> Launch:
     data = read_launch(launch).data
     if not any(needle in data for fixer in FIXERS for needle in fixer.needles):
         return launch
-    chosen, target = chosen_names(site, None), full_target(site)
+    chosen, target = chosen_names(site, None), full_target(site, read_files(site.tree))
     for fixer in FIXERS:
         if fixer.name in chosen and applies(fixer, target):
             text = read_launch(launch)

@@ -1,95 +1,90 @@
-"""Collect facts about the project's Python code; facts about unchanged files come from the cache."""
+"""Facts about the project's code: those of its files together, and those that depend on several files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from posixpath import basename, dirname, splitext
 
-from fixers.frame.code_facts import CodeFacts, judge_source, merge_facts, reads_settings
+from fixers.frame.code_facts import CodeFacts, merge_facts, reads_settings
 from fixers.frame.code_traits import Traits, unscaled_options
 from fixers.frame.site import Tree
+from fixers.plans.file_facts import FileFacts
 from fixers.plans.own_launches import deepspeed_only
 from fixers.plans.own_uses import float16_only, unselected
-from fixers.plans.plan_cache import Digested, PlanCache, code_digest
+from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.sources.file_roles import imported_names
 from fixers.sources.library_copies import library_copies
 from fixers.sources.readers.find import is_test
+from remote.protocol.values import decode
 
 IMPORTS, USES, SHARED, DEEPSPEED = "*", "* uses", "* shared", "* deepspeed"
 """Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files, and the
 files that only trainings with DeepSpeed run."""
 
 
-def read_code_facts(tree: Tree) -> CodeFacts:
+def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
     """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
     Copies of libraries are not read: their code selects nothing for this project. Unreadable files are skipped;
     planning reports them.
     """
-    every = tuple(tree.paths())
-    copies = library_copies(every)
-    paths = [path for path in every if reads_settings(path) and not path.startswith(copies)]
-    cache = PlanCache.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
-    parts: list[CodeFacts] = []
-    for path in paths:
-        with suppress(OSError):
-            parts.append(_judged(tree, cache, path))
-    own = replace(merge_facts(parts), copies=copies)
+    copies = library_copies(tree.paths())
+    several = _SeveralFiles(tree, {each.path: each.digest for each in files if not each.path.startswith(copies)})
+    own = replace(merge_facts(each.code for each in files), copies=copies)
     own = replace(own, consumers=replace(own.consumers, unscaled=unscaled_options(own.traits)))
-    modules = [path for path in paths if path.endswith(".py")]
     if own.scripts:
-        scripts = _facts_of_several(tree, cache, IMPORTS, modules, partial(_not_imported, own.scripts)).scripts
+        scripts = several.judge(IMPORTS, several.modules, partial(_not_imported, own.scripts)).scripts
         own = replace(own, scripts=scripts, consumers=own.consumers.without(scripts))
     policies, dtypes = own.traits.policies, own.traits.scaled_dtypes
     if policies or dtypes:
-        sources = (*paths, *(path for path in every if path.endswith(".ipynb")))
-        uses = _facts_of_several(tree, cache, USES, sources, partial(_uses, policies, dtypes))
+        sources = (*several.paths, *(path for path in several.digests if path.endswith(".ipynb")))
+        uses = several.judge(USES, sources, partial(_uses, policies, dtypes))
         own = replace(own, float16_only=uses.float16_only, unselected=uses.unselected)
-    own = _with_commands(tree, cache, paths, own)
-    if cache is not None:
-        cache.save()
+    own = _with_commands(several, own)
+    several.save()
     return own
 
 
-def _with_commands(tree: Tree, cache: PlanCache | None, paths: Sequence[str], own: CodeFacts) -> CodeFacts:
+def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
     """Return the facts, with those that follow from the project's commands and the files that they start."""
     if own.pure_folders:
-        modules = [path for path in paths if path.endswith(".py")]
-        own = replace(
-            own, shared=_facts_of_several(tree, cache, SHARED, modules, partial(_shared, own.pure_folders)).shared
-        )
+        shared = several.judge(SHARED, several.modules, partial(_shared, own.pure_folders)).shared
+        own = replace(own, shared=shared)
     if any(each.deepspeed or each.config for each in own.traits.launched):
         judge = partial(_deepspeed_only, own.traits, own.scripts)
-        own = replace(own, deepspeed_only=_facts_of_several(tree, cache, DEEPSPEED, paths, judge).deepspeed_only)
+        own = replace(own, deepspeed_only=several.judge(DEEPSPEED, several.paths, judge).deepspeed_only)
     return own
 
 
-def _facts_of_several(
-    tree: Tree,
-    cache: PlanCache | None,
-    row: str,
-    paths: Sequence[str],
-    judge: Callable[[Tree, Sequence[str]], CodeFacts],
-) -> CodeFacts:
-    """Return facts that depend on several files; they are cached until one of these files changes."""
-    if cache is None or not isinstance(tree, Digested):
-        return judge(tree, paths)
-    digest = hashlib.sha256(repr([(path, _digest(tree, path)) for path in paths]).encode()).hexdigest()
-    known = cache.find_facts(row, digest)
-    if known is None:
-        known = judge(tree, paths)
-        cache.store_facts(row, digest, known)
-    return known
+class _SeveralFiles:
+    """Facts that depend on several files; they are cached until one of these files changes."""
 
+    def __init__(self, tree: Tree, digests: Mapping[str, str]) -> None:
+        self.tree = tree
+        self.digests = digests
+        self.paths = [path for path in digests if reads_settings(path)]
+        self.modules = [path for path in self.paths if path.endswith(".py")]
+        self._cache = PlanCache.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
 
-def _digest(tree: Digested, path: str) -> str | None:
-    with suppress(OSError):
-        return tree.digest(path)
-    return None
+    def judge(self, row: str, paths: Sequence[str], judge: Callable[[Tree, Sequence[str]], CodeFacts]) -> CodeFacts:
+        if self._cache is None:
+            return judge(self.tree, paths)
+        digest = hashlib.sha256(repr([(path, self.digests[path]) for path in paths]).encode()).hexdigest()
+        known = self._cache.find_row(row, digest)
+        with suppress(ValueError, LookupError):
+            if known is not None:
+                return decode(CodeFacts, known[0])
+        facts = judge(self.tree, paths)
+        self._cache.store_row(row, digest, [sparse(facts)])
+        return facts
+
+    def save(self) -> None:
+        if self._cache is not None:
+            self._cache.save()
 
 
 def _uses(policies: Sequence[str], dtypes: Sequence[str], tree: Tree, paths: Sequence[str]) -> CodeFacts:
@@ -125,18 +120,6 @@ def _is_imported(path: str, words: set[bytes]) -> bool:
     """Return True if an import names the module and its package."""
     package = basename(dirname(path)).encode()
     return splitext(basename(path))[0].encode() in words and (not package or package in words)
-
-
-def _judged(tree: Tree, cache: PlanCache | None, path: str) -> CodeFacts:
-    """Return the facts about one file; they are cached until the file changes."""
-    if cache is None or not isinstance(tree, Digested):
-        return judge_source(path, tree.read(path))
-    digest = tree.digest(path)
-    own = cache.find_facts(path, digest)
-    if own is None:
-        own = judge_source(path, tree.read(path))
-        cache.store_facts(path, digest, own)
-    return own
 
 
 def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) -> CodeFacts:

@@ -6,23 +6,23 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from fixers.frame.change import FileChange, SkippedPlace
-from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
 from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.parts import replacing
-from remote.protocol.values import decode, dumps
+from remote.protocol.values import decode, encode
 
 FOLDER = ".halfstep/planned"
 CACHES_KEPT = 8
+NO_OUTCOME = FileOutcome()
 
 
 @runtime_checkable
@@ -79,24 +79,8 @@ class PlanCache:
             self.seen.add(path)
         return outcome
 
-    def store(self, path: str, data: bytes, outcome: FileOutcome) -> None:
-        self.grown = True
-        self.seen.add(path)
-        kept = json.loads(dumps(_to_stored(outcome))) if outcome != FileOutcome() else None
-        self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
-
-    def find_facts(self, path: str, digest: str) -> CodeFacts | None:
-        """Return the stored facts about the file's code; None if the file is new or changed."""
-        known, kept = self.rows.get(path, ("", None))
-        if known != digest:
-            return None
-        self.seen.add(path)
-        return decode(CodeFacts, kept) if kept else CodeFacts()
-
-    def store_facts(self, path: str, digest: str, code_facts: CodeFacts) -> None:
-        self.grown = True
-        self.seen.add(path)
-        self.rows[path] = (digest, json.loads(dumps(code_facts)) if code_facts != CodeFacts() else None)
+    def store(self, path: str, digest: str, outcome: FileOutcome) -> None:
+        self.store_row(path, digest, encode(_to_stored(outcome)) if outcome != NO_OUTCOME else None)
 
     def find_row(self, path: str, digest: str) -> list[Any] | None:
         """Return the stored row of plain values; None if the file is new or changed."""
@@ -106,7 +90,7 @@ class PlanCache:
         self.seen.add(path)
         return kept
 
-    def store_row(self, path: str, digest: str, row: list[Any]) -> None:
+    def store_row(self, path: str, digest: str, row: object) -> None:
         self.grown = True
         self.seen.add(path)
         self.rows[path] = (digest, row)
@@ -141,6 +125,18 @@ def code_digest() -> str:
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def sparse(value: object) -> Any:
+    """Return the value as JSON types, without the fields of dataclasses that have their default."""
+    if not is_dataclass(value):
+        return [sparse(each) for each in value] if isinstance(value, tuple) else encode(value)
+    pairs = ((each, getattr(value, each.name)) for each in fields(value))
+    return {each.name: sparse(given) for each, given in pairs if given != _default(each)}
+
+
+def _default(of: Field[Any]) -> object:
+    return of.default_factory() if of.default_factory is not MISSING else of.default
 
 
 def _make_folder(folder: Path) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import difflib
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
-from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
+from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
-from fixers.frame.site import Fixer, Site
+from fixers.frame.modules import Module
+from fixers.frame.scope import is_outside
+from fixers.frame.site import Fixer, Site, Tree
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.dependent_edits import plan_dependent
+from fixers.plans.file_facts import FileFacts, read_files
 from fixers.plans.file_plan import FileOutcome, plan_file
+from fixers.plans.in_processes import in_processes
 from fixers.plans.own_code import read_code_facts
-from fixers.plans.own_modules import read_modules
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.proved import prove
 from fixers.registry import setup_fixers, source_fixers
@@ -50,9 +55,11 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """
     with _without_gc():
         try:
-            chosen, target = chosen_names(site, only), full_target(site)
+            chosen, files = chosen_names(site, only), read_files(site.tree)
+            target = full_target(site, files)
             sources = _sources(chosen, target)
-            rewrites = _proved(site, sources, target, _offered(site, sources, target))
+            modules = [each.module for each in files if each.module and not is_outside(each.module, target)]
+            rewrites = _proved(site, sources, target, modules, _offered(site, files, sources, target))
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
@@ -64,8 +71,9 @@ def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Plan the changes of the source fixers for each file, even if the programs are not proved to work with them."""
     with _without_gc():
         try:
-            target = full_target(site)
-            return _offered(site, _sources(chosen_names(site, only), target), target)
+            chosen, files = chosen_names(site, only), read_files(site.tree)
+            target = full_target(site, files)
+            return _offered(site, files, _sources(chosen, target), target)
         finally:
             TREES.clear()
 
@@ -74,23 +82,25 @@ def _sources(chosen: set[str], target: Target) -> list[SourceFixer]:
     return [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
 
 
-def _offered(site: Site, sources: Sequence[SourceFixer], target: Target) -> Plan:
+def _offered(site: Site, files: Sequence[FileFacts], sources: Sequence[SourceFixer], target: Target) -> Plan:
     loops = target.code_facts.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
     if loops:
         sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
-    return plan_dependent(
-        target.code_facts.consumers, lambda readers: _plan_sources(site, sources, _with_consumers(target, readers))
-    ).plus(Plan(tuple(map(_unscaled, loops))))
+
+    def plan_with(consumers: Consumers) -> Plan:
+        return _plan_sources(site.tree, files, sources, _with_consumers(target, consumers))
+
+    return plan_dependent(target.code_facts.consumers, plan_with).plus(Plan(tuple(map(_unscaled, loops))))
 
 
-def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, plan: Plan) -> Plan:
+def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: Sequence[Module], plan: Plan) -> Plan:
     """Return the plan with the changes of precision of proved programs only; other changes of a file are kept."""
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
     named = replace(plan, findings=tuple(each for each in plan.findings if each.check in precise))
     named = replace(named, changes=tuple(each for each in plan.changes if precise.intersection(_fixers_of(each))))
     if not named.changes:
         return plan
-    proof = prove(named, read_modules(site.tree, target), target, site.tree, for_run=bool(site.config))
+    proof = prove(named, modules, target, site.tree, for_run=bool(site.config))
     withheld = dict.fromkeys(proof.withheld, OF_PRECISION) | dict.fromkeys(proof.attending, OF_ATTENTION)
     kept: list[FileChange | HostChange] = []
     for change in plan.changes:
@@ -128,9 +138,9 @@ def _unscaled(path: str) -> Finding:
     return warning("bf16-to-fp16", UNSCALED, path, hint)
 
 
-def full_target(site: Site) -> Target:
+def full_target(site: Site, files: Sequence[FileFacts]) -> Target:
     """Return the target with the settings that the project's own code reads."""
-    return replace(target_of(site), code_facts=read_code_facts(site.tree))
+    return replace(target_of(site), code_facts=read_code_facts(site.tree, files))
 
 
 def one_change_each(plan: Plan) -> Plan:
@@ -185,48 +195,43 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
     return fixer.below is None or target.below(fixer.below)
 
 
-def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Plan:
-    changes: list[FileChange] = []
-    findings: list[Finding] = []
-    left: list[SkippedPlace] = []
-    for outcome in _outcomes(site, fixers, target):
-        findings += outcome.findings
-        left += outcome.skipped
-        changes += [outcome.change] if outcome.change else []
-    return Plan(tuple(findings), tuple(changes), tuple(left))
+def _plan_sources(tree: Tree, files: Sequence[FileFacts], fixers: Sequence[SourceFixer], target: Target) -> Plan:
+    names = {fixer.name for fixer in fixers}
+    outcomes = _outcomes(tree, [each for each in files if names.intersection(each.wanted)], fixers, target)
+    return Plan(
+        tuple(finding for each in outcomes for finding in each.findings),
+        tuple(each.change for each in outcomes if each.change),
+        tuple(place for each in outcomes for place in each.skipped),
+    )
 
 
-def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
-    paths = [path for path in sorted(site.tree.paths()) if any(fixer.matches(path) for fixer in fixers)]
-    tree = site.tree
+def _outcomes(
+    tree: Tree, files: Sequence[FileFacts], fixers: Sequence[SourceFixer], target: Target
+) -> list[FileOutcome]:
+    """Return the outcomes of the files in order; those of unchanged files come from the cache."""
     if not isinstance(tree, Digested):
-        yield from (
-            _or_unreadable(path, lambda path: plan_file(path, tree.read(path), fixers, target)) for path in paths
-        )
-        return
+        return [outcome for _, outcome in in_processes(partial(_planned, tree, fixers, target), files)]
     cache = PlanCache.of(tree.root, cache_key(fixers, target))
-    yield from (_or_unreadable(path, lambda path: _cached(tree, cache, path, fixers, target)) for path in paths)
+    outcomes = {each.path: cache.find(each.path, each.digest, tree) for each in files}
+    missing = [each for each in files if outcomes[each.path] is None]
+    for each, (digest, outcome) in zip(
+        missing, in_processes(partial(_planned, tree, fixers, target), missing), strict=True
+    ):
+        outcomes[each.path] = outcome
+        if digest:
+            cache.store(each.path, digest, outcome)
     cache.save()
+    return [outcome for outcome in outcomes.values() if outcome is not None]
 
 
-def _or_unreadable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
-    """Return the outcome; for an unreadable file, a warning."""
+def _planned(tree: Tree, fixers: Sequence[SourceFixer], target: Target, file: FileFacts) -> tuple[str, FileOutcome]:
+    """Return the file's digest and its outcome; for an unreadable file, an empty digest and a warning."""
     try:
-        return plan(path)
+        data = tree.read(file.path)
     except OSError as error:
         message = f"cannot be read: {error.strerror}; not checked"
-        return FileOutcome(None, (warning("unreadable-source", message, path),))
-
-
-def _cached(tree: Digested, cache: PlanCache, path: str, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
-    """Return the cached outcome of an unchanged file, else plan it."""
-    known = cache.find(path, tree.digest(path), tree)
-    if known is not None:
-        return known
-    data = tree.read(path)
-    outcome = plan_file(path, data, fixers, target)
-    cache.store(path, data, outcome)
-    return outcome
+        return "", FileOutcome(None, (warning("unreadable-source", message, file.path),))
+    return hashlib.sha256(data).hexdigest(), plan_file(file.path, data, fixers, target)
 
 
 @contextmanager

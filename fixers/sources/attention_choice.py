@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
-from fixers.sources.lines import holds, holds_any
+from fixers.sources.lines import holds, line_spans
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 
@@ -23,9 +23,11 @@ def lacks_sdpa(data: bytes) -> bool:
     """Return True for models without SDPA: a class has `_supports_sdpa = False`, or the attention table lacks it."""
     if holds(data, b"_supports_sdpa") and NO_SDPA.search(data):
         return True
-    may_list = holds(data, b"flash_attention_2") and holds_any(data, (b"ATTN", b"ATTENTION"))
-    tables = TABLE.findall(data) if may_list else []
-    return any(b"flash_attention_2" in each and b"eager" in each and b"sdpa" not in each for each in tables)
+    if not holds(data, b"flash_attention_2"):
+        return False
+    tables = (TABLE.match(data, start) for start, _ in line_spans(data, (b"ATTN", b"ATTENTION")))
+    listed = [found[1] for found in tables if found]
+    return any(b"flash_attention_2" in each and b"eager" in each and b"sdpa" not in each for each in listed)
 
 
 def alternative_of(source: PythonSource, node: ast.expr) -> str | None:

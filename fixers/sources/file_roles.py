@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from posixpath import basename, splitext
 
-from fixers.sources.lines import LinePattern, holds_any, lines_with
+from fixers.sources.lines import LinePattern, holds_any, lines_with, may_name
 
 HEAD_BYTES = 8192
 TAIL_BYTES = 4096
@@ -17,13 +17,15 @@ FRAMEWORK_IMPORT = re.compile(
 )
 JAX_IMPORT = re.compile(rb"^(?:import|from)[ \t]+(?:jax|flax|optax|mlx)\b", re.MULTILINE)
 TORCH_IMPORT = re.compile(rb"^(?:import|from)[ \t]+torch\b", re.MULTILINE)
-FRAMEWORKS = (b"jax", b"flax", b"optax", b"tensorflow", b"keras", b"paddle", b"mlx", b"mindspore")
+FRAMEWORKS = frozenset({b"jax", b"flax", b"optax", b"tensorflow", b"keras", b"paddle", b"mlx", b"mindspore"})
 ACCELERATOR_IMPORT = re.compile(
     rb"^(?:import|from)[ \t]+(?:torch_xla|torch_npu|torch_neuronx|habana_frameworks|optimum\.habana"
     rb"|intel_extension_for_pytorch)\b",
     re.MULTILINE,
 )
-ACCELERATORS = (b"torch_xla", b"torch_n", b"habana", b"intel_extension")
+ACCELERATORS = frozenset(
+    {b"torch_xla", b"torch_npu", b"torch_neuronx", b"habana_frameworks", b"habana", b"intel_extension_for_pytorch"}
+)
 DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
 CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
 AUTOCASTS = re.compile(rb"\bautocast\(")
@@ -71,7 +73,7 @@ DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")
 def is_foreign(source: bytes) -> bool:
     """Return True for code that uses JAX, TensorFlow or another framework instead of torch."""
     head = source[:HEAD_BYTES]
-    if not any(word in head for word in FRAMEWORKS) or not FRAMEWORK_IMPORT.search(head):
+    if not may_name(source, FRAMEWORKS) or not FRAMEWORK_IMPORT.search(head):
         return False
     return JAX_IMPORT.search(head) is not None or not TORCH_IMPORT.search(head)
 
@@ -84,8 +86,7 @@ def is_jax(source: bytes) -> bool:
 
 def is_for_accelerator(source: bytes) -> bool:
     """Return True for code that imports the torch extension of a TPU, NPU, HPU or Intel device at module level."""
-    head = source[:HEAD_BYTES]
-    return any(word in head for word in ACCELERATORS) and ACCELERATOR_IMPORT.search(head) is not None
+    return may_name(source, ACCELERATORS) and ACCELERATOR_IMPORT.search(source[:HEAD_BYTES]) is not None
 
 
 def never_trains(path: str, source: bytes) -> bool:

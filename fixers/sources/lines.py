@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 LARGEST_CODE = 2**20
 """Larger files are data rather than code; no vocabulary of them is kept in memory."""
@@ -35,25 +36,47 @@ def holds(source: bytes, word: bytes) -> bool:
 
 def holds_any(source: bytes, words: tuple[bytes, ...]) -> bool:
     """Return True if the file contains one of the words. Most words are searched in the file's vocabulary only."""
-    vocabulary = _vocabulary(source)
-    if any(map(vocabulary.__contains__, words)):
-        return True
-    return any(all(part in vocabulary for part in parts) and phrase in source for phrase, parts in _phrases(words))
+    vocabulary = _vocabulary(source).text
+    return any(map(vocabulary.__contains__, words)) or _holds_phrase(source, vocabulary, words)
+
+
+def _holds_phrase(source: bytes, vocabulary: bytes, words: tuple[bytes, ...]) -> bool:
+    for phrase, parts in _phrases(words):
+        for part in parts:
+            if part not in vocabulary:
+                break
+        else:
+            if phrase in source:
+                return True
+    return False
+
+
+def may_name(source: bytes, names: frozenset[bytes]) -> bool:
+    """Return False if none of the names is a whole word of the file."""
+    words = _vocabulary(source).words
+    return not words or not words.isdisjoint(names)
 
 
 @cache
 def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
-    """Return each of `words` that is not a single identifier, with the identifiers that it contains."""
-    parts = {word: re.findall(rb"\w+", word) for word in words}
+    """Return those that are not words of letters, digits and underscores only, each with such words, longest first."""
+    parts = {word: sorted(re.findall(rb"\w+", word), key=len, reverse=True) for word in words}
     return tuple((word, each) for word, each in parts.items() if each != [word])
 
 
+class _Vocabulary(NamedTuple):
+    """The distinct words of a file, and the same as one text; of a large file no words, but all its text."""
+
+    words: frozenset[bytes]
+    text: bytes
+
+
 @lru_cache(maxsize=4)
-def _vocabulary(source: bytes) -> bytes:
-    """Return the distinct words of the file, each between newlines. For a large file, return its whole text."""
+def _vocabulary(source: bytes) -> _Vocabulary:
     if len(source) > LARGEST_CODE:
-        return source
-    return b"\n%b\n" % b"\n".join(set(source.translate(BLANKED).split()))
+        return _Vocabulary(frozenset(), source)
+    words = frozenset(source.translate(BLANKED).split())
+    return _Vocabulary(words, b"\n".join(words))
 
 
 def line_starts(text: bytes) -> list[int]:

@@ -30,11 +30,12 @@ def findings_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
     changes = [(each.path, each.after) for each in plan.changes if isinstance(each, FileChange)]
     inputs = repr((files, changes, site.gpu and site.gpu.capability, site.config.get("precision"))).encode()
     stored = PlanCache.of(tree.root, f"left-{_judge_digest()}")
-    known = stored.find(EVERY_FILE, hashlib.sha256(inputs).hexdigest(), tree)
+    digest = hashlib.sha256(inputs).hexdigest()
+    known = stored.find(EVERY_FILE, digest, tree)
     if known is not None:
         return known.findings
     findings = judge_after_fixes(site, plan)
-    stored.store(EVERY_FILE, inputs, FileOutcome(findings=findings))
+    stored.store(EVERY_FILE, digest, FileOutcome(findings=findings))
     stored.save()
     return findings
 

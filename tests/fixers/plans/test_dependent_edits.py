@@ -10,6 +10,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.dependent_edits import plan_dependent
+from fixers.plans.file_facts import read_files
 from fixers.plans.own_code import read_code_facts
 from fixers.plans.site_plan import plan_offers
 from fixers.sources.readers.consumers import Consumers
@@ -61,5 +62,5 @@ def test_a_refused_file_locks_its_readers_and_everything_is_planned_again(tmp_pa
         passes.append([reader.extensible for reader in consumers.readers])
         return Plan()
 
-    plan_dependent(read_code_facts(tree).consumers, plan_with)
+    plan_dependent(read_code_facts(tree, read_files(tree)).consumers, plan_with)
     assert passes == [[True], [False]]

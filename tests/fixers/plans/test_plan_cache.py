@@ -21,6 +21,10 @@ from tests.fixers.setup_rig import card
 TOLD = (Finding("x", Severity.WARNING, "m", "a.py:1"),)
 
 
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -38,10 +42,10 @@ def test_a_cached_outcome_is_restored_byte_for_byte(tmp_path, before, after):
     (tmp_path / "a.py").write_bytes(before)
     outcome = FileOutcome(FileChange("a.py", before, after, {"x": 2}, ("why",)), TOLD)
     first = PlanCache.of(tmp_path, "q")
-    first.store("a.py", before, outcome)
+    first.store("a.py", _sha256(before), outcome)
     first.save()
     second = PlanCache.of(tmp_path, "q")
-    digest = hashlib.sha256(before).hexdigest()
+    digest = _sha256(before)
     assert second.find("a.py", digest, DiskTree(tmp_path)) == outcome
     assert second.find("a.py", digest[::-1], DiskTree(tmp_path)) is None
     assert PlanCache.of(tmp_path, "other").find("a.py", digest, DiskTree(tmp_path)) is None
@@ -49,28 +53,37 @@ def test_a_cached_outcome_is_restored_byte_for_byte(tmp_path, before, after):
     assert len(before) < 5 or before not in stored
 
 
+def test_a_cached_outcome_names_the_fixers_in_the_order_in_which_they_ran(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"ab")
+    first = PlanCache.of(tmp_path, "q")
+    first.store("a.py", _sha256(b"ab"), FileOutcome(FileChange("a.py", b"ab", b"b", {"trainer": 1, "bf16": 2})))
+    first.save()
+    restored = PlanCache.of(tmp_path, "q").find("a.py", _sha256(b"ab"), DiskTree(tmp_path))
+    assert list(restored.change.fixers) == ["trainer", "bf16"]
+
+
 @pytest.mark.parametrize("outcome", [FileOutcome(), FileOutcome(None, TOLD)])
 def test_a_cached_outcome_without_a_change_is_used_without_reading_the_file(tmp_path, outcome):
     first = PlanCache.of(tmp_path, "q")
-    first.store("gone.py", b"x", outcome)
+    first.store("gone.py", _sha256(b"x"), outcome)
     first.save()
-    digest = hashlib.sha256(b"x").hexdigest()
+    digest = _sha256(b"x")
     assert PlanCache.of(tmp_path, "q").find("gone.py", digest, DiskTree(tmp_path)) == outcome
 
 
 def test_unused_entries_are_dropped_and_an_unchanged_cache_is_not_written(tmp_path):
     first = PlanCache.of(tmp_path, "q")
     for name in ("kept.py", "gone.py"):
-        first.store(name, b"x", FileOutcome())
+        first.store(name, _sha256(b"x"), FileOutcome())
     first.save()
-    digest = hashlib.sha256(b"x").hexdigest()
+    digest = _sha256(b"x")
     unchanged = PlanCache.of(tmp_path, "q")
     unchanged.find("kept.py", digest, DiskTree(tmp_path))
     unchanged.save()
     assert set(PlanCache.of(tmp_path, "q").rows) == {"kept.py", "gone.py"}
     second = PlanCache.of(tmp_path, "q")
     second.find("kept.py", digest, DiskTree(tmp_path))
-    second.store("new.py", b"y", FileOutcome())
+    second.store("new.py", _sha256(b"y"), FileOutcome())
     second.save()
     assert set(PlanCache.of(tmp_path, "q").rows) == {"kept.py", "new.py"}
 
@@ -78,7 +91,7 @@ def test_unused_entries_are_dropped_and_an_unchanged_cache_is_not_written(tmp_pa
 def test_the_eight_newest_caches_are_kept_and_hidden_from_git(tmp_path):
     for at in range(10):
         each = PlanCache.of(tmp_path, f"q{at}")
-        each.store("a.py", b"x", FileOutcome())
+        each.store("a.py", _sha256(b"x"), FileOutcome())
         each.save()
         os.utime(each.file, ns=(at, at))
     assert {file.name for file in (tmp_path / plan_cache.FOLDER).iterdir()} == {f"q{at}.json" for at in range(2, 10)}
@@ -88,7 +101,7 @@ def test_the_eight_newest_caches_are_kept_and_hidden_from_git(tmp_path):
 def test_in_a_read_only_folder_planning_continues_uncached(tmp_path):
     (tmp_path / ".halfstep").write_bytes(b"a file")
     each = PlanCache.of(tmp_path, "q")
-    each.store("a.py", b"x", FileOutcome())
+    each.store("a.py", _sha256(b"x"), FileOutcome())
     each.save()
     assert (tmp_path / ".halfstep").read_bytes() == b"a file"
 
