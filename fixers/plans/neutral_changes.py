@@ -38,7 +38,7 @@ def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes
 def _is_unused(
     changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]
 ) -> bool:
-    """Return True if the program uses none of the changed functions and classes, or gives the changed arguments."""
+    """Return True if no changed definition is used, or its calls pass every argument with a changed default."""
     used = _used_names(body, text, others)
     return all(
         isinstance(old, DEFINITIONS) and (old.name not in used or _defaults_are_given(old, new, (text, *others)))
@@ -47,17 +47,17 @@ def _is_unused(
 
 
 def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
-    """Return the names that the other modules and the statements of this one use, directly or not."""
+    """Return the names that the other modules and this module use, also through the functions that they call."""
     lines = text.splitlines(keepends=True)
     definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
     used = {word for other in others for word in _words(other)}
     plain = (each for each in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
-    used |= {word for each in plain for word in _of(lines, each)}
+    used |= {word for each in plain for word in _names_in_lines(lines, each)}
     new = used & definitions.keys()
     reached: set[str] = set()
     while new:
         reached |= new
-        words = {word for name in new for word in _of(lines, definitions[name])}
+        words = {word for name in new for word in _names_in_lines(lines, definitions[name])}
         used |= words
         new = (words & definitions.keys()) - reached
     return used
@@ -67,7 +67,7 @@ def _is_main(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
 
 
-def _of(lines: list[bytes], node: ast.stmt) -> set[str]:
+def _names_in_lines(lines: list[bytes], node: ast.stmt) -> set[str]:
     return _words(b"".join(lines[node.lineno - 1 : node.end_lineno]))
 
 
@@ -89,7 +89,7 @@ def _defaults_are_given(old: ast.stmt, new: ast.stmt, texts: Sequence[bytes]) ->
 
 
 def _changed_defaults(old: ast.FunctionDef | ast.AsyncFunctionDef, new: ast.stmt) -> list[str]:
-    """Return the arguments whose defaults differ; empty if anything else does."""
+    """Return the arguments whose defaults differ; empty if the functions also differ in other ways."""
     assert isinstance(new, FUNCTIONS)
     plain = [ast.dump(each) for each in (*old.body, *old.decorator_list)]
     if plain != [ast.dump(each) for each in (*new.body, *new.decorator_list)]:

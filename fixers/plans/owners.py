@@ -36,7 +36,7 @@ OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 
 
 class Owners:
-    """The owners of the files of a project; its texts are read only if a config must be attributed."""
+    """The owners of the files of a project. The texts of the project are read only to find the owners of a config."""
 
     def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
         self.tree = tree

@@ -92,14 +92,17 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
             doubts[program.entry] = doubt
         attending |= _of_attention(program, mine)
     sharing = _Sharing(attached, changes, tree.read)
-    doubts = sharing.spread(doubts)
+    doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
     return _proof(owners, sharing.held_back(doubts), doubts, attending, warnings.unsuited, unstarted)
 
 
 @dataclass(frozen=True)
 class _Sharing:
-    """The files that programs share: a change is made in all of them or in none, unless it is neutral for some."""
+    """The files that several programs share.
+
+    A program that is not proved withholds a shared file from the other programs, unless the change is neutral for it.
+    """
 
     attached: Mapping[str, tuple[Program, ...]]
     changes: Mapping[str, FileChange]
@@ -112,8 +115,8 @@ class _Sharing:
             self.known[key] = is_neutral(self.changes[path], program, self.read)
         return self.known[key]
 
-    def spread(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Return the doubts, with those of programs that share a withheld file."""
+    def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
+        """Return the doubts, and one for each program that shares a withheld file with a doubted program."""
         spread = dict(doubts)
         while True:
             new: dict[str, Doubt] = {}
@@ -132,7 +135,7 @@ class _Sharing:
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files to leave unchanged: no program of theirs is proved, or they affect an unproved program."""
+        """Return the files to leave unchanged: only unproved programs own them, or the change affects one."""
         return frozenset(
             path
             for path, own in self.attached.items()
@@ -150,9 +153,9 @@ def _entries(programs: Iterable[Program]) -> set[str]:
 
 @dataclass(frozen=True)
 class _Warnings:
-    """The warnings that are doubts, each with the programs that its file belongs to.
+    """The warnings that count as doubts, each with the programs that own the file of the warning.
 
-    `unsuited` are configs of a known format with such a warning: they keep bfloat16, without an effect on programs.
+    `unsuited` are the configs of a known format that have such a warning. They keep bfloat16 and add no doubt.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]

@@ -26,11 +26,11 @@ def line_that_refuses(source: bytes) -> int:
     if not holds_any(source, (b"raise", b"assert")):
         return 0
     found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
-    return next((line_of(source, each.start()) for each in found if each and _refuses(each)), 0)
+    return next((line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each)), 0)
 
 
-def _refuses(found: re.Match[bytes]) -> bool:
-    """Return True if float16 reaches the error; a condition that compares with float16 and cannot be judged counts."""
+def _float16_leads_to_error(found: re.Match[bytes]) -> bool:
+    """Return True if float16 leads to the error, or if the condition compares with float16 and its value is unknown."""
     text = (
         f"{found['branch'].decode('utf-8', 'replace')} pass"
         if found["branch"]
