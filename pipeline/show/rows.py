@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from remote.protocol.events import Scalar
-from remote.protocol.quantities import duration, size
+from remote.protocol.quantities import duration, memory, size
 
 STEP_WIDTH = 8
+VALUE_WIDTH = 9
 GAP = "  "
 SECONDS = ("seconds", "_s", "_sec", "_secs", "runtime")
 
@@ -19,20 +20,29 @@ def rows_of(scalars: Sequence[Scalar]) -> Iterator[list[Scalar]]:
 
 
 def render_row(row: Sequence[Scalar], width: int | None) -> str:
-    """Return the lines of one row; a label and its value stay on one line. `width` None: everything on one line."""
-    lines = [f"{row[0].step:>{STEP_WIDTH}}"]
-    for cell in _cells(row):
-        if width is not None and len(lines[-1]) + len(GAP) + len(cell) > width and lines[-1].strip():
-            lines.append(" " * STEP_WIDTH)
-        lines[-1] += GAP + cell
-    return "".join(f"{line}\n" for line in lines)
+    """Return one line; on a terminal of this width, the scalars that fit, in columns, and the number of the others.
+
+    `width` None: all scalars.
+    """
+    cells = list(_cells(row))
+    line = f"{row[0].step:>{STEP_WIDTH}}"
+    for shown, (label, value) in enumerate(cells):
+        cell = f"{label} {value}" if width is None else f"{label} {value:<{VALUE_WIDTH}}"
+        rest = len(cells) - shown
+        room = len(GAP) + len(cell.rstrip() if rest == 1 else f"{cell}{GAP}+{rest - 1}")
+        if shown and width is not None and len(line) + room > width:
+            return f"{line.rstrip()}{GAP}+{rest}\n"
+        line += GAP + cell
+    return f"{line.rstrip()}\n"
 
 
 def readable(tag: str, value: float) -> str:
-    """Return the value in the unit that its tag names: bytes, seconds, a rate; else with four digits."""
+    """Return the value in the unit that its tag names: bytes, memory, seconds, a rate; else with four digits."""
     name = tag.lower()
     if name.endswith("bytes"):
         return size(value)
+    if name.endswith("memory"):
+        return memory(value)
     if "per_second" in name or name.endswith("/s"):
         return f"{_with_prefix(value)}/s"
     if name.endswith(SECONDS) and value >= 0:
@@ -47,8 +57,10 @@ def _with_prefix(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _cells(row: Sequence[Scalar]) -> Iterator[str]:
-    names = [scalar.tag.rpartition("/")[2] for scalar in row]
-    for scalar, name in zip(row, names, strict=True):
-        label = name if names.count(name) == 1 else scalar.tag
-        yield f"{label.replace('_per_second', '')} {readable(scalar.tag, scalar.value)}"
+def _cells(row: Sequence[Scalar]) -> Iterator[tuple[str, str]]:
+    """Yield a label and a value for each tag; of equal tags, the last value."""
+    values = {scalar.tag: scalar.value for scalar in row}
+    names = [tag.rpartition("/")[2] for tag in values]
+    for (tag, value), name in zip(values.items(), names, strict=True):
+        label = name if names.count(name) == 1 else tag
+        yield label.replace("_per_second", ""), readable(tag, value)

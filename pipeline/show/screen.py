@@ -105,7 +105,8 @@ class Screen:
         if self._live is not None:
             self._live.message(text, done / total if done is not None and total else None)
         elif self._throttle.due(text, time.monotonic(), done, total):
-            self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
+            for line in self._wrapped(f"{safe_text(text)}{share}", 2):
+                self.err.print(Text(f"  {line}", style="dim"))
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Like `progress`, but without a live view at most one line is printed in DETAIL_S seconds."""
@@ -168,7 +169,7 @@ class Screen:
         if not sys.stdin.isatty():
             return False
         self._stop_live()
-        self.err.print(Text(f"{safe_text(question)} {'[Y/n]' if default else '[y/N]'} "), end="")
+        self._print_question(f"{safe_text(question)} {'[Y/n]' if default else '[y/N]'}")
         line = sys.stdin.readline()
         typed = line.strip().lower()
         return typed in ("y", "yes") or (default and line.endswith("\n") and not typed)
@@ -188,8 +189,12 @@ class Screen:
         """Ask a question; return `default` without a terminal or if only Enter was typed."""
         if not sys.stdin.isatty():
             return default
-        self.err.print(Text(f"{safe_text(question)}{f' [{default}]' if default else ''} "), end="")
+        self._print_question(f"{safe_text(question)}{f' [{default}]' if default else ''}")
         return sys.stdin.readline().strip() or default
+
+    def _print_question(self, question: str) -> None:
+        """Print a question, at whose end the user types."""
+        self.err.print(Text("\n".join(self._wrapped(question, 1)) + " "), end="")
 
     def findings(self, findings: Iterable[Finding]) -> None:
         """Print each finding with its location and its hint."""

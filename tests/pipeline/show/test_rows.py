@@ -23,11 +23,21 @@ def test_the_scalars_of_a_step_are_one_row() -> None:
     assert render_row(STEP, None) == "      40  loss 1.831  learning_rate 2e-05  step_seconds 1.2 s\n"
 
 
-@pytest.mark.parametrize("width", [20, 40, 60])
-def test_a_row_is_broken_only_between_scalars(width: int) -> None:
-    lines = render_row(STEP, width).splitlines()
-    assert all(len(line) <= max(width, 8 + 2 + len("learning_rate 2e-05")) for line in lines)
-    assert " ".join(" ".join(lines).split()) == "40 loss 1.831 learning_rate 2e-05 step_seconds 1.2 s"
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (20, "      40  loss 1.831  +2"),
+        (52, "      40  loss 1.831  +2"),
+        (53, "      40  loss 1.831      learning_rate 2e-05  +1"),
+        (70, "      40  loss 1.831      learning_rate 2e-05      step_seconds 1.2 s"),
+    ],
+)
+def test_a_row_on_a_terminal_is_one_line_of_columns_and_counts_what_does_not_fit(width: int, line: str) -> None:
+    assert render_row(STEP, width) == f"{line}\n"
+
+
+def test_the_last_of_two_values_with_the_same_tag_is_shown() -> None:
+    assert render_row([point(3, "train/epoch", 1.0), point(3, "train/epoch", 2.0)], None) == "       3  epoch 2\n"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +47,7 @@ def test_a_row_is_broken_only_between_scalars(width: int) -> None:
         ("train/tokens_per_second", 3120.0, "3.12k/s"),
         ("train/samples_per_second", 4.5, "4.5/s"),
         ("train/peak_memory_bytes", 21_400_000_000.0, "21.4 GB"),
+        ("train/peak_memory", 1.271e9, "1.18 GiB"),
         ("train/step_seconds", 4271.0, "71 min"),
         ("train/learning_rate", 2e-5, "2e-05"),
         ("train/loss", float("nan"), "nan"),

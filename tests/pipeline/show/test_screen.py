@@ -138,3 +138,30 @@ def test_a_label_that_does_not_fit_has_a_line_of_its_own(length: int, capsys: py
         screen.labelled([("x" * length, "words"), ("short", "other")], 10)
     beside = [f"    {'x' * 9} words"] if length < 10 else [f"    {'x' * length}", f"    {'':<10}words"]
     assert capsys.readouterr().out.splitlines() == [*beside, f"    {'short':<10}other"]
+
+
+class Keyboard(Terminal):
+    """Standard input that is a terminal at which only Enter is typed."""
+
+    def readline(self) -> str:
+        return "\n"
+
+
+LONG = "Packages to install on the host, besides those from requirements.txt (empty: none)"
+
+
+@pytest.mark.parametrize("text", [LONG, "Which card does the host have, if it has no driver yet? Names: titan-rtx, t4"])
+def test_questions_and_progress_break_between_words(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    out, err = Terminal(), Terminal()
+    for name, stream in {"stdin": Keyboard(), "stdout": out, "stderr": err}.items():
+        monkeypatch.setattr(sys, name, stream)
+    for name, value in {"COLUMNS": "60", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    answers = (lambda: screen.ask(text, default="none"), lambda: screen.confirm(text, default=True))
+    for call in (*answers, lambda: screen.progress(text)):
+        assert call() in ("none", True, None)
+        err.write("\n")
+    lines = err.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= 60 and len(lines) >= 6
+    assert " ".join(err.getvalue().split()) == f"{text} [none] {text} [Y/n] {text}"
