@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -91,8 +92,9 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             write_record(self._record, self.history)
             if self.reporter.writer is not None:
                 self.reporter.writer.add_scalar("eval/loss", measured.loss, measured.step)
-            # The Trainer does not log this loss, because it would count it as the loss of a step.
-            self.trainer.callback_handler.on_log(args, state, control, {"eval_loss": measured.loss})
+            # The Trainer does not log this loss, because it would count it as the loss of a step. `on_log` resets
+            # `should_log`, after which this rank alone would leave out the step's own log and its all-gather.
+            self.trainer.callback_handler.on_log(args, state, copy.copy(control), {"eval_loss": measured.loss})
             self.reporter.refresh_progress()
         lowest = f"lowest {before.loss:.4f} at step {before.step}" if before is not None else "the first"
         log.info("validation loss %.4f (%s)", measured.loss, lowest)
