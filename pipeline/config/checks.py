@@ -10,8 +10,9 @@ from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names
 from pipeline.config.shipped import shipped_data
+from remote.protocol.evaluation import metric_names
 from remote.protocol.findings import Finding
-from remote.protocol.training import FRESH, MESSAGES, TASKS
+from remote.protocol.training import FRESH, LOSS, MESSAGES, TASKS
 
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
 TAKES_CODE = ("-c", "-m")
@@ -49,11 +50,20 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
 
 
 def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the missing settings that `train.eval_steps` and `train.early_stop` need."""
-    if config.train.early_stop is not None and config.train.eval_steps is None:
-        return [document.problem(("train", "early_stop"), "needs train.eval_steps: how often the loss is measured")]
+    """Return the missing settings that `train.eval_steps` and the keys that depend on it need, and unknown metrics."""
+    metric = config.train.best_metric
+    for key, used in (("early_stop", config.train.early_stop is not None), ("best_metric", metric != LOSS)):
+        if used and config.train.eval_steps is None:
+            return [document.problem(("train", key), "needs train.eval_steps: how often the loss is measured")]
     if config.train.eval_steps is not None and config.data.validation_split is None:
         return [document.problem(("train", "eval_steps"), "needs data.validation_split: which recordings are held out")]
+    known = [LOSS, *(name for task in config.data.tasks for name in metric_names(task))]
+    if metric not in known:
+        near = difflib.get_close_matches(metric, known, n=1)
+        hint = f"best_metric: {near[0]}" if near else ""
+        return [
+            document.problem(("train", "best_metric"), f"unknown metric {metric!r} of the tasks in data.tasks", hint)
+        ]
     return []
 
 

@@ -100,6 +100,7 @@ class TrainConfig(Frozen):
     evaluate: StrictBool = True
     eval_steps: Positive | None = None
     early_stop: Positive | None = None
+    best_metric: Text = "loss"
     shard_base: StrictBool = False
     report_to: tuple[Tracker, ...] = ("tensorboard",)
 

@@ -5,15 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
-from remote.protocol.training import TrainingSpec
+from remote.protocol.training import LOSS, TrainingSpec
 
 RESULT = "evaluation.json"
 ANSWERS = "answers.jsonl"
 ADAPTER = "adapter"
 BASE = "base"
 INTERVAL = 0.95
+ASPECTS = ("accuracy", "fluency", "prosodic", "total")
+ERROR_RATES = ("wer", "per", "cer")
 VARIANTS = ("_all", "_answered")
 """Suffixes of secondary metrics: over all answers, or only over those in the requested format."""
+
+
+def metric_names(task: str) -> Tuple[str, ...]:
+    """Return the names of all metrics of a task."""
+    if task == "apa":
+        kinds = ("pearson", "spearman", "pearson_all", "spearman_all")
+        return ("apa/answered", *(f"apa/{aspect}/{kind}" for aspect in ASPECTS for kind in kinds))
+    if task == "mdd":
+        names = ("wer", "per", "precision", "recall", "f1")
+        return ("mdd/answered", *(f"mdd/{name}{suffix}" for suffix in ("", "_answered") for name in names))
+    return (f"{task}/wer", f"{task}/cer", f"{task}/exact")
+
+
+def is_lower_better(metric: str) -> bool:
+    """Return True for the loss and for error rates."""
+    return metric == LOSS or metric.rpartition("/")[2].split("_")[0] in ERROR_RATES
 
 
 @dataclass(frozen=True)

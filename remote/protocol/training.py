@@ -16,6 +16,7 @@ FRESH = "fresh"
 TINY_PREFIX = "tiny/"
 """Ids of models that are created on the host."""
 FIRST, LAST = "first", "last"
+LOSS = "loss"
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,10 @@ class LoopSpec:
 
     An optimizer step uses `batch_size` x `gradient_accumulation` samples per device. If `micro_batch` and
     `gradient_checkpointing` are None, `plan_memory` chooses them, for `memory_share` of the memory that is free on the
-    card. The validation loss is measured every `eval_steps` optimizer steps. Training ends after `early_stop`
-    measurements without a lower one. `shard_base`: the processes share the frozen weights. `report_to`: trackers;
-    TensorBoard is always written.
+    card. The validation loss is measured every `eval_steps` optimizer steps. The adapter with the best `best_metric` is
+    exported: `loss` or a name of `metric_names`, for answers to the validation samples. Training ends after
+    `early_stop` measurements without a better one. `shard_base`: the processes share the frozen weights. `report_to`:
+    trackers; TensorBoard is always written.
     """
 
     epochs: int = 3
@@ -119,6 +121,7 @@ class LoopSpec:
     evaluate: bool = True
     eval_steps: Optional[int] = None
     early_stop: Optional[int] = None
+    best_metric: str = LOSS
     shard_base: bool = False
     report_to: Tuple[str, ...] = ("tensorboard",)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
 from remote.payload.training.recordings import Recording
+from remote.protocol.evaluation import ASPECTS
 
 CONTROL = {"apa": "<|APA|>", "mdd": "<|MDD|>"}
-ASPECTS = ("accuracy", "fluency", "prosodic", "total")
 
 _RUBRIC = (
     "Listen to the learner of English and score the pronunciation in four aspects, each from 0 to 10.\n"

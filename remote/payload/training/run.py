@@ -287,7 +287,7 @@ def build_trainer(
     for callback in (reporter, publisher):
         callback.trainer = trainer
     if prepared.validation is not None:
-        trainer.validation = Validation(prepared.validation, prepared.collator, spec)
+        trainer.validation = Validation(prepared.validation, prepared.base, prepared.collator, spec)
         trainer.validation.trainer, trainer.validation.reporter = trainer, reporter
         trainer.add_callback(trainer.validation)
     return trainer

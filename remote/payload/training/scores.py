@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict, FrozenSet, Iterable, Optional, Sequence
 
 from remote.payload.training.metrics import edits, mispronounced, pearson, spearman
-from remote.payload.training.prompts import ASPECTS, Transcript, parse_scores, parse_transcript
+from remote.payload.training.prompts import Transcript, parse_scores, parse_transcript
 from remote.payload.training.recordings import Recording
 from remote.payload.training.resampling import as_row, draw_counts, interval, pearson_of, ratio_of, spearman_of
-from remote.protocol.evaluation import Estimate
+from remote.protocol.evaluation import ASPECTS, Estimate
 
 Metrics = Dict[str, Estimate]
 UNANSWERED_SCORE = 0.0

@@ -170,11 +170,23 @@ def test_the_hint_for_an_unknown_choice_is_the_nearest_one(tmp_path: Path, text:
     [
         ("train: {early_stop: 2}\n", "train.early_stop: needs train.eval_steps"),
         ("train: {eval_steps: 5}\n", "train.eval_steps: needs data.validation_split"),
+        ("train: {best_metric: mdd/per}\n", "train.best_metric: needs train.eval_steps"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, words: str) -> None:
     write(tmp_path, GOOD + text)
     assert words in problem_text(tmp_path)
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_one_of_the_tasks(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "train: {eval_steps: 5, best_metric: mdd/f2}\n")
+    held_out = "data.validation_split=test"
+    [problem] = problems(tmp_path, overrides=(held_out,))
+    assert problem.message == "train.best_metric: unknown metric 'mdd/f2' of the tasks in data.tasks"
+    assert problem.hint == "best_metric: mdd/f1"
+    assert load_config("mine", tmp_path, (held_out, "train.best_metric=mdd/f1")).config.train.best_metric == "mdd/f1"
+    other_task = problem_text(tmp_path, overrides=(held_out, "train.best_metric=mdd/f1", "data.tasks=[apa]"))
+    assert "unknown metric 'mdd/f1'" in other_task
 
 
 def test_a_shortest_duration_above_the_longest_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,21 @@ def test_two_processes_share_the_work_and_leave_one_adapter_and_the_scores(
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= {path.name for path in checkpoint.iterdir()}
     assert (Path(spec.paths.adapter) / "adapter_model.safetensors").exists()
     assert (Path(spec.paths.run) / "metrics.json").exists()
+
+
+def test_two_processes_share_the_answers_of_a_validation(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    made = make_spec(epochs=1, gradient_accumulation=1, samples=4, eval_steps=1, best_metric="mdd/per")
+    data = replace(made.data, validation_split="test", validation_samples=3)
+    spec = replace(made, data=data, evaluation=replace(made.evaluation, batch_size=1, max_new_tokens=8))
+    code, out, err = training(spec).run(processes=2)
+    assert code == 0, err
+    steps = planned_steps(4, batch_size=2, gradient_accumulation=1, epochs=1, tasks=2, processes=2)
+    history = json.loads((Path(spec.paths.run) / "validation.json").read_text())
+    # Answers of eight tokens are never in the requested format, so every phone is missed.
+    assert [(row["step"], row["metric"]) for row in history["measured"]] == [(n, 1.0) for n in range(1, steps + 1)]
+    assert f"step {steps}/{steps}  loss" in out
 
 
 def test_two_processes_resume_within_an_epoch_to_identical_weights(

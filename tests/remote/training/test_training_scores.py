@@ -9,10 +9,11 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remote.payload.training.prompts import ASPECTS, Transcript
+from remote.payload.training.prompts import Transcript
 from remote.payload.training.recordings import Recording
 from remote.payload.training.resampling import draw_counts, interval, pearson_of, ratio_of, spearman_of
 from remote.payload.training.scores import Answer, Metrics, count_row, judge_answers, judge_counts
+from remote.protocol.evaluation import ASPECTS, metric_names
 
 NO_ANSWER = "I cannot score this."
 SCORES = st.lists(st.tuples(st.integers(0, 10), st.none() | st.integers(0, 10)), min_size=4, max_size=30)
@@ -31,6 +32,17 @@ def transcribed(number: int, text: str, expected: list[str], said: list[str], an
 
 def values(metrics: Metrics) -> dict[str, float | None]:
     return {name: one.value for name, one in metrics.items()}
+
+
+def test_the_names_of_a_task_s_metrics_are_those_that_are_computed() -> None:
+    answers = [
+        scored(1, 5, 5),
+        transcribed(2, "think", ["TH"], ["S"], "text: think\nphones: S"),
+        Answer("captions", Recording("3", bytes), "a dog", "a dog"),
+    ]
+    judged = judge_answers(answers)
+    for task in ("apa", "mdd", "captions"):
+        assert set(metric_names(task)) == {name for name in judged if name.startswith(f"{task}/")}
 
 
 @given(SCORES)

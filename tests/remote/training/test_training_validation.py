@@ -29,6 +29,24 @@ def test_the_best_loss_is_the_first_of_the_lowest_and_never_nan() -> None:
 
 
 @pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("mdd/per", (0.9, 0.5, 0.7), 2),
+        ("mdd/per_answered", (0.9, 0.5, 0.5), 2),
+        ("speech/cer", (0.1, 0.5), 1),
+        ("mdd/f1", (0.1, 0.5, 0.3), 2),
+        ("apa/total/pearson_all", (None, -0.5, 0.2), 3),
+        ("apa/total/pearson", (None, None), None),
+    ],
+)
+def test_the_best_metric_is_the_lowest_error_rate_or_the_highest_of_any_other(
+    metric: str, values: tuple[float | None, ...], best: int | None
+) -> None:
+    found = History([Measured(number, 1 / number, value) for number, value in enumerate(values, 1)], metric).best
+    assert (found.step if found is not None else None) == best
+
+
+@pytest.mark.parametrize(
     ("losses", "patience", "stops"),
     [
         ((3.0, 2.0, 1.0), 1, False),
@@ -85,6 +103,28 @@ def test_validation_leaves_the_training_unchanged_and_exports_the_best_adapter(
     assert record["step"] == best["step"]
     assert "validation loss" in out
     assert equal(Path(watched.paths.adapter), Path(watched.paths.run) / "best")
+
+
+@pytest.mark.train
+def test_the_exported_adapter_has_the_best_metric_and_answers_leave_the_training_unchanged(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    loop = {"samples": 4, "epochs": 1, "gradient_accumulation": 1}
+    plain = make_spec(run="plain", **loop)
+    watched = with_validation(make_spec(run="watched", **loop), eval_steps=1, best_metric="mdd/per")
+    # Sampled answers draw random numbers, and answers of eight tokens are never in the requested format.
+    watched = replace(watched, evaluation=replace(watched.evaluation, temperature=1.0, max_new_tokens=8))
+    assert training(plain).run()[0] == 0
+    code, out, err = training(watched).run()
+    assert code == 0, out + err
+    last = sorted(Path(watched.paths.checkpoints).iterdir())[-1]
+    assert equal(last, Path(plain.paths.checkpoints) / last.name), "the answers changed the training"
+    assert "step 1/2  loss" in out, "the loss of a step is logged whether or not it is followed by a measurement"
+    rows = measured(watched)
+    assert [(row["step"], row["metric"]) for row in rows] == [(1, 1.0), (2, 1.0)]
+    assert rows[1]["loss"] < rows[0]["loss"], "by loss, the last adapter would be exported"
+    assert json.loads((Path(watched.paths.adapter) / "halfstep-adapter.json").read_text())["step"] == 1
+    assert "the adapter of step 1 has the best validation mdd/per 1.0000" in out
 
 
 @pytest.mark.train
