@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import click
+
 from pipeline.cli.loading import load
 from pipeline.cli.verb import Connects
 from pipeline.hosts.pending import PendingHost
@@ -43,7 +45,8 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
 
 def _given(name: str, option: str) -> str:
     if not name:
-        raise BadUsage(f"Missing option '{option}'.", hint="pipeline run --help")
+        verb = click.get_current_context().info_name
+        raise BadUsage(f"Missing option '{option}'.", hint=f"pipeline {verb} --help")
     return name
 
 

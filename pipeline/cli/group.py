@@ -13,11 +13,15 @@ from pipeline.cli import options
 from pipeline.cli.commands import VERBS
 from pipeline.cli.loading import load
 from pipeline.cli.verb import GROUPS, Connects
+from remote.errors import BadUsage
 
 ON_RUN = (
     "RUN is the name of a run, the beginning of that name, or a config (its newest run). "
     "Default: the training started last."
 )
+
+OTHER_WORDS = {"resume": "pipeline run --resume RUN", "train": "pipeline run --host HOST --config NAME"}
+"""Words that are typed for a verb of another name, with the command."""
 
 
 class Verbs(click.Group):
@@ -47,6 +51,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the verb that was typed. Raises UsageError that suggests the most similar verb."""
         if args[0] not in VERBS:
+            if args[0] in OTHER_WORDS:
+                raise BadUsage(f"no such command: {args[0]!r}", hint=OTHER_WORDS[args[0]])
             _refuse(args[0], ctx)
         return super().resolve_command(ctx, args)
 

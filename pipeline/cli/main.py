@@ -128,7 +128,7 @@ def _disk_full(error: Exception) -> HalfstepError | None:
 def _report_usage(words: list[str], error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context else "pipeline --help"
-    return _report(words, BadUsage(error.format_message(), hint=hint))
+    return _report(words, BadUsage(" ".join(error.format_message().split()), hint=hint))
 
 
 def _report(words: list[str], error: HalfstepError) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.messages.hints import install_command
 from remote.errors import BadUsage, CannotConnect
 
 LIBRARY = "huggingface_hub"
@@ -17,7 +20,8 @@ def hub_library() -> Any:
         return importlib.import_module(LIBRARY)
     except ImportError:
         message = f"uploading needs {LIBRARY}, which is not installed"
-        raise BadUsage(message, where="--repo", hint=f"pip install {LIBRARY}") from None
+        hint = install_command(LIBRARY, sys.prefix, sys.executable, shutil.which("uv"))
+        raise BadUsage(message, where="--repo", hint=hint) from None
 
 
 def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:

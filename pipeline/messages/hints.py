@@ -60,6 +60,14 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
     return shlex.join(["pipeline", *fixed]) if wrong and fixed != list(words) else ""
 
 
+def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:
+    """Return the command that adds a package to halfstep's environment: by pipx, by uv if there is one, or by pip."""
+    if "/pipx/" in prefix:
+        return f"pipx inject halfstep {package}"
+    installer = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    return shlex.join([*installer, package])
+
+
 def option_value(words: Sequence[str], *names: str) -> str:
     """Return the value of an option typed as `--option value`, `--option=value` or `-ovalue`; empty if absent."""
     for at, word in enumerate(words):

@@ -105,6 +105,8 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     known = read_note(folder)
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
+        if note.step is None:  # the progress of the earlier job, until the new one has its first step
+            note = replace(note, step=known.step, steps=known.steps, loss=known.loss, best_loss=known.best_loss)
         start = start or known.start
     _write_note(folder, replace(note, start=start, name=folder.name), signed=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.hosts.own_weights import find_own_weights
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.records.inputs import Inputs
 from pipeline.runs.run_id import folder_of, run_id, run_of
@@ -44,7 +45,11 @@ class Logs:
         assert run is not None, "logs runs only after train is done"
         pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=True, listener=context.listener)
         summary = f"{size(pulled.added_bytes)} downloaded to {_folder(view)}{_missing(run)}"
-        return StageResult(Report(pulled.findings), summary)
+        own = None
+        if not run.adapter_sha256:
+            own = find_own_weights(context.host, view.host.config, view.layout.key, run.run)
+        follow_up = (own.message, f"to download them: {own.command}") if own else ()
+        return StageResult(Report(pulled.findings), summary, follow_up=follow_up)
 
 
 def _missing(run: RunSurvey | None) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.config.host_model import HostConfig
 from pipeline.hosts.open_run import open_note
+from pipeline.hosts.own_weights import OwnWeights, find_own_weights
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import newest_checkpoint
@@ -33,10 +35,16 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
             pulled = pull_run(
                 opened.host, note.project, survey, opened.folder, weights=weights, listener=screen, checkpoint=newest
             )
+        missing = weights and not survey.adapter_sha256
+        own = None
+        if missing and pulled.checkpoint is None:
+            config = HostConfig.model_validate(note.host_config)
+            own = find_own_weights(opened.host, config, note.project, note.run)
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
-    if weights and not survey.adapter_sha256:
+    if missing:
         again = f"pipeline wait {note.name}" if survey.state is JobState.RUNNING else note.resume_command
-        findings += (unfinished(note.name, pulled.checkpoint, again) if pulled.checkpoint else no_adapter(note.name),)
+        found = unfinished(note.name, pulled.checkpoint, again) if pulled.checkpoint else no_adapter(note.name, own)
+        findings += (found,)
     outcome = replace(
         outcome_for("pull", note),
         exit_code=exit_code_of(findings, ExitCode.PULL),
@@ -56,8 +64,9 @@ def unfinished(run: str, checkpoint: Checkpoint, command: str) -> Finding:
     return Finding.warning("adapter-unfinished", message, run, command)
 
 
-def no_adapter(run: str) -> Finding:
-    """Return the error of `--weights` for a run without an adapter."""
+def no_adapter(run: str, own: OwnWeights | None) -> Finding:
+    """Return the error of `--weights` for a run without an adapter; `own` names other weights that it saved."""
     message = "the run has no adapter: neither its folder on the host nor a verified checkpoint has adapter weights"
-    hint = "save it under $HALFSTEP_OUTPUT_DIR with model.save_pretrained(...)"
-    return Finding("adapter-missing", Severity.ERROR, message, run, hint, ExitCode.PULL)
+    hint = own.command if own else f"pipeline logs {run}"
+    more = f"; {own.message}" if own else ""
+    return Finding("adapter-missing", Severity.ERROR, f"{message}{more}", run, hint, ExitCode.PULL)

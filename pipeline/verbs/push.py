@@ -22,6 +22,7 @@ from remote.errors import BadUsage, HalfstepError
 from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
+from remote.protocol.layout import ProjectLayout
 from remote.protocol.training import FRESH
 
 CARD = "README.md"
@@ -34,7 +35,7 @@ UPLOADED = ("adapter_model.safetensors", CONFIG)
 
 def push(run: str | None = None, repo: str = "", private: bool = False, as_json: bool = False) -> int:
     """Upload the adapter, its settings and a card. Without `repo`, only write the card next to the adapter's folder."""
-    screen = Screen(as_json=as_json)
+    screen = Screen(as_json=as_json, on_stderr=True)
     if repo:
         hub_library()
     note, records = named_run(run, Path.cwd(), trained=True)
@@ -56,8 +57,10 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
         screen.note(f"uploading to {repo}")
         address = upload_files(repo, files, private=private, message=f"Adapter of the run {note.name}")
         screen.note(address)
-    for line in loading_lines(facts):
-        screen.line(line)
+    if facts.place != str(adapter) and not repo:
+        screen.note(f"the base model is on {note.host} only, so these lines load the adapter there:")
+    for line in () if as_json else loading_lines(facts):
+        screen.raw(f"{line}\n")
     more = {"repo": repo, "commit": address, "load": list(loading_lines(facts))}
     outcome = outcome_for("push", note)
     screen.closing(replace(outcome, findings=_warnings(note, facts, repo), artifacts=artifacts_in(folder), more=more))
@@ -75,10 +78,11 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
     model = loaded.config.model if loaded is not None and not own else None
     data = loaded.config.data.dataset if loaded is not None else None
     local = str(settings.get("base_model_name_or_path") or "")
+    base = model.id if model and not model.id.startswith(NOT_ON_HUB) else local
     return CardFacts(
-        repo or str(folder / "adapter"),
+        repo or _place(note, base) or str(folder / "adapter"),
         repo.rpartition("/")[2] or note.name,
-        model.id if model and not model.id.startswith(NOT_ON_HUB) else local,
+        base,
         _revision(model, settings.get("revision")),
         (data,) if data and "/" in data else (),
         settings,
@@ -86,6 +90,13 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         report=read_report(folder),
         evaluation=read_evaluation(folder),
     )
+
+
+def _place(note: RunNote, base: str) -> str:
+    """Return the adapter's folder on the host if the base model is in the host's workdir; otherwise empty."""
+    layout = ProjectLayout(note.project)
+    workdir, inside, _ = base.partition(f"/{layout.root}/")
+    return f"{workdir}/{layout.run(note.run).adapter}" if inside else ""
 
 
 def _settings(path: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = False) -> int:
     """Write the report of one run, or a page that compares several runs."""
     screen = Screen(as_json=as_json)
-    found = [_run_with_report(run) for run in runs or (None,)]
+    found = _runs_with_reports(runs or (None,))
     records = found[0][1]
     findings = tuple(finding for note, _ in found for finding in _pull_missing(note, records, screen))
     notes = [read_note(records.folder_named(note.name)) or note for note, _ in found]
@@ -48,6 +48,21 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
         screen.note(f"no browser was found; open {page}")
     screen.closing(outcome)
     return 0
+
+
+def _runs_with_reports(runs: Sequence[str | None]) -> list[tuple[RunNote, Records]]:
+    """Return all runs. Raises BadUsage; a hint that corrects one name is left out if there are several problems."""
+    found, problems = [], []
+    for run in runs:
+        try:
+            found.append(_run_with_report(run))
+        except BadUsage as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise BadUsage("; ".join(one.message for one in problems), where="RUN", hint="pipeline list")
+    return found
 
 
 def _run_with_report(run: str | None) -> tuple[RunNote, Records]:

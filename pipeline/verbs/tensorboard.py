@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
-import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import UNREACHABLE, OpenRun, open_note
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
+from pipeline.messages.hints import install_command
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run
@@ -35,7 +35,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     """Run TensorBoard and print its address. Ctrl-C ends TensorBoard; the job keeps running."""
     screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:
-        hint = install_command(sys.prefix, sys.executable, shutil.which("uv"))
+        hint = install_command("tensorboard", sys.prefix, sys.executable, shutil.which("uv"))
         raise ToolFailed("TensorBoard is not installed in the environment of halfstep", hint=hint)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
@@ -53,14 +53,6 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
             _keep_live(run, (note, records), screen, viewer)
             viewer.wait()
             raise _ended(viewer, note.name)
-
-
-def install_command(prefix: str, python: str, uv: str | None) -> str:
-    """Return the command that adds TensorBoard to halfstep's environment: by pipx, by uv if there is one, or by pip."""
-    if "/pipx/" in prefix:
-        return "pipx inject halfstep tensorboard"
-    installer = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    return shlex.join([*installer, "tensorboard"])
 
 
 def free_port(port: int, run: str) -> int:

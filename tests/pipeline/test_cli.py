@@ -26,6 +26,26 @@ from remote.protocol.exits import ExitCode
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (
+            ["export", "-c", "tiny"],
+            "Missing argument '{sky|dstack}'. Choose from: sky, dstack",
+            "pipeline export --help",
+        ),
+        (["verify", "-c", "tiny", "--host="], "Missing option '--host'.", "pipeline verify --help"),
+        (["resume"], "no such command: 'resume'", "pipeline run --resume RUN"),
+    ],
+)
+def test_a_usage_error_is_one_line_with_the_help_of_the_typed_verb(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str, hint: str
+) -> None:
+    assert run([*words, "--json"]) == ExitCode.USAGE
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["message"], finding["hint"]) == (message, hint)
+
+
 class Impatient(io.RawIOBase):
     """A standard input whose user presses Ctrl-C."""
 

@@ -116,6 +116,15 @@ def test_without_a_name_the_last_training_is_selected_and_no_job_of_its_adapter(
     assert find_note(records, "merge").run == "merge-plain-0033eeff", "named by the beginning of its name"
 
 
+def test_a_resumed_run_keeps_its_last_progress_until_the_new_job_has_its_own(tmp_path: Path) -> None:
+    records, path = remembered(tmp_path)
+    note_job(path.parent, JobState.STOPPED, Progress(7, 30, 1.5, best_loss=1.2), JobResult(143, stopped=True), number=1)
+    write_start(records, RunNote("r", "titan", "plain", "key", created_unix=9.0))
+    note_job(path.parent, JobState.RUNNING, number=2)
+    job = job_last_seen(find_note(records, None), 1e10)
+    assert (job.state, job.step, job.steps, job.loss, job.best_loss) == (JobState.RUNNING, 7, 30, 1.5, 1.2)
+
+
 def test_a_project_with_only_an_evaluation_has_no_default_run(tmp_path: Path) -> None:
     records = Records(tmp_path)
     write_start(records, RunNote("evaluate-a", "titan", "plain", "key", created_unix=1.0, evaluates="/adapter"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.runs.run_id import run_id
 from pipeline.stages.logs import Logs
 from pipeline.stages.stage import Context
 from remote.protocol.jobs import EventFile, JobState
@@ -21,6 +22,15 @@ def test_a_run_without_event_files_or_adapter_is_reported(tmp_path: Path) -> Non
     neither = "; it wrote no event files; it saved no adapter"
     assert Logs().run(Context(host, view, NoListener())).reason.endswith(neither)
     assert Logs().summary(view).endswith(neither)
+
+
+def test_full_weights_of_a_script_are_named_after_the_stage(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    host = FakeHost(operations={"log.read": lambda args: {}})
+    host.write_bytes(f"{view.layout.run(run_id(view)).code}/checkpoints/last.pt", b"all weights")
+    where, download = Logs().run(Context(host, view, NoListener())).follow_up
+    assert "code/checkpoints/last.pt" in where
+    assert download.startswith("to download them: ") and download.endswith("code/checkpoints/last.pt .")
 
 
 def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:

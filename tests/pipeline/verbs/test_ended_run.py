@@ -80,6 +80,20 @@ def test_missing_weights_are_an_error_if_weights_were_requested(types: Types, tm
     assert types("pull")[0] == 0
     code, answer = types("pull", "--weights")
     assert (code, [finding["check"] for finding in answer["findings"]]) == (50, ["adapter-missing"])
+    assert answer["findings"][0]["hint"] == f"pipeline logs {RUN}", "no advice to train again"
+
+
+def test_weights_without_an_adapter_are_named_with_the_command_that_downloads_them(
+    types: Types, tmp_path: Path
+) -> None:
+    saved = tmp_path / "work" / ProjectLayout("p-1").run(RUN).code / "checkpoints" / "last.pt"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(b"all weights")
+    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
+    code, answer = types("pull", "--weights")
+    [finding] = answer["findings"]
+    assert (code, finding["check"], finding["hint"]) == (50, "adapter-missing", f"cp -r {saved} .")
+    assert str(saved) in finding["message"]
 
 
 @pytest.mark.parametrize("broken", [False, True])

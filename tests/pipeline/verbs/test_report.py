@@ -54,6 +54,7 @@ def test_two_runs_are_compared_on_a_page_of_their_own(project: Path, capsys: pyt
         (("tiny-1", "tiny-1"), "found the same run twice; from 2 to 6 different runs can be compared"),
         (("tiny-1", "tiny-3"), "tiny-3 has no report yet"),
         (("tiny-1", "nothing"), "this project has no run 'nothing'"),
+        (("tiny-9", "nothing"), "this project has no run 'tiny-9'; this project has no run 'nothing'"),
     ],
 )
 def test_runs_that_cannot_be_compared_are_named(

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
-from pipeline.verbs.tensorboard import install_command
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
 
@@ -47,7 +47,7 @@ http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
 def test_tensorboard_is_installed_by_the_program_that_installed_halfstep(
     prefix: str, uv: str | None, command: str
 ) -> None:
-    assert install_command(prefix, "/v/bin/python", uv) == command
+    assert install_command("tensorboard", prefix, "/v/bin/python", uv) == command
 
 
 def write_tensorboard(folder: Path, program: str) -> None:
