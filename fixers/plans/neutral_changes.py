@@ -23,13 +23,24 @@ DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 
 def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
     """Return True if the program behaves in the same way before and after the change of one of its modules."""
+    return _leaves(change, program, read, _only_adds)
+
+
+def is_unneeded(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
+    """Return True if the program uses nothing of the change, not even the rows and branches that it adds."""
+    return _leaves(change, program, read, lambda old, new: ast.dump(old) == ast.dump(new))
+
+
+def _leaves(
+    change: FileChange, program: Program, read: Callable[[str], bytes], passes: Callable[[ast.AST, ast.AST], bool]
+) -> bool:
     if not change.path.endswith(".py") or change.path == program.entry:
         return False
     with suppress(SyntaxError, ValueError, OSError):
         before, after = ast.parse(change.before).body, ast.parse(change.after).body
         if len(before) != len(after):
             return False
-        changed = [(old, new) for old, new in zip(before, after, strict=True) if not _only_adds(old, new)]
+        changed = [(old, new) for old, new in zip(before, after, strict=True) if not passes(old, new)]
         others = [read(module.path) for module in program.modules if module.path != change.path]
         return not changed or _is_unused(changed, before, change.before, others)
     return False

@@ -18,6 +18,7 @@ from fixers.frame.site import Tree
 from fixers.plans.programs import Program, scripts_in, starts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
+from fixers.sources.launched import is_document
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
@@ -93,7 +94,7 @@ class Owners:
         return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
 
     def _naming(self, path: str, name: bytes, *, is_pattern: bool = False) -> tuple[Program, ...]:
-        """Return the programs whose code or commands contain the name; all, if a document or a config contains it."""
+        """Return the programs whose code, commands or documents contain the name; all, if a config contains it."""
         word = re.compile(name if is_pattern else rb"(?<![\w-])%b(?![\w-])" % re.escape(name), re.MULTILINE)
         found: dict[Program, None] = {}
         for where, text in self.texts:
@@ -104,7 +105,7 @@ class Owners:
     def _of_text(self, path: str, text: bytes) -> Iterable[Program]:
         if path.endswith(PYTHON):
             return (each for each in self.programs if path in each.paths)
-        if not reads_commands(path):
+        if not (reads_commands(path) or is_document(path)):
             return self.programs
         return self._started_by(path, text) or self.programs
 

@@ -20,7 +20,7 @@ from fixers.frame.findings import warning
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
-from fixers.plans.neutral_changes import is_neutral
+from fixers.plans.neutral_changes import is_neutral, is_unneeded
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import Program, find_programs, scripts_in, starts
 from fixers.settings.known_formats import is_known_format
@@ -91,7 +91,8 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
         if doubt is not None:
             doubts[program.entry] = doubt
         attending |= _of_attention(program, mine)
-    sharing = _Sharing(attached, changes, tree.read)
+    shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
+    sharing = _Sharing(shared, changes, tree.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
     return _proof(owners, sharing.held_back(doubts), doubts, attending, warnings.unsuited, unstarted)
@@ -115,6 +116,9 @@ class _Sharing:
             self.known[key] = is_neutral(self.changes[path], program, self.read)
         return self.known[key]
 
+    def is_unneeded(self, path: str, program: Program) -> bool:
+        return is_unneeded(self.changes[path], program, self.read)
+
     def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
         """Return the doubts, and one for each program that shares a withheld file with a doubted program."""
         spread = dict(doubts)
@@ -124,7 +128,8 @@ class _Sharing:
                 doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
                 if doubted is not None:
                     reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
-                    new |= {each.entry: Doubt(reason, path, doubted) for each in own if each.entry not in spread}
+                    needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
+                    new |= {each.entry: Doubt(reason, path, doubted) for each in needing}
             if not new:
                 return spread
             spread |= new

@@ -126,3 +126,24 @@ def test_a_change_that_affects_the_other_program_is_withheld_with_both(
     tmp_path: Path, common: str, name: str, use: str
 ) -> None:
     assert paths_of(planned(tmp_path, common, name, use)) == set()
+
+
+OF_OTHER = """import torch
+
+
+def to_dtype(batch, precision):
+    return batch.float() if precision == "fp32" else batch
+
+
+def narrow(batch, dtype=torch.bfloat16):
+    return batch.to(dtype)
+"""
+
+
+@pytest.mark.parametrize("use", ["narrow(batch)", "common.narrow(batch[0])"])
+def test_a_program_that_needs_no_part_of_a_withheld_change_is_converted_without_it(tmp_path: Path, use: str) -> None:
+    plan = planned(tmp_path, OF_OTHER, "narrow", use)
+    assert paths_of(plan) == {"train.py"}
+    assert [each.where for each in plan.findings if "stays in bfloat16" in each.message] == ["other.py"]
+    apply_to_disk(tmp_path, plan)
+    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()

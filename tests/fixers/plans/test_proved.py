@@ -405,3 +405,18 @@ def test_a_program_that_nothing_starts_is_listed_without_a_warning(tmp_path: Pat
     assert "old.py" in [each.where for each in plan.skipped]
     started = planned(tmp_path, {path: "python train.py\npython old.py\n"})
     assert [each.where for each in started.findings if "stays in bfloat16" in each.message] == ["old.py"]
+
+
+@pytest.mark.parametrize("path", ["README.md", "run.sh"])
+def test_a_config_belongs_to_the_programs_that_the_text_which_names_it_starts(tmp_path: Path, path: str) -> None:
+    files = {"train.py": KNOWS_HALF, "other.py": RECIPE.format(refusal=RAISES), "conf/small.yaml": "dtype: bf16\n"}
+    files = {name: text.replace("train.yaml", "x.yml") for name, text in files.items()}
+    plan = planned(tmp_path, {**files, path: "python train.py --config conf/small.yaml\n"})
+    assert set(changed(plan)) == {"conf/small.yaml"}
+    plan = planned(tmp_path, {path: "python train.py --config conf/small.yaml\npython other.py\n"})
+    assert set(changed(plan)) == set()
+
+
+def test_a_config_that_stays_alone_keeps_no_program_in_bfloat16(tmp_path: Path) -> None:
+    other = {"other.py": f"import accelerate\n{RECIPE.format(refusal=RAISES)}", "fsdp.yaml": FSDP}
+    assert set(changed(planned(tmp_path, {"train.py": TRAINER, **other}))) == {"train.py"}
