@@ -58,10 +58,10 @@ def _is_unused(
 
 
 def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
-    """Return the names that the other modules and this module use, also through the functions that they call."""
+    """Return at least the functions and classes that the other modules and the statements of this one use."""
     lines = text.splitlines(keepends=True)
     definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
-    used = {word for other in others for word in _words(other)}
+    used = {name for name in definitions if any(_contains(other, name.encode()) for other in others)}
     plain = (each for each in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
     used |= {word for each in plain for word in _names_in_lines(lines, each)}
     new = used & definitions.keys()
@@ -80,6 +80,11 @@ def _is_main(statement: ast.stmt) -> bool:
 
 def _names_in_lines(lines: list[bytes], node: ast.stmt) -> set[str]:
     return _words(b"".join(lines[node.lineno - 1 : node.end_lineno]))
+
+
+def _contains(text: bytes, name: bytes) -> bool:
+    """Return True if the text contains the name as a word. Most files contain it in no form."""
+    return name in text and re.search(rb"(?<!\w)%b(?!\w)" % name, text) is not None
 
 
 def _words(text: bytes) -> set[str]:
