@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,12 +13,15 @@ from pathlib import Path, PurePosixPath
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
-from remote.project.digests import read_json
+from remote.project.digests import open_regular, read_json
+from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, open_lock, refuse_links
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
 from remote.protocol.values import decode, dumps
 
-UNDO = PurePosixPath(".halfstep/undo")
+UNDO = PurePosixPath(RECORDS_FOLDER, "undo")
+DIGEST = re.compile("[0-9a-f]{64}")
+NEVER_FIXED = frozenset({".git", RECORDS_FOLDER})
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def undo_on_disk(root: Path) -> Undone:
                 findings.append(_edited_since(path, exists=present is not None))
                 continue
             if present != step.before:
-                write_keeping_mode(_inside(root, path), _original(root, step.before).read_bytes())
+                write_keeping_mode(_inside(root, path), _read_original(root, step.before))
                 restored.append(path)
             del left[path]
             _write_journal(root, Journal(dict(left)))
@@ -117,26 +121,46 @@ def _digest_on_disk(root: Path, path: str) -> str | None:
 
 
 def _inside(root: Path, path: str) -> Path:
-    """Return the file under root. Raises FixRefused for paths that leave it by `..` or through a link."""
+    """Return the file under root.
+
+    Raises FixRefused for paths that leave it by `..` or through a link, or that no fixer rewrites: the journal of a
+    cloned project could name git's settings.
+    """
     name = PurePosixPath(path)
     file = root / name
-    if name.is_absolute() or ".." in name.parts or file.is_symlink() or file.resolve() != root.resolve() / name:
+    outside = name.is_absolute() or ".." in name.parts or NEVER_FIXED.intersection(path.lower().split("/"))
+    if outside or file.is_symlink() or file.resolve() != root.resolve() / name:
         raise FixRefused("not a file of this folder", where=path)
     return file
 
 
 def _original(root: Path, digest: str) -> Path:
-    return root / UNDO / "originals" / digest
+    return refuse_links(root / UNDO / "originals" / digest)
+
+
+def _read_original(root: Path, digest: str) -> bytes:
+    path = _original(root, digest)
+    try:
+        with open_regular(path) as file:
+            data = file.read()
+    except OSError as error:
+        raise FixRefused(f"the original cannot be read: {error.strerror}", where=str(path)) from None
+    if _sha256(data) != digest:
+        raise FixRefused("the original was modified", where=str(path))
+    return data
 
 
 def _read_journal(root: Path) -> Journal:
     path = root / UNDO / "journal.json"
     try:
-        return decode(Journal, read_json(path))
+        journal = decode(Journal, read_json(path))
     except FileNotFoundError:
         return Journal()
     except (OSError, ValueError) as error:
         raise FixRefused(f"the record of earlier fixes cannot be read: {error}", where=str(path)) from None
+    if not all(DIGEST.fullmatch(step.before) for step in journal.steps.values()):
+        raise FixRefused("the record of earlier fixes has an original that is not named by a digest", where=str(path))
+    return journal
 
 
 def _write_journal(root: Path, journal: Journal) -> None:
@@ -144,7 +168,7 @@ def _write_journal(root: Path, journal: Journal) -> None:
 
 
 def _drop_originals(root: Path, needed: set[str]) -> None:
-    folder = root / UNDO / "originals"
+    folder = refuse_links(root / UNDO / "originals")
     for original in folder.iterdir() if folder.is_dir() else ():
         if original.name not in needed:
             original.unlink()
@@ -153,12 +177,10 @@ def _drop_originals(root: Path, needed: set[str]) -> None:
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """Lock the folder until the end of the block, and exclude .halfstep from git. Raises Busy."""
-    folder = root / UNDO
+    folder = refuse_links(root / UNDO)
     folder.mkdir(parents=True, exist_ok=True)
-    gitignore = root / ".halfstep" / ".gitignore"
-    if not gitignore.exists():
-        write_keeping_mode(gitignore, b"*\n")
-    with (folder / "lock").open("wb") as lock:
+    exclude_from_git(root / RECORDS_FOLDER)
+    with open_lock(folder / "lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

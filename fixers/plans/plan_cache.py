@@ -16,11 +16,12 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
 from remote.project.digests import read_json
+from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, find_link
 from remote.protocol.findings import Finding
 from remote.protocol.parts import replacing
 from remote.protocol.values import decode, encode
 
-FOLDER = ".halfstep/planned"
+FOLDER = f"{RECORDS_FOLDER}/planned"
 CACHES_KEPT = 8
 NO_OUTCOME = FileOutcome()
 
@@ -62,6 +63,8 @@ class PlanCache:
     def of(root: Path, key: str) -> PlanCache:
         """Load the cache for these fixers and this target; empty if there is none or it cannot be read."""
         cache = PlanCache(root / FOLDER / f"{key}.json")
+        if find_link(cache.file) is not None:
+            return cache
         try:
             stored = read_json(cache.file, is_cache=True)
             cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
@@ -96,12 +99,13 @@ class PlanCache:
         self.rows[path] = (digest, row)
 
     def save(self) -> None:
-        """Write the cache; without permission to write, planning continues uncached."""
-        if not self.grown:
+        """Write the cache; without permission to write, or behind a link, planning continues uncached."""
+        if not self.grown or find_link(self.file.parent) is not None:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
         with suppress(OSError):
-            _make_folder(self.file.parent)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            exclude_from_git(self.file.parents[1])
             with replacing(str(self.file)) as file:
                 file.write(json.dumps(stored, separators=(",", ":")).encode())
             _drop_oldest(self.file.parent)
@@ -137,13 +141,6 @@ def sparse(value: object) -> Any:
 
 def _default(of: Field[Any]) -> object:
     return of.default_factory() if of.default_factory is not MISSING else of.default
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    gitignore = folder.parent / ".gitignore"
-    if not gitignore.exists():
-        gitignore.write_bytes(b"*\n")
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -15,6 +15,7 @@ from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.project.records_folder import RECORDS_FOLDER
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -114,10 +115,6 @@ def _list(cwd: Path, inside: str) -> dict[str, Path]:
             if path.suffix in SUFFIXES and path.is_file():
                 found.setdefault(path.stem, path)
     return found
-
-
-RECORDS_FOLDER = ".halfstep"
-"""The folder of a project's records."""
 
 
 def find_project(cwd: Path) -> Path:

@@ -9,12 +9,12 @@ import io
 import json
 import os
 import shlex
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
+from remote.project.records_folder import open_lock, refuse_links
 from remote.protocol.parts import write_beside
 
 FULL = {
@@ -25,12 +25,11 @@ FULL = {
     errno.EPERM: "permission denied",
 }
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
-NO_FILE = (errno.EISDIR, errno.ENXIO)
-LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically and durably. Raises DiskFull."""
+    """Write `data` to `path` atomically and durably. Raises DiskFull, and BadUsage behind a link in `.halfstep`."""
+    refuse_links(path.parent)
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_beside(str(path), data, mode)
@@ -58,9 +57,10 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
     `sign` False leaves the file unchanged, for a verb that may have nothing to do. `wait` True waits for the holder
     instead of raising Busy, for locks that are held briefly.
     """
+    refuse_links(path.parent)
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = _open_lock(path)
+        file = open_lock(path)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -72,36 +72,6 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
         if sign:
             lock.sign()
         yield lock
-
-
-def _open_lock(path: Path) -> io.FileIO:
-    """Open a lock file, which is created if missing. Raises BadUsage if something else than a regular file is there.
-
-    A cloned project may contain a link of that name to redirect the signature.
-    """
-    refuse_link(path)
-    try:
-        descriptor = os.open(path, LOCK_FLAGS, 0o600)
-    except OSError as error:
-        if error.errno in NO_FILE:
-            raise _not_regular(path) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _not_regular(path)
-    return io.FileIO(descriptor, "r+")
-
-
-def _not_regular(path: Path) -> BadUsage:
-    message = f"{path} is not a regular file, but a lock file of that name is needed"
-    return BadUsage(message, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
-
-
-def refuse_link(path: Path) -> None:
-    """Raise BadUsage if a path of the records is a symbolic link."""
-    if path.is_symlink():
-        message = f"{path} is a symbolic link; the records of a project must be in the project itself"
-        raise BadUsage(message, where=str(path), hint=f"rm {shlex.quote(str(path))}")
 
 
 @contextlib.contextmanager

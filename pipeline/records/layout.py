@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.config.find import RECORDS_FOLDER
 from pipeline.config.schema import SCHEMAS
-from pipeline.records.files import refuse_link, write_atomic
+from pipeline.records.files import write_atomic
 from remote.project.digests import read_json
+from remote.project.records_folder import RECORDS_FOLDER, refuse_link, refuse_links
 
 NOTE = "run.json"
 LONGEST_STEM = 180
@@ -59,11 +59,7 @@ class Records:
 
     def in_run(self, name: str, *parts: str) -> Path:
         """Return a path in the folder of that run. Raises BadUsage if a part of it is a symbolic link."""
-        path = self.folder_named(name)
-        for part in parts:
-            path /= part
-            refuse_link(path)
-        return path
+        return refuse_links(self.folder_named(name).joinpath(*parts))
 
     def run(self, run: str, host: str) -> Path:
         """Return the folder of a run on a host."""

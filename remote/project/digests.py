@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remote.project.records_folder import find_link
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
@@ -50,7 +51,7 @@ def stat_fields(status: os.stat_result) -> StatFields:
 
 def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """Read the cache. Return an empty dict if it is damaged, of another version, or behind a link."""
-    if _is_linked(folder):
+    if find_link(folder) is not None:
         return {}
     try:
         data = read_json(folder / name, is_cache=True)
@@ -77,16 +78,12 @@ def _settled(look: StatFields, now: int) -> bool:
     return newest + (COARSE_NS if coarse else SETTLED_NS) < now
 
 
-def _is_linked(folder: Path) -> bool:
-    return any(part.is_symlink() for part in (folder, *folder.parents) if ".halfstep" in part.parts)
-
-
 def write_state(folder: Path, name: str, value: Any) -> None:
     """Write `value` as JSON to `folder`/`name`, atomically.
 
     Writes nothing if the disk is full, or through a link in `.halfstep`, which a cloned project may contain.
     """
-    if _is_linked(folder):
+    if find_link(folder) is not None:
         return
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from remote.errors import Busy, DiskFull, PullRefused
+from remote.project.records_folder import refuse_links
 from remote.protocol.exits import ExitCode
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
@@ -27,6 +28,7 @@ class Folder:
     """An open folder. Names are POSIX, relative and already validated. Links inside it are never followed."""
 
     def __init__(self, path: Path) -> None:
+        refuse_links(path)
         with local_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

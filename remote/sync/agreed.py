@@ -8,6 +8,7 @@ from pathlib import Path
 
 from remote.host import Host, garbled
 from remote.project.digests import read_json, write_state
+from remote.project.records_folder import RECORDS_FOLDER, find_link
 from remote.project.scan import Scan
 from remote.protocol.frames import BadFrame, parse_value
 from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
@@ -61,10 +62,12 @@ def remember_agreed(host: Host, scan: Scan) -> None:
 
 def _path(root: Path, host: Host, project: str) -> Path:
     key = f"{host.name}\0{host.workdir}\0{project}".encode("utf-8", "surrogateescape")
-    return root / ".halfstep" / "agreed" / f"{hashlib.sha256(key).hexdigest()[:16]}.json"
+    return root / RECORDS_FOLDER / "agreed" / f"{hashlib.sha256(key).hexdigest()[:16]}.json"
 
 
 def _read(path: Path) -> Manifest | None:
+    if find_link(path) is not None:
+        return None
     try:
         rows = read_json(path, is_cache=True)["rows"]
         return Manifest(

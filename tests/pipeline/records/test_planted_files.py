@@ -48,7 +48,7 @@ def test_SE_12_a_link_that_replaces_the_lock_after_the_check_is_not_followed(
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "l.lock").symlink_to(victim)
-    monkeypatch.setattr("pipeline.records.files.refuse_link", lambda path: None)
+    monkeypatch.setattr("remote.project.records_folder.refuse_link", lambda path: None)
     with pytest.raises(BadUsage), locked(tmp_path / "l.lock", "run"):
         pass
     assert victim.read_text() == "mine"

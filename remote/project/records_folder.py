@@ -1,0 +1,84 @@
+"""The folder `.halfstep` of a project: a cloned project may bring it along, so no link in it is followed."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shlex
+import stat
+from pathlib import Path
+
+from remote.errors import BadUsage
+from remote.protocol.parts import write_beside
+
+RECORDS_FOLDER = ".halfstep"
+NOT_A_FILE = (errno.EISDIR, errno.ENXIO)
+LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def find_link(path: Path) -> Path | None:
+    """Return the topmost part of the path that is a symbolic link, from `.halfstep` on; None if there is none."""
+    parts = path.parts
+    if RECORDS_FOLDER not in parts:
+        return None
+    first = len(parts) - parts[::-1].index(RECORDS_FOLDER)
+    below = (Path(*parts[:end]) for end in range(first, len(parts) + 1))
+    return next((part for part in below if part.is_symlink()), None)
+
+
+def refuse_links(path: Path) -> Path:
+    """Return the path. Raises BadUsage if a part of it is a symbolic link, from `.halfstep` on."""
+    if (link := find_link(path)) is not None:
+        raise _is_link(link)
+    return path
+
+
+def refuse_link(path: Path) -> None:
+    """Raise BadUsage if the path itself is a symbolic link."""
+    if path.is_symlink():
+        raise _is_link(path)
+
+
+def refuse_links_between(root: Path, path: Path) -> None:
+    """Raise BadUsage if the path, or a folder between it and `root`, is a symbolic link."""
+    for part in (*reversed(path.parents), path):
+        if root in part.parents:
+            refuse_link(part)
+
+
+def open_lock(path: Path) -> io.FileIO:
+    """Open a lock file, which is created if missing and not truncated.
+
+    Raises BadUsage if something else than a regular file is there, or behind a link: a cloned project may contain a
+    link of that name to redirect what is written to the file.
+    """
+    refuse_links(path)
+    refuse_link(path)
+    try:
+        descriptor = os.open(path, LOCK_FLAGS, 0o600)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
+            raise _not_regular(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return io.FileIO(descriptor, "r+")
+
+
+def exclude_from_git(folder: Path) -> None:
+    """Write the `.gitignore` of a project's `.halfstep` folder, which must exist, unless something is there."""
+    ignore = refuse_links(folder) / ".gitignore"
+    if not os.path.lexists(ignore):
+        write_beside(str(ignore), b"*\n", 0o644)
+
+
+def _is_link(path: Path) -> BadUsage:
+    message = f"{path} is a symbolic link; what halfstep writes to a project must be in the project itself"
+    return BadUsage(message, where=str(path), hint=f"rm {shlex.quote(str(path))}")
+
+
+def _not_regular(path: Path) -> BadUsage:
+    message = f"{path} is not a regular file, but a lock file of that name is needed"
+    return BadUsage(message, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
