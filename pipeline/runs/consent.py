@@ -49,16 +49,20 @@ def require_project_consent(
 def own_project(loaded: LoadedConfig) -> Path:
     """Return the real folder that the config came with: its git work tree, else the folder that contains configs/.
 
-    A work tree that contains the home folder is ignored. The folder `configs` itself may be a clone. For a built-in
-    config, the result is the project.
+    A work tree that contains the home folder is ignored, and so is one whose index does not contain the config: a
+    project may have been unpacked in a larger repository of the user. The folder `configs` itself may be a clone. For a
+    built-in config, the result is the project.
     """
     if is_shipped_config(loaded.path):
         return loaded.root
     folder = folder_of(loaded.path).resolve()
-    for repository in (find_repository(folder), repository_at(loaded.path.parent)):
-        if repository is not None and not _contains_home(tree := repository.work_tree.resolve()):
-            return tree
-    return folder
+    inner, outer = repository_at(loaded.path.parent), find_repository(folder)
+    own = folder if inner is None or _contains_home(inner.work_tree.resolve()) else inner.work_tree.resolve()
+    if outer is None or _contains_home(tree := outer.work_tree.resolve()):
+        return own
+    file = loaded.path.parent.resolve() / loaded.path.name
+    tracked = tree == own or (file.is_relative_to(tree) and file.relative_to(tree).as_posix() in outer.tracked_paths())
+    return tree if tracked else own
 
 
 def require_data_consent(

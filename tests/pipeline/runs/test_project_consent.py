@@ -69,8 +69,31 @@ def test_a_project_inside_needs_no_confirmation(clone: Path, project: str) -> No
 
 def test_a_project_in_the_same_work_tree_needs_no_confirmation(clone: Path) -> None:
     repository(clone.parent)
-    write_config(clone / "configs", "..")
+    path = write_config(clone / "configs", "..")
+    subprocess.run(["git", "-C", str(clone.parent), "add", str(path)], check=True)
     require_project_consent(load_config("plain", clone), None, typed=False)
+
+
+@pytest.mark.parametrize("project", ["..", "../private"])
+@pytest.mark.parametrize("folder", ["clone", "clone/deeper"])
+def test_SE_04_a_project_unpacked_in_a_repository_of_the_user_does_not_send_the_files_around_it(
+    clone: Path, project: str, folder: str
+) -> None:
+    repository(clone.parent)
+    subprocess.run(["git", "-C", str(clone.parent), "add", "private", "train.py"], check=True)
+    configs = clone.parent / folder / "configs"
+    configs.mkdir(parents=True, exist_ok=True)
+    path = write_config(configs, f"{'../' * folder.count('/')}{project}")
+    with pytest.raises(DataUntrusted, match="outside of"):
+        require_project_consent(load_file(path, configs.parent), None, typed=False)
+
+
+def test_SE_04_a_clone_named_configs_does_not_send_the_repository_around_it(clone: Path) -> None:
+    repository(clone)
+    repository(clone / "configs")
+    path = write_config(clone / "configs", ".")
+    with pytest.raises(DataUntrusted):
+        require_project_consent(load_file(path, clone), None, typed=False)
 
 
 def test_a_work_tree_that_contains_the_home_folder_is_no_project(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
