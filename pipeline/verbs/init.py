@@ -25,6 +25,7 @@ from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.policy.cards import UnknownCard, parse_card
+from remote.project.records_folder import refuse_links_between
 
 DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 
@@ -208,11 +209,10 @@ def _write(
 ) -> int:
     host, name = answers.host, answers.name
     for path in files:
+        refuse_links_between(here, path)
         if path.exists() and not force:
-            again = shlex.join(
-                ["pipeline", "init", *filter(None, [destination]), "--host", host, "--config", name, "--force"]
-            )
-            raise BadUsage(f"{path} exists already", where=str(path), hint=again)
+            words = ["pipeline", "init", *filter(None, [destination]), "--host", host, "--config", name, "--force"]
+            raise BadUsage(f"{path} exists already", where=str(path), hint=shlex.join(words))
     around = find_project(here.parent)
     if find_project(here) != here.resolve() and around in here.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")

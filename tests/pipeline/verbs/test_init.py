@@ -150,3 +150,16 @@ def test_the_script_that_was_found_is_named(user: User, words: tuple[str, ...]) 
     assert result.code == 0 and "training script: train.py" in result.out
     given = user.run_pipeline("init", "--config", "other", "--yes", "--script", "train.py", *words)
     assert given.code == 0 and "training script" not in given.out
+
+
+@pytest.mark.parametrize("link", ["configs", "configs/mine.yaml"])
+def test_SE_12_no_config_is_written_through_a_link_of_a_cloned_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    project, victim = tmp_path / "project", tmp_path / ".config"
+    (project / link).parent.mkdir(parents=True)
+    victim.mkdir()
+    (project / link).symlink_to(victim / "mine.yaml" if link.endswith(".yaml") else victim)
+    monkeypatch.chdir(project)
+    assert run(["init", "--host", "local", "--config", "mine", "--force"]) == 2
+    assert list(victim.iterdir()) == [] and "is a symbolic link" in capsys.readouterr().err
