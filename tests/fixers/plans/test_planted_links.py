@@ -63,7 +63,7 @@ def test_SE_12_the_cache_of_plans_neither_deletes_nor_writes_behind_a_link(
     (victim / "planned").mkdir() if not name else None
     plant(project, name, victim)
     cache = PlanCache.of(project, "key")
-    cache.store("a.py", b"1", FileOutcome())
+    cache.store("a.py", sha256(b"1"), FileOutcome())
     cache.save()
     kept = [path.name for path in victim.rglob("*.json")]
     assert len(kept) == CACHES_KEPT + 4 and not (victim / ".gitignore").exists() and "key.json" not in kept
@@ -72,7 +72,7 @@ def test_SE_12_the_cache_of_plans_neither_deletes_nor_writes_behind_a_link(
 def test_SE_12_a_dangling_link_in_place_of_the_gitignore_creates_no_file(project: Path, tmp_path: Path) -> None:
     plant(project, ".gitignore", tmp_path / "planted")
     cache = PlanCache.of(project, "key")
-    cache.store("a.py", b"1", FileOutcome())
+    cache.store("a.py", sha256(b"1"), FileOutcome())
     cache.save()
     apply_to_disk(project, FIX)
     assert not (tmp_path / "planted").exists() and (project / "a.py").read_bytes() == b"2"
