@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Self
 
 from rich.cells import cell_len, set_cell_size
@@ -23,7 +22,7 @@ from pipeline.show.live_view import LiveView
 from pipeline.show.spark import sparkline
 from pipeline.show.throttle import Throttle
 from pipeline.show.training import describe_news
-from pipeline.show.wrapping import wrap_hint, wrap_text
+from pipeline.show.wrapping import wrap_hint, wrap_text, wrap_words
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.loss import loss_text
@@ -77,9 +76,7 @@ class Screen:
     def columns(self, words: Iterable[str]) -> None:
         """Print many short words, as many on a line as fit; no word is broken."""
         room = max(40, min(110, self.out.width) - 2)
-        for line in wrap(
-            "  ".join(safe_text(word) for word in words), room, break_on_hyphens=False, break_long_words=False
-        ):
+        for line in wrap_words("  ".join(map(safe_text, words)), room):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
@@ -248,8 +245,7 @@ class Screen:
             is_long = len(label) >= label_width
             if is_long:
                 self.out.print(Text(f"    {label}"))
-            lines = wrap(safe_text(words), width, break_on_hyphens=False, break_long_words=False) or [""]
-            for number, line in enumerate(lines):
+            for number, line in enumerate(wrap_words(safe_text(words), width)):
                 self.out.print(Text(f"    {label if number == 0 and not is_long else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
@@ -265,9 +261,7 @@ class Screen:
         room = max(10, self.out.width - indent) if self.out.is_terminal else None
         for row, style in ((headings, "bold"), *((row, "") for row in cells)):
             start = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row, widths, strict=False))
-            first, *rest = (
-                wrap(row[-1], room, break_on_hyphens=False, break_long_words=False) if room else [row[-1]]
-            ) or [""]
+            first, *rest = wrap_words(row[-1], room) if room else [row[-1]]
             self.out.print(Text(f"{start[:indent]}{first}".rstrip(), style=style))
             for line in rest:
                 self.out.print(Text(f"{'':<{indent}}{line}"))

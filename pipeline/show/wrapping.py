@@ -15,7 +15,12 @@ def wrap_text(text: str, room: int, width: int) -> list[str]:
     wide, it is broken after slashes.
     """
     words = (_pieces(word, room) if len(word) > width else word for word in text.split(" "))
-    return wrap(" ".join(words), room, break_on_hyphens=False, break_long_words=False) or [""]
+    return wrap_words(" ".join(words), room)
+
+
+def wrap_words(text: str, room: int) -> list[str]:
+    """Return lines of at most `room` columns, at least one; a longer word has a line of its own."""
+    return wrap(text, room, break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def wrap_hint(hint: str, room: int, width: int) -> list[str]:
