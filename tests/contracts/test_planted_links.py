@@ -72,11 +72,14 @@ def test_SE_12_no_verb_follows_a_link_below_halfstep(
         planted = root / "project" / path
         kept = root / "kept"
         planted.rename(kept)
+        if verb != "undo":
+            (root / "project" / "train.py").write_text(SCRIPT)
         victim.mkdir()
         if kind == "file":
             (victim / "target").write_text("mine")
         elif kind == "folder":
-            shutil.copytree(kept, victim / "target") if kept.is_dir() else (victim / "target").mkdir()
+            copied = verb == "undo" and kept.is_dir()
+            shutil.copytree(kept, victim / "target") if copied else (victim / "target").mkdir()
             for n in range(12):
                 (victim / "target" / f"results{n}.json").write_text("{}")
         planted.symlink_to(victim / "target")
