@@ -41,8 +41,10 @@ def _leaves(
         if len(before) != len(after):
             return False
         changed = [(old, new) for old, new in zip(before, after, strict=True) if not passes(old, new)]
+        if not changed or not all(isinstance(old, DEFINITIONS) for old, _ in changed):
+            return not changed
         others = [read(module.path) for module in program.modules if module.path != change.path]
-        return not changed or _is_unused(changed, before, change.before, others)
+        return _is_unused(changed, before, change.before, others)
     return False
 
 
