@@ -43,7 +43,7 @@ class RunNote:
     whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command that
     started the evaluation. `varied` are the overrides that distinguish it from other runs of the command that started
     it. `job` is the number of that job, and `waits` why it has not begun although it is RUNNING. `rewritten` are
-    the files that fixers had changed in the copy on the host when it was started.
+    the files that fixers had changed in the copy on the host when it was started. `losses` cover its newest job.
     """
 
     run: str
@@ -75,6 +75,7 @@ class RunNote:
     job: int = 0
     waits: str = ""
     rewritten: tuple[str, ...] = ()
+    losses: tuple[float, ...] = ()
 
     @property
     def resume_command(self) -> str:
@@ -267,6 +268,7 @@ def note_job(
         elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
         eta_s=seconds_left(progress) if running else None,
         gpus=gauges.gpus if gauges is not None and running else (),
+        losses=gauges.losses if gauges is not None else note.losses,
         waits=waits if running else "",
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.records.run_inputs import RunInputs
-from pipeline.report.curves import Curve, gather_curves, smooth
+from pipeline.report.curves import Curve, smooth
 from pipeline.report.evaluation import in_words, label
 from pipeline.report.formatting import duration, number
 from pipeline.report.model import RunReport
-from pipeline.report.page import last_values, shown_loss
+from pipeline.report.page import curves_of, last_values, shown_loss
 from pipeline.report.panels import last_part
-from pipeline.report.scores import judge_scores
-from remote.protocol.evaluation import ADAPTER, VARIANTS
+from pipeline.report.scores import VALIDATION_LOSS, judge_scores
+from remote.protocol.evaluation import ADAPTER, VARIANTS, Estimate
 from remote.protocol.loss import loss_text
 from remote.protocol.quantities import memory
 
 ABSENT = "–"
+NOT_SET = "not set"
 DIGEST_LETTERS = 8
 
 
@@ -33,7 +34,7 @@ class ComparedRun:
     @property
     def curves(self) -> tuple[Curve, ...]:
         """Return the curves of the run."""
-        return gather_curves(self.report.scalars)
+        return curves_of(self.report)
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,14 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict) and value:
             flat |= _flat(value, f"{prefix}{key}.")
         else:
-            flat[f"{prefix}{key}"] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            flat[f"{prefix}{key}"] = _setting(value)
     return flat
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return NOT_SET
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _source(inputs: RunInputs) -> dict[str, str]:
@@ -117,7 +124,7 @@ def _results(run: ComparedRun) -> dict[str, str]:
         ("time", report.seconds, duration),
         ("loss", loss, loss_text),
         ("lowest loss", lowest, loss_text),
-        ("validation loss", _validation_loss(curves), loss_text),
+        (VALIDATION_LOSS, _validation_loss(curves), loss_text),
         ("skipped steps", last.get("skipped_steps"), number),
         ("tokens per second", _speed(curves), number),
         ("peak memory", last.get("peak_memory"), memory),
@@ -136,16 +143,23 @@ def _speed(curves: Sequence[Curve]) -> float | None:
     return smooth(found[0]).last if found else None
 
 
+def is_shown(name: str, estimate: Estimate) -> bool:
+    """Return True for a defined metric that is no variant of another."""
+    return estimate.value is not None and not name.endswith(VARIANTS)
+
+
 def _scores(report: RunReport, curves: Sequence[Curve]) -> Iterator[tuple[str, str]]:
     """Yield the adapter's scores from `pipeline evaluate`, or else from the evaluation during training."""
     if report.evaluation is not None:
         for scores in report.evaluation.scores:
             if scores.model == ADAPTER:
                 found = sorted(scores.metrics.items())
-                yield from ((label(name), in_words(one)) for name, one in found if not name.endswith(VARIANTS))
+                yield from ((label(name), in_words(one)) for name, one in found if is_shown(name, one))
         return
     found_scores = judge_scores(curves)
     for aspect in found_scores.aspects if found_scores else ():
         for name, value in (("Pearson", aspect.pearson), ("Spearman", aspect.spearman)):
-            yield f"{aspect.name}, {name}", ABSENT if value is None else f"{value:.3f}"
-    yield from ((name, number(value)) for name, value in (found_scores.others if found_scores else ()))
+            if value is not None:
+                yield f"{aspect.name}, {name}", f"{value:.3f}"
+    others = found_scores.others if found_scores else ()
+    yield from ((name, number(value)) for name, value in others if name != VALIDATION_LOSS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +12,8 @@ from remote.protocol.events import Scalar
 from remote.protocol.loss import LARGEST, mean_losses
 
 MAX_POINTS = 600
+MEANS = "mean_loss"
+"""The tag of the losses that the job recorded, each already a mean over the newest steps."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,13 @@ def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
         else:
             curves += [_curve(f"{tag} ({folder or '.'})", written) for folder, written in sorted(folders.items())]
     return tuple(curves)
+
+
+def curve_of_means(means: Sequence[float], first: int, last: int) -> Curve:
+    """Return the curve of means that cover the steps after `first` to `last` evenly, oldest first."""
+    known = means[: last - first]
+    points = {first + round((at + 1) * (last - first) / len(known)): mean for at, mean in enumerate(known)}
+    return Curve(MEANS, tuple(points.items()))
 
 
 @lru_cache(maxsize=64)

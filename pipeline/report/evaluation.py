@@ -10,6 +10,7 @@ from remote.protocol.evaluation import ADAPTER, BASE, INTERVAL, VARIANTS, Estima
 from remote.protocol.training import TASKS
 from remote.protocol.values import encode
 
+MISSING = "-"
 LABELS = {
     "wer": "word error rate",
     "per": "phone error rate",
@@ -92,7 +93,7 @@ def in_words(estimate: Estimate) -> str:
 
 def _number(value: float | None, digits: int = 3) -> str:
     if value is None:
-        return "-"
+        return MISSING
     return f"{value:.{digits}f}" if abs(value) < MOST else f"{value:.3g}"
 
 

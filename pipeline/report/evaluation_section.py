@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.report.evaluation import describe, headings, label
+from pipeline.report.evaluation import MISSING, describe, headings, label
 from pipeline.report.evaluation import table as evaluation_table
 from pipeline.report.formatting import number, text
 from pipeline.report.published import NAMES, PUBLISHED, SOURCE, differences, is_comparable
@@ -38,8 +38,9 @@ def evaluation(result: EvaluationResult) -> str:
     """Return every metric of an evaluation with its interval, and the published results."""
     head = "".join(f'<th class="n">{text(name)}</th>' for name in headings(result)[1:])
     rows = [
-        (td(text(name), "name"), *(td(text(value), "n") for value in values))
+        (td(text(name), "name"), *(td("–" if value == MISSING else text(value), "n") for value in values))
         for name, *values in evaluation_table(result, variants=True)
+        if set(values) != {MISSING}
     ]
     intro = f'<p class="soft">{text(describe(result))}</p>'
     title = f"Evaluation at step {result.step}" if result.step else "Evaluation"

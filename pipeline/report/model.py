@@ -88,7 +88,8 @@ class RunReport:
     """The report of one run. Times are Unix seconds. Empty parts have no section on the page.
 
     `precision` is a mode, or `mode: reason`. `not_checked` holds names of checks and why they were not made. `loss` is
-    the mean over the newest steps (remote/protocol/loss.py), `best_loss` the lowest such mean. `secrets` are names of
+    the mean over the newest steps (remote/protocol/loss.py), `best_loss` the lowest such mean. `losses` are a few
+    such means that cover the newest job. `secrets` are names of
     environment variables. `uncommitted` files differ from `commit`. `output` is the end of the trainer's output.
     `seen_unix` is the time at which the run was in this state.
     """
@@ -121,6 +122,7 @@ class RunReport:
     evaluation: EvaluationResult | None = None
     loss: float | None = None
     best_loss: float | None = None
+    losses: tuple[float, ...] = ()
     secrets: tuple[str, ...] = ()
     command: str = ""
     commit: str = ""

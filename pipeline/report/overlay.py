@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.report.chart import COLOURS, Line
-from pipeline.report.curves import Curve
+from pipeline.report.curves import MEANS, Curve
 from pipeline.report.panels import (
     FEW,
     LOSS,
@@ -65,4 +65,10 @@ def _line(at: int, name: str, curve: Curve | None, panel: Panel) -> Line | None:
     if curve is None or not curve.points:
         return None
     few = len(curve.points) <= FEW
-    return Line(curve.in_units_of(panel.unit), name, soften=panel.soften, dots=few, colour=at % COLOURS + 1)
+    return Line(
+        curve.in_units_of(panel.unit),
+        name,
+        soften=panel.soften and curve.tag != MEANS,
+        dots=few,
+        colour=at % COLOURS + 1,
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from pipeline.messages.outcome import StageOutcome
 from pipeline.report import sections
-from pipeline.report.curves import Curve, gather_curves
+from pipeline.report.curves import MEANS, Curve, curve_of_means, gather_curves
 from pipeline.report.document import render_document
 from pipeline.report.evaluation_section import evaluation, scores
 from pipeline.report.formatting import duration, moment, number, text
@@ -23,7 +25,7 @@ WELL = (Verdict.TRAINED, Verdict.QUEUED, Verdict.RUNNING, Verdict.EVALUATED)
 
 def render_report(report: RunReport) -> str:
     """Return the page. Equal reports give equal bytes; all text is escaped."""
-    curves = gather_curves(report.scalars)
+    curves = curves_of(report)
     is_well = report.verdict in WELL
     found = sections.findings(report.findings)
     body = (
@@ -34,7 +36,7 @@ def render_report(report: RunReport) -> str:
         sections.charts(draw_loss(curves), draw_panels(curves)),
         evaluation(report.evaluation) if report.evaluation else scores(judge_scores(curves)),
         sections.cures(report.cures),
-        sections.side_by_side(sections.stages(report.stages), sections.jobs(report.jobs)),
+        sections.side_by_side(sections.stages(_stages(report)), sections.jobs(report.jobs)),
         found if is_well else "",
         sections.proof(report.proof),
         sections.fixes(report.fixes),
@@ -49,6 +51,19 @@ def render_report(report: RunReport) -> str:
         _foot(report),
     )
     return render_document(f"{report.run}: {report.verdict.value}", "".join(body))
+
+
+def curves_of(report: RunReport) -> tuple[Curve, ...]:
+    """Return a curve per tag; without a training loss in the event files, the one that the newest job recorded."""
+    curves = gather_curves(report.scalars)
+    first, last = _first_step(report), report.step or 0
+    if train_loss(curves) is not None or not report.losses or last <= first:
+        return curves
+    return (*curves, curve_of_means(report.losses, first, last))
+
+
+def _first_step(report: RunReport) -> int:
+    return (report.jobs[-1].first_step if report.jobs else None) or 0
 
 
 def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
@@ -74,6 +89,8 @@ def _change_of_loss(report: RunReport, curves: tuple[Curve, ...]) -> str:
     loss, (end, _) = train_loss(curves), shown_loss(report, curves)
     if loss is None or len(loss.finite) < 2 or end is None:
         return ""
+    if loss.tag == MEANS and _first_step(report):
+        return ""  # the losses of the earlier jobs are not known
     begin = loss.finite[0][1]
     verb = ("has fallen" if end < begin else "has risen") if report.goes_on else "fell" if end < begin else "rose"
     return f" The loss {verb} from {_bold(loss_text(begin))} to {_bold(loss_text(end), '.')}"
@@ -154,6 +171,14 @@ def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[
     if "peak_memory" in last:
         total = report.proof.total_bytes if report.proof else None
         yield "Peak memory", memory(last["peak_memory"]), f"of {memory(total)}" if total else ""
+
+
+def _stages(report: RunReport) -> tuple[StageOutcome, ...]:
+    """Return the stages. `train` has the time of all jobs, not the time for which the last command followed them."""
+    seconds = report.seconds or 0.0
+    return tuple(
+        replace(stage, seconds=seconds or stage.seconds) if stage.name == "train" else stage for stage in report.stages
+    )
 
 
 def _environment(report: RunReport) -> Facts:

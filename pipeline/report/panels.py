@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.report.chart import COLOURS, Frame, Line, Scale, render_chart
 from pipeline.report.chart_data import chart_data
-from pipeline.report.curves import Curve
+from pipeline.report.curves import MEANS, Curve
 from pipeline.report.formatting import text
 
 WIDE = Frame(width=980, height=270, left=56, right=92, x_ticks=10, y_ticks=5)
@@ -29,7 +29,7 @@ class Panel:
     unit: float = 1.0
 
 
-LOSS = Panel("Loss", ("loss", "eval_loss", "train_loss", "val_loss", "loss_total"), soften=True)
+LOSS = Panel("Loss", ("loss", "eval_loss", "train_loss", "val_loss", "loss_total", MEANS), soften=True)
 PANELS = (
     Panel("Gradient norm", ("grad_norm", "gradient_norm"), soften=True),
     Panel("Loss scale", ("loss_scale", "scale", "grad_scale"), Scale.POWERS),
@@ -41,6 +41,8 @@ PANELS = (
     Panel("GPU memory", ("gpu_memory_bytes",), suffix="\u00a0GiB", unit=2.0**30),
     Panel("GPU temperature", ("gpu_temperature",), suffix="\u00a0°C"),
 )
+MEANS_NOTE = "without event files: the mean over the newest steps, as status shows it"
+BOOKKEEPING = ("epoch", "runtime", "samples_per_second", "steps_per_second", "total_flos")
 EVALUATION = ("eval/", "test/", "validation/")
 
 
@@ -57,6 +59,8 @@ class Drawn:
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
     """Render training and evaluation loss in one wide chart."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
+    if any(len(curve.points) > 1 and not is_evaluation(curve.tag) for curve in found):  # not a Trainer's summary
+        found = [curve for curve in found if len(curve.points) > 1 or is_evaluation(curve.tag)]
     return draw(LOSS, _lines(LOSS, found), WIDE) if found else None
 
 
@@ -69,7 +73,7 @@ def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
         left = [curve for curve in left if curve not in found]
         if found and not is_flat(panel, found):
             drawn.append(draw(panel, _lines(panel, found)))
-    more = [curve for curve in left if len(curve.points) > 1]
+    more = list(filter(_has_chart, left))
     drawn += [draw(panel, _lines(panel, [curve])) for curve in more[:MAX_MORE] for panel in (Panel(curve.tag, ()),)]
     return tuple(drawn)
 
@@ -77,6 +81,15 @@ def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
 def last_part(tag: str) -> str:
     """Return `loss` for `train/loss` and for `train/loss (folder)`."""
     return tag.partition(" (")[0].rpartition("/")[2].lower()
+
+
+def _has_chart(curve: Curve) -> bool:
+    return len(curve.points) > 1 and not is_bookkeeping(curve.tag)
+
+
+def is_bookkeeping(tag: str) -> bool:
+    """Return True if the tag names what a Trainer logs about its own speed and position, beside its results."""
+    return last_part(tag).removeprefix("eval_").removeprefix("train_") in BOOKKEEPING
 
 
 def is_evaluation(tag: str) -> bool:
@@ -102,7 +115,7 @@ def _lines(panel: Panel, curves: list[Curve]) -> list[Line]:
         Line(
             curve.in_units_of(panel.unit),
             _name(curve, curves),
-            soften=panel.soften and not is_evaluation(curve.tag),
+            soften=panel.soften and not is_evaluation(curve.tag) and curve.tag != MEANS,
             dots=len(curve.points) <= FEW,
         )
         for curve in ordered[:COLOURS]
@@ -116,8 +129,8 @@ def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Dra
     if scale is Scale.LINEAR and frame is WIDE and values and min(values) > 0 and max(values) / min(values) > LOG_FROM:
         scale = Scale.LOG
     svg = render_chart(lines, title=panel.title, frame=frame, scale=scale, suffix=panel.suffix)
-    note = "logarithmic" if scale is Scale.LOG else ""
-    return Drawn(text(panel.title), svg, note, chart_data(lines, scale, panel.suffix))
+    notes = [MEANS_NOTE] * any(line.curve.tag == MEANS for line in lines) + ["logarithmic"] * (scale is Scale.LOG)
+    return Drawn(text(panel.title), svg, ", ".join(notes), chart_data(lines, scale, panel.suffix))
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:

@@ -43,8 +43,17 @@ STATES = {
 
 def save_report(folder: Path, report: RunReport) -> Path:
     """Write the report's values and its page into the run's folder, and return the path of the page."""
-    write_atomic(folder / VALUES, dumps(report))
+    earlier = read_report(folder)
+    stages = _with_earlier(report.stages, earlier.stages if earlier else ())
+    write_atomic(folder / VALUES, dumps(replace(report, stages=stages)))
     return render_saved_report(folder)
+
+
+def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
+    """Return the stages; one that did not run now, but was done by an earlier command for this run, as it was done."""
+    done = {stage.name: stage for stage in earlier if stage.state is StageState.DONE}
+    again = (StageState.SKIPPED, StageState.PENDING)
+    return tuple(done.get(stage.name, stage) if stage.state in again else stage for stage in stages)
 
 
 def render_saved_report(folder: Path) -> Path:
@@ -94,6 +103,7 @@ def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:
         seen_unix=note.seen_unix,
         loss=note.loss if note.loss is not None else report.loss,
         best_loss=note.best_loss if note.best_loss is not None else report.best_loss,
+        losses=note.losses or report.losses,
         jobs=_jobs_as_seen(report.jobs, note),
         stages=report.stages if same else tuple(_stage_as_seen(stage, verdict) for stage in report.stages),
     )

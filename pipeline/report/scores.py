@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.report.curves import Curve
-from pipeline.report.panels import is_evaluation, last_part
+from pipeline.report.panels import is_bookkeeping, is_evaluation, last_part
 from remote.protocol.evaluation import VARIANTS
 
+VALIDATION_LOSS = "validation loss"
+LOSSES = ("loss", "eval_loss")
 CORRELATIONS = ("pearson", "spearman")
 NAMES = {
     "wer": "word error rate",
@@ -39,11 +41,10 @@ class Scores:
 
 
 def judge_scores(curves: Iterable[Curve]) -> Scores | None:
-    """Return the scores among the curves, or None if there are none. The evaluation loss is not a score."""
-    scored = [
-        curve for curve in curves if is_evaluation(curve.tag) and last_part(curve.tag) not in ("loss", "eval_loss")
-    ]
-    scored = [curve for curve in scored if curve.finite and not curve.tag.endswith(VARIANTS)]
+    """Return the scores among the curves, with the loss beside them; None if there is at most a loss."""
+    found = [curve for curve in curves if is_evaluation(curve.tag) and curve.finite]
+    losses = [curve for curve in found if last_part(curve.tag) in LOSSES]
+    scored = [curve for curve in found if _is_score(curve.tag)]
     if not scored:
         return None
     aspects: dict[str, dict[str, float]] = {}
@@ -54,8 +55,13 @@ def judge_scores(curves: Iterable[Curve]) -> Scores | None:
             aspects.setdefault(folder.rpartition("/")[2], {})[metric.lower()] = curve.last
         else:
             others.append((_label(curve.tag), curve.last))
+    others += [(VALIDATION_LOSS, curve.last) for curve in losses[:1]]
     rows = tuple(Aspect(name, row.get("pearson"), row.get("spearman")) for name, row in sorted(aspects.items()))
     return Scores(max(curve.points[-1][0] for curve in scored), rows, tuple(others))
+
+
+def _is_score(tag: str) -> bool:
+    return last_part(tag) not in LOSSES and not is_bookkeeping(tag) and not tag.endswith(VARIANTS)
 
 
 def _label(tag: str) -> str:

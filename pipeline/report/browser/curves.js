@@ -39,18 +39,19 @@
     });
   };
 
-  // The values at an index of `steps`, or the last ones; of several lines, the means only.
+  // The values at an index of `steps`, or the last ones, with the step of a line that ends earlier; of several lines, the means only.
   const describe = (chart, index) => {
     const { data, readout } = chart;
+    const end = data.steps.length - 1;
     const shown = data.lines.map((line) => {
       const at = index ?? lastWith(line.values);
       const shown = (values) => (at < 0 || values[at] === null ? "\u2013" : digits(values[at]) + data.suffix);
       const name = line.name && `${line.name} `;
       const words = !line.means ? shown(line.values) : line.name ? shown(line.means) : `${shown(line.values)}  mean ${shown(line.means)}`;
-      return element("span", `value c${line.colour}`, name + words);
+      const early = index === null && at >= 0 && at < end ? ` (step ${digits(data.steps[at])})` : "";
+      return element("span", `value c${line.colour}`, name + words + early);
     });
-    const step = index ?? data.steps.length - 1;
-    readout.replaceChildren(element("span", "step", `step ${digits(data.steps[step])}`), ...shown);
+    readout.replaceChildren(element("span", "step", `step ${digits(data.steps[index ?? end])}`), ...shown);
   };
 
   const zoom = (least, most) => {

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.records.run_inputs import RunInputs
 from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.model import JobRow, RunReport, Verdict
+from remote.protocol.evaluation import ADAPTER, Estimate, EvaluationResult, ModelScores
 from remote.protocol.events import Scalar
 from remote.protocol.jobs import JobState
 
@@ -33,3 +35,21 @@ def test_the_time_in_the_queue_is_no_time_of_training() -> None:
 def test_the_speed_is_the_mean_that_the_chart_shows(steps: int) -> None:
     found = shown(replace(A, scalars=SPEEDS[:steps]), replace(A, run="b", scalars=SPEEDS[:10]))
     assert found["tokens per second"] == ("100" if steps == 1 else "90.1", "100")
+
+
+def test_a_setting_without_a_value_is_not_set_instead_of_null() -> None:
+    inputs = [RunInputs(settings={"train": {"max_steps": steps, "seed": 0}}) for steps in (None, 30)]
+    rows = compare([ComparedRun(replace(A, run=one), each) for one, each in zip("ab", inputs, strict=True)]).settings
+    assert [(row.name, row.values) for row in rows] == [("train.max_steps", ("not set", "30"))]
+
+
+def evaluated(run: str, **metrics: float | None) -> RunReport:
+    scores = ModelScores(ADAPTER, {name: Estimate(value) for name, value in metrics.items()})
+    return replace(A, run=run, evaluation=EvaluationResult((scores,), 1, 1))
+
+
+def test_a_score_that_no_run_has_is_left_out_and_a_missing_one_is_a_dash() -> None:
+    found = shown(evaluated("a", wer=0.25, f1=None), evaluated("b", wer=None, f1=None))
+    assert [values for values in found.values() if values[1] == "–"] == [("0.250", "–")]
+    assert found.keys() == shown(evaluated("a", wer=0.25), evaluated("b", wer=0.5)).keys()
+    assert "-" not in {value for values in found.values() for value in values}

@@ -122,6 +122,19 @@ def test_a_comparison_overlays_its_runs(browser: Browser, written: Path) -> None
     assert len(colours) == 3
 
 
+def test_a_run_that_ended_earlier_has_the_step_of_its_value_and_none_after_it(browser: Browser, written: Path) -> None:
+    short = replace(OTHER, scalars=tuple(one for one in OTHER.scalars if one.step <= 7))
+    browser.open(write(written, RUN, short))
+    ends = [f"{smooth(curve).last:.4g}" for curve in (curve_of("train/loss"), loss_of(short))]
+    assert readouts(browser)[0] == f"step 60 A {ends[0]} B {ends[1]} (step 7)"
+    browser.move_to(browser.all(".u-over")[0], 29 / 59)
+    assert readouts(browser)[0].endswith("B –")
+
+
+def loss_of(report: RunReport) -> Curve:
+    return next(curve for curve in gather_curves(report.scalars) if curve.tag == "train/loss")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("reports", [(RUN,), (RUN, OTHER)], ids=["report", "comparison"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from pipeline.report.curves import Curve
 from pipeline.report.panels import draw_loss, draw_panels
+from pipeline.report.scores import judge_scores
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,28 @@ def test_each_line_of_a_chart_has_a_unique_name(tags: tuple[str, ...], names: tu
     drawn = draw_loss([Curve(tag, ((1, 3.0), (2, 2.0 + number))) for number, tag in enumerate(tags)])
     assert drawn is not None
     assert sorted(re.findall(r">([a-z_]+) [0-9.]+</text>", drawn.svg)) == sorted(names)
+
+
+def test_what_a_trainer_logs_about_itself_has_no_chart_and_is_no_score() -> None:
+    own = ("train/epoch", "eval/runtime", "eval/samples_per_second", "eval/steps_per_second", "epoch", "eval_runtime")
+    curves = [Curve(tag, ((10, 1.0), (20, 2.0))) for tag in (*own, "eval/loss", "train/temperature")]
+    assert [one.title for one in draw_panels(curves)] == ["train/temperature"]
+    assert judge_scores(curves) is None
+
+
+def test_the_validation_loss_is_beside_the_other_scores() -> None:
+    found = judge_scores([Curve(tag, ((20, 0.5),)) for tag in ("eval/loss", "eval/wer", "eval/runtime")])
+    assert found is not None
+    assert found.others == (("word error rate", 0.5), ("validation loss", 0.5))
+
+
+def test_the_mean_that_a_trainer_logs_at_its_end_is_no_point_of_the_loss_chart() -> None:
+    curves = [Curve("train/loss", ((1, 3.0), (2, 2.0))), Curve("train/train_loss", ((2, 2.5),))]
+    drawn = draw_loss(curves)
+    assert drawn is not None
+    assert len(json.loads(drawn.data)["lines"]) == 1
+    alone = draw_loss(curves[1:])
+    assert alone is not None and len(json.loads(alone.data)["lines"]) == 1
 
 
 def test_the_load_of_all_gpus_is_one_chart_for_each_value_in_its_unit() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,10 @@ from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, note_job, write_note
 from pipeline.report.model import JobRow, RunReport, Verdict
+from pipeline.report.page import curves_of
 from pipeline.report.saved import current_report, end_of_output, render_saved_report, save_report
+from remote.protocol.events import Scalar
+from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import JobResult, JobState, Progress
 
 
@@ -90,3 +95,65 @@ def test_the_end_of_the_log_is_what_a_terminal_shows(tmp_path: Path) -> None:
     bars = "".join(f"\rtrain: {at}%\n\rbatch: {at}%\x1b[A" for at in range(100))
     log.write_text("x" * 300_000 + "\nloading\n" + bars + "\r\x1b[Ktrained\n\x1b[2K")
     assert end_of_output(tmp_path, ()) == "loading\ntrained"
+
+
+TRAINED = (JobRow(1, JobState.SUCCEEDED, seconds=153.0),)
+BUILT = StageOutcome("environment", StageState.DONE, 480.0, "80 packages")
+PROVED = StageOutcome("verify", StageState.DONE, 61.0)
+
+
+def test_a_stage_that_the_last_command_skipped_keeps_the_time_that_it_took_for_the_run(tmp_path: Path) -> None:
+    """The first command built and proved; the second found all that done and followed the job."""
+    folder = recorded(tmp_path)
+    report = RunReport("r", "c", "titan", Verdict.TRAINED, step=36, stages=(BUILT, PROVED), jobs=TRAINED)
+    save_report(folder, report)
+    skipped = tuple(
+        replace(stage, state=StageState.SKIPPED, seconds=0.0, reason="as before") for stage in (BUILT, PROVED)
+    )
+    followed = StageOutcome("train", StageState.DONE, 91.0)
+    page = save_report(folder, replace(report, stages=(*skipped, followed))).read_text()
+    assert current_report(folder).stages[:2] == (BUILT, PROVED)
+    assert "8\u00a0min\u00a00\u00a0s" in page and "1\u00a0min\u00a01\u00a0s" in page
+    assert "1\u00a0min\u00a031\u00a0s" not in page, "the time for which the second command followed the job"
+    assert page.count("2\u00a0min\u00a033\u00a0s") == 3, "in the summary, the figures and the stage"
+
+
+@pytest.mark.parametrize("state", [StageState.DONE, StageState.FAILED])
+def test_a_stage_that_ran_again_has_its_newest_outcome(tmp_path: Path, state: StageState) -> None:
+    folder = recorded(tmp_path)
+    report = RunReport("r", "c", "titan", Verdict.TRAINED, stages=(PROVED,), jobs=TRAINED)
+    save_report(folder, report)
+    again = StageOutcome("verify", state, 3.0)
+    save_report(folder, replace(report, stages=(again,)))
+    assert current_report(folder).stages == (again,)
+
+
+def test_a_stage_that_no_command_ran_for_this_run_stays_skipped(tmp_path: Path) -> None:
+    folder = recorded(tmp_path)
+    skipped = StageOutcome("environment", StageState.SKIPPED)
+    save_report(folder, RunReport("r", "c", "titan", Verdict.TRAINED, stages=(skipped,), jobs=TRAINED))
+    assert current_report(folder).stages == (skipped,)
+
+
+@pytest.mark.parametrize(("first", "said"), [(None, True), (40, False)], ids=["from the start", "resumed"])
+def test_a_script_without_event_files_has_the_losses_that_its_job_recorded(
+    tmp_path: Path, first: int | None, said: bool
+) -> None:
+    folder = recorded(tmp_path)
+    jobs = (JobRow(1, JobState.SUCCEEDED, first_step=first, seconds=1.0),)
+    save_report(folder, RunReport("r", "c", "titan", Verdict.TRAINED, jobs=jobs))
+    seen = Progress(48, 48, loss=0.5)
+    note_job(folder, JobState.SUCCEEDED, seen, JobResult(0), Gauges(losses=(4.0, 2.0, 1.0, 0.5)), number=1)
+    page = render_saved_report(folder).read_text()
+    assert "<h2>Training</h2>" in page and "without event files" in page
+    steps = json.dumps([12, 24, 36, 48] if first is None else [42, 44, 46, 48], separators=(",", ":"))
+    assert f'"steps":{steps}' in page and '"values":[4,2,1,0.5]' in page
+    assert ("The loss fell from" in page) is said
+
+
+def test_the_losses_in_event_files_are_drawn_instead_of_the_recorded_ones() -> None:
+    report = RunReport("r", "c", "h", Verdict.TRAINED, step=48, losses=(4.0, 2.0))
+    assert [curve.tag for curve in curves_of(report)] == ["mean_loss"]
+    written = replace(report, scalars=(Scalar("train/loss", 1, 3.0, 1.0, "e"),))
+    assert [curve.tag for curve in curves_of(written)] == ["train/loss"]
+    assert curves_of(replace(report, step=None)) == ()
