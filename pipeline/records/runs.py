@@ -28,9 +28,7 @@ from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 SIGNATURE = "seal"
-START_AGAIN = (
-    "pipeline run --host HOST --config NAME   (with the original host and config; the run is found on the host)"
-)
+START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
@@ -255,7 +253,7 @@ def note_job(
     if (note := read_note(folder)) is None:
         return
     if number not in (0, note.job):
-        note = replace(note, job=number, started_unix=None, elapsed_s=None)
+        note = replace(note, job=number, started_unix=None, elapsed_s=None, losses=())
     running = state is JobState.RUNNING
     seen = replace(
         _with_progress(note, progress),
