@@ -91,7 +91,9 @@ def plan(site: Site) -> Plan:
     if venv is None or (_has_card(site) and choice is None):
         return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
     args = _request(site, settings, torch, choice, packages)
-    change = HostChange(name, _summary(venv, args), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
+    change = HostChange(
+        name, _summary(venv, args, site), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo"
+    )
     return Plan((resolved(unfit),), (change,))
 
 
@@ -146,11 +148,12 @@ def _default_build(survey: Survey) -> str:
     return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
 
 
-def _summary(venv: str, args: Mapping[str, Any]) -> str:
+def _summary(venv: str, args: Mapping[str, Any], site: Site) -> str:
     build = args["build_index"].rpartition("/")[2]
+    why = ": the host has no such card" if build == CPU and site.gpu is not None and site.gpu.assumed else ""
     count = len(args["packages"])
     more = [*args["requirements"], *([f"{count} package{'s' * (count != 1)}"] if count else [])]
-    torch = args["torch"] + (f" ({build})" if build else "")
+    torch = args["torch"] + (f" ({build}{why})" if build else "")
     return f"create {venv} on the host with {', '.join([torch, *more])}"
 
 

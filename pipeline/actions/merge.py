@@ -26,8 +26,8 @@ FOLDER = "merged"
 
 def merge_run(
     run: str | None, listener: Listener, *, dequantize: bool, prompter: Prompter | None
-) -> tuple[AdapterJob, Progress, str]:
-    """Merge the adapter of a run; also return the folder of the merged checkpoint on the host.
+) -> tuple[AdapterJob, Progress, str, int]:
+    """Merge the adapter of a run; also return the folder of the merged checkpoint on the host, and its size in bytes.
 
     Without `run`, use the training that was started last. Raises Busy while the run trains, RemoteFault without an
     adapter.
@@ -63,4 +63,6 @@ def merge_run(
             secret_values(host.config, loaded.config),
             opened.folder,
         )
-        return adapter_job, run_adapter_job(opened.host, opened.survey_host, adapter_job, listener), folder
+        progress = run_adapter_job(opened.host, opened.survey_host, adapter_job, listener)
+        written = opened.host.list_files(f"{layout.root}/{FOLDER}")
+        return adapter_job, progress, folder, sum(entry.size for entry in written if entry.kind == "f")

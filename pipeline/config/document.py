@@ -60,6 +60,14 @@ class Document:
         name = override.prefix + ".".join(override.keys)
         return f"--set {shlex.quote(f'{name}={value}')}"
 
+    def renamed(self, key: KeyPath, name: str) -> str:
+        """Return the `--set` option with another name for its key; empty if no option set exactly this key."""
+        override = self._override_of(key)
+        if override is None or override.keys != key:
+            return ""
+        path, value = ".".join((*override.keys[:-1], name)), override.typed.partition("=")[2]
+        return f"--set {shlex.quote(f'{override.prefix}{path}={value}')}"
+
     def _override_of(self, key: KeyPath) -> Override | None:
         """Return the override that set the key; for a key that the file lacks, one that set a sibling section."""
         found = [override for override in self.overrides if override.covers(key)]

@@ -36,7 +36,7 @@ def find_config(name: str, cwd: Path) -> Path:
     raise BadUsage(
         f"there is no config {name!r} in {_places(cwd)}",
         where="--config",
-        hint="pipeline configs",
+        hint=f"pipeline init --config {shlex.quote(name)}",
         instead=(name, near_names[0]) if near_names else None,
     )
 
@@ -170,4 +170,5 @@ def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
 
 
 def _places(cwd: Path) -> str:
-    return " or ".join(str(folder) for folder in dict.fromkeys(config_folders(cwd)))
+    own = [str(folder) for folder in config_folders(cwd) if folder != shipped_configs()]
+    return f"{next(iter(own), 'configs/')} or among the configs that come with halfstep"

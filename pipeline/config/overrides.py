@@ -46,7 +46,9 @@ def parse_override(override: str, prefix: str = "") -> Override:
     """Parse `a.b=c`, which follows the prefix. Raises BadUsage."""
     key, equals, text = override.removeprefix(prefix).partition("=")
     if not equals or not key.strip():
-        raise BadUsage(f"--set expects a.b=c, got {override!r}", where="--set", hint="--set train.learning_rate=1e-5")
+        instead = (override, f"{override}=VALUE") if not equals and key.strip() else None
+        hint = "--set train.learning_rate=1e-5"
+        raise BadUsage(f"--set expects a.b=c, got {override!r}", where="--set", hint=hint, instead=instead)
     try:
         value = plain(compose(text, tags=False))
     except YamlProblem as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +17,8 @@ M = TypeVar("M", bound=BaseModel)
 PLAIN_WORD = re.compile(r"-{0,2}[A-Za-z_./][\w./@+-]*")
 YAML_WORDS = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
 QUOTED = re.compile(r"'([^']*)'")
+MOST_NAMES = 8
+FEWEST_UNKNOWN = 3
 LISTS = ("list_type", "tuple_type")
 MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
@@ -25,6 +28,8 @@ def validate(model: type[M], document: Document) -> M:
     try:
         return model.model_validate(document.values)
     except ValidationError as error:
+        if foreign := _foreign(document, error.errors()):
+            raise BadConfig(foreign.message, findings=(foreign,)) from None
         found = _without_repeats([_finding(model, document, problem) for problem in error.errors()])
         raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
 
@@ -45,9 +50,29 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
 
 def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Finding:
     names = _names_at(model, key[:-1])
-    near = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
-    nearest = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(sorted(names))}"
-    return document.problem(key, f"unknown key; {nearest}")
+    word = str(key[-1])
+    near = [name for name in names if "".join(part[:1] for part in name.split("_")) == word]
+    near = near or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return document.problem(key, f"unknown key; did you mean {near[0]}?", document.renamed(key, near[0]))
+    if len(names) > MOST_NAMES:
+        return document.problem(key, "unknown key", "pipeline docs configuration")
+    return document.problem(key, f"unknown key; the keys are {', '.join(sorted(names))}")
+
+
+def _foreign(document: Document, problems: Sequence[Any]) -> Finding | None:
+    """Return one problem for a file that is no config of halfstep: most of its values have unknown keys."""
+    unknown = [one for one in problems if one["type"] == "extra_forbidden"]
+    values = sum(_value_count(one["input"]) for one in unknown)
+    if len(unknown) < FEWEST_UNKNOWN or 2 * values <= _value_count(document.values):
+        return None
+    names = ", ".join(".".join(map(str, one["loc"])) for one in unknown[:FEWEST_UNKNOWN])
+    message = f"{document.path} is not a halfstep config: most of its keys are unknown ({names}, ...)"
+    return Finding.error("config", message, document.path, "pipeline configs")
+
+
+def _value_count(value: Any) -> int:
+    return sum(map(_value_count, value.values())) if isinstance(value, dict) else 1
 
 
 def _names_at(model: type[BaseModel], key: KeyPath) -> list[str]:

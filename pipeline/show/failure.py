@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,8 +12,10 @@ from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.hints import corrected_command, option_value, overrides_in
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
+from remote.protocol.findings import Finding
 from remote.protocol.text import safe_text
 
+SET = "--set "
 NAMES = (("host", "--host"), ("config", "--config", "-c"))
 
 
@@ -29,7 +32,15 @@ def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError
     """Set the hint to the typed command with the misspelt argument corrected, if the error contains the correction."""
     line = corrected_command(words, *error.instead) if error.instead else ""
     error.hint = line or error.hint
+    error.findings = tuple(replace(one, hint=_whole_command(words, one)) for one in error.findings)
     return error
+
+
+def _whole_command(words: list[str], finding: Finding) -> str:
+    """Return the typed command with the option that the finding's hint corrects; any other hint as it is."""
+    wrong, option = finding.where.removeprefix(SET), shlex.split(finding.hint) if finding.hint.startswith(SET) else ()
+    line = corrected_command(words, wrong, option[1]) if len(option) == 2 and wrong != finding.where else ""
+    return line or finding.hint
 
 
 def keep_traceback(lines: Iterable[str]) -> str:

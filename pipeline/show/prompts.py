@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from pipeline.show.screen import Screen
 from remote.link.prompter import Prompter
@@ -36,3 +37,26 @@ def prompter_for(screen: Screen, *, yes: bool = False) -> Prompter | None:
     if screen.as_json:
         return None
     return SecretsOnly(screen) if yes else screen
+
+
+class Questions(Protocol):
+    """Asks the user questions."""
+
+    def ask(self, question: str, *, default: str = "") -> str: ...
+
+    def confirm(self, question: str, *, default: bool = False) -> bool: ...
+
+
+class Defaults:
+    """Answers every question with its default, and every confirmation with yes if `yes` is set, otherwise with no."""
+
+    def __init__(self, *, yes: bool) -> None:
+        self._yes = yes
+
+    def ask(self, question: str, *, default: str = "") -> str:
+        del question
+        return default
+
+    def confirm(self, question: str, *, default: bool = False) -> bool:
+        del question, default
+        return self._yes

@@ -56,10 +56,17 @@ class Fix:
         for note in notes:
             context.listener.note(note)
         context.evidence = replace(context.evidence, fixes=fix_rows(plan))
-        made = f"{count(len(notes), 'change')} made" if notes else "nothing to fix"
+        made = describe_made(len(rewrites), len(notes) - len(rewrites))
         show = complete_hint("pipeline fix --diff", view.host.name, view.loaded.name, view.given)
         follow_up = (f"the changes, made in the copy on the host only: {show}",) if rewrites else ()
         return StageResult(Report(plan.findings), made, tuple(notes), follow_up=follow_up)
+
+
+def describe_made(files: int, repairs: int) -> str:
+    """Return '2 files rewritten, 1 change of the host's setup'."""
+    parts = [f"{count(files, 'file')} rewritten"] if files else []
+    parts += [f"{count(repairs, 'change')} of the host's setup"] if repairs else []
+    return ", ".join(parts) or "nothing to fix"
 
 
 def describe_rewrite(rewrite: Rewrite) -> str:

@@ -98,7 +98,7 @@ def _run_stage(
         state, reason = state_after(report), report.errors[0].message.partition("\n")[0]
         result.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
-        state, reason = StageState.FAILED, INTERRUPTED
+        state, reason = StageState.STOPPED, ""  # the finding says that it was interrupted
     outcome = StageOutcome(stage.name, state, seconds, reason)
     context.listener.stage_ended(outcome)
     for line in done.follow_up:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipeline.config.document import read_document
 from pipeline.config.find import list_configs
+from pipeline.config.model import RunConfig
+from pipeline.config.problems import validate
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
+from remote.errors import HalfstepError
 
 
 def configs(as_json: bool = False) -> int:
     """List the project's configs, then the configs that come with halfstep."""
     screen = Screen(as_json=as_json)
-    rows = [(name, _first_comment(path), str(path)) for name, path in list_configs(Path.cwd()).items()]
+    found = list_configs(Path.cwd())
+    rows = [(name, _first_comment(path) or _use(name, path), str(path)) for name, path in found.items()]
     if not as_json:
         screen.table(("config", "how it is used", "file"), rows)
     screen.closing(Outcome("configs", more={"configs": [{"name": n, "use": u, "file": f} for n, u, f in rows]}))
     return 0
+
+
+def _use(name: str, path: Path) -> str:
+    try:
+        validate(RunConfig, read_document(path))
+    except HalfstepError:
+        return "not a valid config"
+    return f"pipeline run --host HOST --config {name}"
 
 
 def _first_comment(path: Path) -> str:

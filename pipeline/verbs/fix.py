@@ -91,7 +91,8 @@ def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None
 def _folder(path: Path | None) -> Path:
     root = (path or Path.cwd()).resolve()
     if not root.is_dir():
-        raise BadUsage(f"{root} is not a folder", where="PATH")
+        instead = (str(path), str(Path(path).parent)) if path is not None and root.parent.is_dir() else None
+        raise BadUsage(f"{root} is not a folder", where="PATH", hint="pipeline fix .", instead=instead)
     return root
 
 

@@ -19,6 +19,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import one_line
 
 PINNED = re.compile(r"host\.host_key=(\S+)")
+LABEL_WIDTH = 12
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
@@ -64,8 +65,10 @@ def _checked(screen: Screen, name: str) -> Outcome:
     near = f"pipeline hosts check {host.similar_names[0]}" if host.similar_names and code is ExitCode.CONNECT else ""
     findings = tuple(_finding(row, host, code, near) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
-    hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)
-    return Outcome("hosts", code, host=name, findings=hinted, more={"checks": table})
+    if not screen.as_json:  # the table has the messages already
+        for one in findings:
+            screen.labelled([(one.check, f"next: {one.hint}")] if one.hint else [], LABEL_WIDTH)
+    return Outcome("hosts", code, host=name, findings=findings if screen.as_json else (), more={"checks": table})
 
 
 def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from fixers.frame.disk_tree import DiskTree
 from pipeline.config.destination import is_destination
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, find_project
 from pipeline.config.hosts import load_host
+from pipeline.config.shipped import shipped_configs
 from pipeline.hosts.trust import keep_trust
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records, safe_name
-from pipeline.show.prompts import prompter_for
+from pipeline.show.prompts import Defaults, Questions, prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
 from remote.errors import BadUsage
@@ -28,29 +28,6 @@ from remote.policy.cards import UnknownCard, parse_card
 from remote.project.records_folder import refuse_links_between
 
 DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
-
-
-class Questions(Protocol):
-    """Asks the user questions."""
-
-    def ask(self, question: str, *, default: str = "") -> str: ...
-
-    def confirm(self, question: str, *, default: bool = False) -> bool: ...
-
-
-class Defaults:
-    """Answers every question with its default, and every confirmation with yes if `yes` is set, otherwise with no."""
-
-    def __init__(self, *, yes: bool) -> None:
-        self._yes = yes
-
-    def ask(self, question: str, *, default: str = "") -> str:
-        del question
-        return default
-
-    def confirm(self, question: str, *, default: bool = False) -> bool:
-        del question, default
-        return self._yes
 
 
 def init(
@@ -67,6 +44,7 @@ def init(
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
     screen = Screen(as_json=as_json)
     questions: Questions = Defaults(yes=yes) if yes or as_json else screen
+    typed = _words({"--script": script, "--data": data, "--card": card}, yes=yes)
     destination, host = _split(destination, host)
     _check_names(name, host)
     here = Path.cwd()
@@ -98,7 +76,13 @@ def init(
         workdir=look.workdir,
         variables=look.environment,
     )
-    return _write(_files(here, answers, needs_host=not known), answers, screen, here, destination, force=force)
+    words = [*filter(None, [destination]), *typed]
+    return _write(_files(here, answers, needs_host=not known), answers, screen, here, words, force=force)
+
+
+def _words(options: Mapping[str, str], *, yes: bool) -> list[str]:
+    """Return the options that have a value, as they are typed."""
+    return [word for option, value in options.items() if value for word in (option, value)] + ["--yes"] * yes
 
 
 def _add_host(
@@ -123,7 +107,7 @@ def _add_host(
         name, host, look.address, "", "", card=card, reach=look.reach, workdir=look.workdir, variables=look.environment
     )
     screen.note(f"kept {_config_file(here, name).relative_to(here)}")
-    return _write({path: render_host(answers)}, answers, screen, here, destination, force=False)
+    return _write({path: render_host(answers)}, answers, screen, here, [destination], force=False)
 
 
 def _config_file(here: Path, name: str) -> Path:
@@ -147,6 +131,8 @@ def _choose_host(
         question = "host (an alias, a name, user@address:port, an ssh command, or local)"
         asked = questions.ask(question, default=_usual_host(here))
         destination, host = _split("", asked)
+        if not screen.can_confirm() or isinstance(questions, Defaults):
+            screen.note(f"host: {asked}, chosen without a question; use --host NAME for another one")
     look = look_at(destination, here, screen, prompter) if destination else FirstLook()
     return destination, host or questions.ask("name of the host", default=safe_name(look.address)), look
 
@@ -205,14 +191,15 @@ def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]
 
 
 def _write(
-    files: dict[Path, str], answers: Answers, screen: Screen, here: Path, destination: str, *, force: bool
+    files: dict[Path, str], answers: Answers, screen: Screen, here: Path, typed: Sequence[str], *, force: bool
 ) -> int:
+    """Write the files. `typed` are the words of the command other than host, config and --force, for the hint."""
     host, name = answers.host, answers.name
     for path in files:
         refuse_links_between(here, path)
         if path.exists() and not force:
-            words = ["pipeline", "init", *filter(None, [destination]), "--host", host, "--config", name, "--force"]
-            raise BadUsage(f"{path} exists already", where=str(path), hint=shlex.join(words))
+            again = shlex.join(["pipeline", "init", *typed, "--host", host, "--config", name, "--force"])
+            raise BadUsage(f"{path} exists already", where=str(path), hint=again)
     around = find_project(here.parent)
     if find_project(here) != here.resolve() and around in here.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
@@ -220,6 +207,8 @@ def _write(
     for path, text in files.items():
         write_atomic(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
+    if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(here, name) in files:
+        screen.note(f"in this project, it replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(here, host)) in files:
         keep_trust(load_host(str(host_file), here))  # its settings are the user's own answers
     screen.note(f"next: pipeline verify --host {host} --config {name}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pipeline.actions.merge import merge_run
+from pipeline.config.host_model import HostConfig
+from pipeline.hosts.own_weights import download_command
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from remote.protocol.jobs import JobState
+from remote.protocol.quantities import size
 
 
 def merge(run: str | None = None, dequantize: bool = False, as_json: bool = False) -> int:
@@ -13,10 +16,11 @@ def merge(run: str | None = None, dequantize: bool = False, as_json: bool = Fals
     screen = Screen(as_json=as_json)
     prompter = None if as_json else screen
     with screen:
-        adapter_job, progress, folder = merge_run(run, screen, dequantize=dequantize, prompter=prompter)
+        adapter_job, progress, folder, written = merge_run(run, screen, dequantize=dequantize, prompter=prompter)
     note, done = adapter_job.note, progress.run is not None and progress.run.state is JobState.SUCCEEDED
     if done:
-        screen.note(f"merged checkpoint in {folder} on {note.host}")
+        screen.note(f"merged checkpoint of {size(written)} in {folder} on {note.host}")
+        screen.note(f"to download it: {download_command(HostConfig.model_validate(note.host_config), [folder])}")
     outcome = Outcome(
         "merge",
         progress.exit_code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.actions.preview import judge_without_proof, preview
@@ -10,7 +11,7 @@ from pipeline.actions.session import host_session
 from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import without_refuted
 from pipeline.messages.hints import complete_hint
-from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState, job_outcome
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.runtime import describe_runtime
@@ -86,7 +87,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         why_not = "the errors must be fixed first"
     if why_not:
         again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
-        report = report.plus(Report((_not_checked(why_not, again),)))
+        report = report.plus(_not_checked(why_not, again, seen.stages, wanted=proof_wanted))
         not_checked = (("proof", why_not),)
     else:
         card = try_card(context)
@@ -117,5 +118,12 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
     return Verified(outcome, passed, not_checked)
 
 
-def _not_checked(why: str, again: str) -> Finding:
-    return Finding("proof", Severity.WARNING, f"not checked: {why}", hint=again)
+def proved_before(stages: Sequence[StageOutcome]) -> bool:
+    """Return True if an earlier proof is still valid."""
+    return any(stage.name == "verify" and stage.state is StageState.SKIPPED for stage in stages)
+
+
+def _not_checked(why: str, again: str, stages: Sequence[StageOutcome], *, wanted: bool) -> Report:
+    """Return a warning about the missing proof, unless an earlier one is still valid."""
+    proved = not wanted and proved_before(stages)
+    return Report(() if proved else (Finding("proof", Severity.WARNING, f"not checked: {why}", hint=again),))

@@ -137,8 +137,8 @@ def _failed_step(error: HalfstepError) -> str:
 
 
 def _with_unchecked(rows: list[Row]) -> tuple[Row, ...]:
-    present = {row.name for row in rows}
-    return (*rows, *(Row(name, State.UNCHECKED, "") for name in STEPS if name not in present))
+    present, needed = {row.name for row in rows}, f"needs: {rows[-1].name}"
+    return (*rows, *(Row(name, State.UNCHECKED, needed) for name in STEPS if name not in present))
 
 
 def _round_trip_ms(host: AgentHost) -> float:
@@ -186,8 +186,8 @@ def _python_row(survey: Survey) -> Row:
         return Row(
             "python",
             State.WARNING,
-            f"{python.path}: Python {version}, no torch",
-            "fixers: {environment: create}   (in the config)",
+            f"{python.path}: Python {version}, no torch; environments in projects are not looked at",
+            "fixers: {environment: create}   (in the config, unless it has that already)",
         )
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 

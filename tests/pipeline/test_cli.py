@@ -36,14 +36,36 @@ ROOT = Path(__file__).resolve().parents[2]
         ),
         (["verify", "-c", "tiny", "--host="], "Missing option '--host'.", "pipeline verify --help"),
         (["resume"], "no such command: 'resume'", "pipeline run --resume RUN"),
+        (
+            ["run", "--host", "local", "-c", "tiny", "--set", "train.lr=1e-5"],
+            "train.lr: unknown key; did you mean learning_rate?",
+            "pipeline run --host local -c tiny --set train.learning_rate=1e-5 --json",
+        ),
+        (
+            ["run", "--host", "local", "-c", "tiny", "--set", "lora.r"],
+            "--set expects a.b=c, got 'lora.r'",
+            "pipeline run --host local -c tiny --set lora.r=VALUE --json",
+        ),
+        (
+            ["plan", "--host", "local", "-c", "zzzz"],
+            "there is no config 'zzzz' in configs/ or among the configs that come with halfstep",
+            "pipeline init --config zzzz",
+        ),
+        (["fix", "train.py", "--diff"], "train.py is not a folder", "pipeline fix . --diff --json"),
     ],
 )
-def test_a_usage_error_is_one_line_with_the_help_of_the_typed_verb(
-    capsys: pytest.CaptureFixture[str], words: list[str], message: str, hint: str
+def test_a_usage_error_is_one_line_with_a_command_to_type(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+    hint: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert run([*words, "--json"]) == ExitCode.USAGE
     [finding] = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["message"], finding["hint"]) == (message, hint)
+    assert (finding["message"].removeprefix(f"{tmp_path}/"), finding["hint"]) == (message, hint)
 
 
 class Impatient(io.RawIOBase):

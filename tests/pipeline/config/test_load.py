@@ -12,6 +12,12 @@ from tests.pipeline.config.config_files import GOOD, problem_text, problems, wri
 HUB_TOKEN = "hf_" + "a1B2" * 8
 
 
+def test_a_yaml_file_of_another_program_is_one_problem(tmp_path: Path) -> None:
+    text = "model: {width: 64, depth: 4}\nepochs: 3\noptim: adamw\nseed: 1\ntrain: {steps: 9}\n"
+    [found] = problems(tmp_path, write(tmp_path, text).stem)
+    assert "is not a halfstep config" in found.message and "did you mean" not in found.message
+
+
 @pytest.mark.parametrize(
     ("case", "text", "words"),
     [

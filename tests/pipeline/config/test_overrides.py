@@ -39,6 +39,7 @@ def test_an_invalid_set_is_refused(tmp_path: Path, override: str) -> None:
     ("override", "words"),
     [
         ("train.epoch=3", "train.epoch: unknown key; did you mean epochs?"),
+        ("train.lr=3", "train.lr: unknown key; did you mean learning_rate?"),
         ("train={epochs: x}", "train.epochs: should be"),
         ("model.revision=abc", "model.id: is required"),
         ("fixers.port=of", "fixers.port: should be auto"),
@@ -55,6 +56,8 @@ def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, overr
     ("override", "hint"),
     [
         ("env.A=1", "--set 'env.A=\"1\"'"),
+        ("train.lr=1e-5", "--set train.learning_rate=1e-5"),
+        ("train.zzz=1", "pipeline docs configuration"),
         ("secrets=HF_TOKEN", "--set 'secrets=[HF_TOKEN]'"),
         ("model=tiny", "--set 'model={id: tiny}'"),
         ("fixers.port=of", "--set fixers.port=off"),

@@ -160,7 +160,8 @@ def test_after_ctrl_c_the_completed_stages_and_the_command_to_reattach_are_repor
     context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("sync"), Impatient("fix"), Toy("train")]
     ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
-    assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
+    assert [stage.state for stage in ran.stages] == [DONE, StageState.STOPPED, PENDING]
+    assert ran.stages[1].reason == "", "the finding says it, once"
     assert ran.exit_code is ExitCode.INTERRUPTED
     assert [(finding.check, finding.hint) for finding in ran.findings] == [("interrupted", "pipeline run")]
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -122,6 +123,23 @@ def test_the_only_alias_is_the_default_host_and_its_address_is_not_asked(user: U
     (user.home / ".ssh" / "config").write_text("Host titan\nHost rig\n")
     code, output = typed(user, ["", "", "", ""], "--config", "other", "--script", "train.py")
     assert code == 0 and "[local]" in output
+
+
+def test_the_hint_to_overwrite_a_config_keeps_the_options_that_were_typed(user: User) -> None:
+    words = ("--host", "rig", "--config", "tiny", "--script", "train.py", "--card", "titan-rtx", "--yes")
+    first = user.run_pipeline("init", *words)
+    assert first.code == 0 and "replaces the config tiny that comes with halfstep" in first.out
+    again = user.run_pipeline("init", *words, "--json").json["findings"][0]["hint"]
+    assert {*words, "--force"} <= {*shlex.split(again)}
+    assert user.run_pipeline(*shlex.split(again)[1:]).code == 0
+    assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
+
+
+def test_a_host_that_was_chosen_without_a_question_is_shown(user: User) -> None:
+    (user.home / ".ssh").mkdir()
+    (user.home / ".ssh" / "config").write_text("Host titan\n")
+    result = user.run_pipeline("init", "--config", "mine", "--script", "train.py")
+    assert result.code == 0 and "host: titan, chosen without a question" in result.out
 
 
 def test_a_command_other_than_the_script_is_shown(user: User) -> None:

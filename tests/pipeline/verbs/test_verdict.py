@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.messages.outcome import Outcome
-from pipeline.verbs.verify import verdict
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState
+from pipeline.stages.fix import describe_made
+from pipeline.verbs.verify import proved_before, verdict
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
@@ -35,3 +36,15 @@ def test_the_verdict_has_the_counts_and_the_next_command(
 ) -> None:
     outcome = Outcome("verify", code, host="titan", config="paper", findings=findings, given=GIVEN)
     assert verdict(outcome, 23, 11) == line
+
+
+def test_a_project_with_a_valid_proof_needs_no_advice_to_prove_it() -> None:
+    stages = [StageOutcome("fix", StageState.SKIPPED), StageOutcome("verify", StageState.SKIPPED)]
+    assert proved_before(stages)
+    assert not proved_before([stages[0], StageOutcome("verify", StageState.PENDING)])
+
+
+def test_the_stage_fix_counts_files_as_files() -> None:
+    assert describe_made(1, 0) == "1 file rewritten"
+    assert describe_made(2, 1) == "2 files rewritten, 1 change of the host's setup"
+    assert describe_made(0, 0) == "nothing to fix"

@@ -59,6 +59,7 @@ def test_the_failed_step_is_reported_and_later_steps_are_not_checked(
     assert seen[step] is State.FAILED
     assert all(seen[name] is State.OK for name in STEPS[:at])
     assert all(seen[name] is State.UNCHECKED for name in STEPS[at + 1 :])
+    assert {row.detail for row in found.rows if row.state is State.UNCHECKED} <= {f"needs: {step}"}
     assert next(row for row in found.rows if row.name == step).hint
 
 

@@ -1,0 +1,38 @@
+"""`pipeline configs` says how each config is used, and which files are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("text", "use"),
+    [
+        ("# pipeline run --host titan -c base\nproject: .\n", "pipeline run --host titan -c base"),
+        ("train: {epochs: 1}\n", "pipeline run --host HOST --config base"),
+        ("epochs: 3\noptim: adamw\nseed: 1\n", "not a valid config"),
+    ],
+)
+def test_each_config_has_its_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, use: str
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "base.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert run(["configs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["configs"][0] == {
+        "name": "base",
+        "use": use,
+        "file": str(tmp_path / "configs" / "base.yaml"),
+    }
+
+
+def test_hosts_check_shows_each_problem_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hosts", "check", "no-such-host.invalid"]) == 10
+    out = capsys.readouterr().out
+    assert out.count("cannot resolve") == 1 and "next: " in out
