@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.actions.merge import merge_run
+from pipeline.actions.run_evaluation import evaluate_run, with_own_settings
 from pipeline.cli.connecting import selected_by_run
+from pipeline.config.load import LoadedConfig
 from pipeline.hosts.open_run import host_of_note
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import RunNote, find_note, is_own_note, list_notes, note_job, read_note, write_note
 from remote.errors import BadUsage
 from remote.protocol.jobs import JobState
 from tests.pipeline.config.config_files import write
+from tests.pipeline.listeners import NoListener
 
 EVIL = {"host": "local", "python": "/project/evil"}
 
@@ -145,3 +150,45 @@ def test_SE_12_a_note_without_valid_settings_of_its_host_is_damaged(
     write_note(records, damaged)
     with pytest.raises(BadUsage, match="is damaged"):
         host_of_note(replace(damaged, host_config=settings), records)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_SE_12_an_evaluation_or_merge_uses_recorded_settings_only_if_the_user_wrote_the_record(
+    tmp_path: Path, own: bool
+) -> None:
+    records, recorded = Records(tmp_path), replace(note(), given=GIVEN)
+    if own:
+        write_note(records, recorded)
+    else:
+        brought(records, "plain-0123abcd", recorded)
+    read = read_note(records.folder_named("plain-0123abcd"))
+    assert read is not None
+    assert with_own_settings(read, records).given == (GIVEN if own else ("--host", "rig", "--config", "plain"))
+
+
+STARTS: dict[str, Callable[[], object]] = {
+    "run_evaluation": lambda: evaluate_run("plain-0123abcd", (), NoListener(), prompter=None),
+    "merge": lambda: merge_run("plain-0123abcd", NoListener(), dequantize=False, prompter=None),
+}
+
+
+@pytest.mark.parametrize("module", STARTS)
+def test_SE_12_the_data_path_of_a_foreign_record_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
+    write(tmp_path, "command: python train.py\n", "plain")
+    (tmp_path / "train.py").touch()
+    brought(Records(tmp_path), "plain-0123abcd", replace(note(), given=GIVEN))
+    loaded: list[LoadedConfig] = []
+
+    def stop(config: LoadedConfig, *_: object, **__: object) -> None:
+        loaded.append(config)
+        raise BadUsage("reached")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"pipeline.actions.{module}.require_secret_consent", stop)
+    with pytest.raises(BadUsage, match="reached"):
+        STARTS[module]()
+    (one,) = loaded
+    assert not one.config.data.path and not one.config.secrets
