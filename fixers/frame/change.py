@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,20 @@ class FileChange:
     after: bytes
     fixers: dict[str, int]
     why: tuple[str, ...] = ()
+
+
+def gather_reasons(why: Iterable[str]) -> tuple[str, ...]:
+    """Return each reason once, with all its lines: `lines 28, 35: ...` for `line 28: ...` and twice `line 35: ...`."""
+    places: dict[str, dict[str, None]] = {}
+    for words in why:
+        line, colon, reason = words.partition(": ")
+        is_place = bool(colon) and line.removeprefix("line ").isdigit()
+        places.setdefault(reason if is_place else words, {})[line.removeprefix("line ") if is_place else ""] = None
+    return tuple(_place(list(lines)) + reason for reason, lines in places.items())
+
+
+def _place(lines: list[str]) -> str:
+    return f"line{'s' * (len(lines) > 1)} {', '.join(lines)}: " if lines != [""] else ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.change import FileChange, HostChange, Plan, gather_reasons
 from fixers.sources.commands import is_env_file
 
 LARGEST_SHOWN_BYTES = 512 * 1024
@@ -22,7 +22,7 @@ def render_diff(plan: Plan) -> str:
 
 
 def _render_file(change: FileChange) -> str:
-    reasons = "".join(f"# {reason}\n" for reason in change.why)
+    reasons = "".join(f"# {reason}\n" for reason in gather_reasons(change.why))
     if max(len(change.before), len(change.after)) > LARGEST_SHOWN_BYTES:
         sizes = f"{len(change.before)} bytes become {len(change.after)}"
         return f"{reasons}# {change.path}: {sizes}, too many to show\n"

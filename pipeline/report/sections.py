@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fixers.frame.change import gather_reasons
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.report.formatting import duration, number, text
 from pipeline.report.model import CureRow, Facts, FixRow, JobRow
@@ -183,7 +184,7 @@ def fixes(rows: Sequence[FixRow]) -> str:
 
 def _fix(row: FixRow) -> str:
     path = f' <span class="mono soft">{text(row.path)}</span>' if row.path else ""
-    why = f"<ul>{''.join(f'<li>{text(reason)}</li>' for reason in row.why)}</ul>" if row.why else ""
+    why = f"<ul>{''.join(f'<li>{text(reason)}</li>' for reason in gather_reasons(row.why))}</ul>" if row.why else ""
     diff = ""
     if row.diff:
         words = count(len(row.diff.splitlines()), "line")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.judgements.compute_node import judge_node_card
+from pipeline.judgements.host import card_name
 from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_errors
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
@@ -67,7 +68,7 @@ class Verify:
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
         report = diagnose_proof(proof).plus(static).plus(card).plus(proof.report)
-        caveat = f"not proved: {proof.blind.message}" if proof.blind else _without_autocast(view, proof)
+        caveat = f"not proved: {proof.blind.message}" if proof.blind else _limit(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
 
@@ -143,7 +144,7 @@ def describe_proof(view: View, proof: ProofReport) -> str:
         return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
-    trains = _without_autocast(view, proof) or f"{mode} works"
+    trains = _limit(view, proof) or f"{mode} works"
     measured = []
     if proof.step_seconds is not None:
         measured.append(f"{duration(proof.step_seconds)} per step")
@@ -160,6 +161,14 @@ def _mode(view: View) -> str:
     """Return the precision mode, and whether the hooks apply it."""
     mode = view.precision.mode.value
     return f"{mode} (runtime: auto)" if runtime_of(view) else mode
+
+
+def _limit(view: View, proof: ProofReport) -> str:
+    """Return a phrase if the command trained without the planned autocast, or without the assumed card; else ''."""
+    gpu = view.survey.gpu
+    if gpu is not None and gpu.assumed and not proof.total_bytes:
+        return f"{_mode(view)} trains on this CPU, not proved on the assumed card ({card_name(gpu)})"
+    return _without_autocast(view, proof)
 
 
 def _without_autocast(view: View, proof: ProofReport) -> str:

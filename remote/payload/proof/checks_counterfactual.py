@@ -50,5 +50,6 @@ def _audio(recomputed: Counterfactual) -> Result:
         return NotChecked("audio-used", recomputed.why or "the last batch had no audio features that vary")
     if gap == 0.0:
         message = "zeros in place of the audio features do not change the result of the last batch: they are not used"
-        return warning("audio-used", message, hint="check the placeholder tokens for audio in the prompt")
+        hint = "check that the features reach the encoder; with a prompt, check its placeholder tokens for audio"
+        return warning("audio-used", message, hint=hint)
     return passed("audio-used", f"without audio, the result of the last batch changes by {gap:.1%}")

@@ -73,6 +73,22 @@ def test_a_command_that_trains_without_autocast_is_not_reported_as_half_precisio
     assert describe_proof(view, proof) == words
 
 
+@pytest.mark.parametrize(
+    ("assumed", "card_bytes", "proved"),
+    [(True, None, False), (True, 24 * 2**30, True), (False, 24 * 2**30, True)],
+    ids=["on the CPU", "on a compute node with a card", "on the card"],
+)
+@pytest.mark.parametrize("severity", [Severity.INFO, Severity.WARNING])
+def test_a_proof_on_the_cpu_is_not_described_as_a_proof_on_the_assumed_card(
+    assumed: bool, card_bytes: int | None, proved: bool, severity: Severity, tmp_path: Path
+) -> None:
+    view = view_of(tmp_path)
+    view = replace(view, survey=replace(view.survey, gpus=(replace(TITAN_RTX, assumed=assumed),)))
+    proof = ProofReport((Finding("loss-scale", severity, "m"),), step_seconds=0.5, total_bytes=card_bytes)
+    words = "works" if proved else "trains on this CPU, not proved on the assumed card (NVIDIA TITAN RTX 7.5)"
+    assert describe_proof(view, proof) == f"fp16-mixed {words}: 0.5 s per step"
+
+
 def test_a_short_run_is_estimated_in_seconds() -> None:
     facts = dict(ProofReport((), step_seconds=0.1, eta_s=5.0).report.facts)
     assert facts["all steps"] == "about 5.0 s"
