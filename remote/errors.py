@@ -122,7 +122,7 @@ class DiskFull(HalfstepError):
 
 
 class SyncRefused(HalfstepError):
-    """The project cannot be uploaded as it is, or the host's files may not be overwritten."""
+    """The project cannot be uploaded as it is, or files on the host must not be overwritten."""
 
     exit_code = ExitCode.SYNC
 

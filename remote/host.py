@@ -113,10 +113,9 @@ class Host(Protocol):
     ) -> Iterator[Json]:
         """Yield the events of a payload operation until the operation ends. Closing the iterator ends it early.
 
-        The events arrive on a separate channel.
-
-            The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
-            Raises DeadlineExceeded after `within_s` in total; the default has no limit, since a job may run for days.
+        The events arrive on a separate channel. The payload sends an empty event at least every 10 s, so silence for
+        `timeout_s` means a dead connection. Raises DeadlineExceeded after `within_s` in total; there is no limit by
+        default, since a job may run for days.
         """
         ...
 
@@ -135,7 +134,7 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
 
 
 def read_json_answer(kind: type[T], host: Host, path: str) -> T:
-    """Read a JSON file of the host as an instance of `kind`. Raises FileNotFoundError, and Garbled if it is not one."""
+    """Read a JSON file of the host as an instance of `kind`. Raises FileNotFoundError, Garbled."""
     try:
         value = parse_value(host.read_bytes(path))
     except BadFrame as error:

@@ -188,7 +188,7 @@ def _imports_scaler(source: PythonSource) -> bool:
 
 
 def _scaled_already(backward: ast.Call) -> bool:
-    """Return True for `scaler.scale(loss).backward()` and `engine.backward(loss)`."""
+    """Return True if the loss is scaled already: `scaler.scale(loss).backward()` or `engine.backward(loss)`."""
     value = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     return bool(backward.args) or (isinstance(value, ast.Call) and tail_of(value) == "scale")
 

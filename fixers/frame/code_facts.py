@@ -17,7 +17,7 @@ from fixers.sources.python import TREES
 from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
 from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
 from fixers.sources.readers.find import find_fields, find_readers, is_test, may_contain_readers
-from fixers.sources.readers.reader import HalfWithout
+from fixers.sources.readers.reader import Float16WhenOff
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
 
@@ -41,7 +41,7 @@ class CodeFacts:
 
     `keys`: bfloat16 keys that the code reads from a config without a float16 key.
     `paired`: bfloat16 keys that the code always reads together with a float16 key.
-    `options`: renamed Trainer options that the code defines for itself, so that they keep their names.
+    `options`: names of renamed Trainer options that the project also defines itself. They are not renamed.
     `into_trainer`: the project parses a command line or a file into Trainer arguments.
     `jax`: paths of Python files that use JAX.
     `scripts`: paths of scripts that never train.
@@ -49,7 +49,7 @@ class CodeFacts:
     `consumers`: the precision values that the code accepts.
     `traits`: how the code computes attention and scales its loss.
     `copies`: folders that contain the complete source of a library.
-    `shared`: files imported by code whose commands select `pure_bf16`.
+    `shared`: files that code in `pure_folders` imports.
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that only trainings with DeepSpeed run.
@@ -75,7 +75,8 @@ class CodeFacts:
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
         """Return the float16 switch declared by the classes that declare the bfloat16 switch `name`.
 
-        `path` is the dotted name of the switch; the code may overwrite the switch of that object.
+        `path` is the dotted name of the switch, such as `train_config.bf16`. If the project overwrites the float16
+        switch of that object, the result is marked as refused.
         """
         spelling = self.consumers.resolve_switch(name, default, self.into_trainer)
         without = next((each for each in self.off_is_half if each.name == name), None)
@@ -88,14 +89,14 @@ class CodeFacts:
         return replace(spelling, declared=True) if name in self.paired else spelling
 
     @property
-    def off_is_half(self) -> tuple[HalfWithout, ...]:
-        """The switches that select float16 when they are off. Trainer arguments have a separate fp16 switch."""
+    def off_is_half(self) -> tuple[Float16WhenOff, ...]:
+        """The bfloat16 switches that select float16 when they are off. Empty if the project uses Trainer arguments."""
         return () if self.into_trainer else self.traits.off_is_half
 
     def stays_pure(self, path: str) -> bool:
-        """Return True if commands in the file's folder select `pure_bf16`, and the code overwrites its float16 switch.
+        """Return True if the file must keep bfloat16: it is in one of `pure_folders`, or code in one imports it.
 
-        Code imported from that folder also stays unchanged, because float16 and bfloat16 would be mixed.
+        If such an imported file used float16, both dtypes would be mixed.
         """
         return path in self.shared or any(path.startswith(folder) for folder in self.pure_folders)
 

@@ -16,7 +16,7 @@ from fixers.sources.function_roles import float_casters_in, freezes, optimizes, 
 from fixers.sources.launched import ONE_MACHINE, Launched, launched_in, may_be_more_machines
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
-from fixers.sources.readers.reader import HalfWithout, Overwritten, Unscaled
+from fixers.sources.readers.reader import Float16WhenOff, Overwritten, Unscaled
 from fixers.sources.sharded_gradients import options_of_gradients
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -95,7 +95,7 @@ class Traits:
     flash_only: tuple[FlashOnly, ...] = ()
     mixed: bool = False
     unprepared: tuple[str, ...] = ()
-    off_is_half: tuple[HalfWithout, ...] = ()
+    off_is_half: tuple[Float16WhenOff, ...] = ()
     policies: tuple[str, ...] = ()
     scaled_dtypes: tuple[str, ...] = ()
     one_machine: bool = False
@@ -205,12 +205,12 @@ def _gradient_options(path: str, source: bytes) -> tuple[Unscaled, ...]:
         return ()
 
 
-def _off_is_half(path: str, source: bytes) -> Iterator[HalfWithout]:
+def _off_is_half(path: str, source: bytes) -> Iterator[Float16WhenOff]:
     if not holds(source, b"bf16") or READS_FP16.search(source) or ON_BY_DEFAULT.search(source):
         return
     for found in OFF_IS_HALF.finditer(source):
         name = next(filter(None, found.groups())).decode()
-        yield HalfWithout(name, f"{path}:{line_of(source, found.start())}")
+        yield Float16WhenOff(name, f"{path}:{line_of(source, found.start())}")
 
 
 def _is_mixed(source: bytes) -> bool:

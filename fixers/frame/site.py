@@ -27,8 +27,8 @@ class Site:
     `survey` and `project` (its location on the host) are None if only a local tree is fixed (`pipeline fix PATH`).
     `environment` holds the variables of the training command: the host's `env:`, then the run's. `secrets` holds the
     values of configured secrets that exist locally; they are used for hub requests and never stored. `python` is the
-    configured interpreter; empty if it is searched for. `settings` holds the config's `fixers:` entries by fixer name;
-    `config` is the whole run config as JSON values.
+    configured interpreter, or empty if none is configured. `settings` holds the config's `fixers:` entries by fixer
+    name; `config` is the whole run config as JSON values.
     """
 
     tree: Tree

@@ -1,4 +1,4 @@
-"""Judge whether a change of a shared module leaves a program as it was, because the program does not run it.
+"""Judge whether a change to a shared module affects the behaviour of a program.
 
 A change is neutral for a program if it only adds rows, values or branches, if it changes functions that the program
 does not use, or if it changes defaults of arguments that all calls of the program pass.
@@ -27,7 +27,7 @@ def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes
 
 
 def is_unneeded(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
-    """Return True if the program uses nothing of the change, not even the rows and branches that it adds."""
+    """Return True if the program uses no changed code, not even added rows or branches."""
     return _leaves(change, program, read, lambda old, new: ast.dump(old) == ast.dump(new))
 
 
@@ -60,7 +60,7 @@ def _is_unused(
 
 
 def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
-    """Return at least the functions and classes that the other modules and the statements of this one use."""
+    """Return all names that the other modules or the statements of this one may use, found by a text search."""
     lines = text.splitlines(keepends=True)
     definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
     used = {name for name in definitions if any(_contains(other, name.encode()) for other in others)}
@@ -85,7 +85,7 @@ def _names_in_lines(lines: list[bytes], node: ast.stmt) -> set[str]:
 
 
 def _contains(text: bytes, name: bytes) -> bool:
-    """Return True if the text contains the name as a word. Most files contain it in no form."""
+    """Return True if the text contains the name as a word. The substring test is fast and excludes most files."""
     return name in text and re.search(rb"(?<!\w)%b(?!\w)" % name, text) is not None
 
 
@@ -162,12 +162,12 @@ def _fields_only_add(old: object, new: object) -> bool:
 
 
 def _is_longer_choice(old: ast.AST, new: ast.AST) -> bool:
-    """Return True for `torch.float16 if x == "fp16" else` before the same alternative."""
+    """Return True if the new node is `torch.float16 if x == "fp16" else OLD`, where OLD is the old node."""
     return isinstance(new, ast.IfExp) and _only_adds(old, new.orelse)
 
 
 def _adds_arguments(old: ast.Call, new: ast.Call) -> bool:
-    """Return True if the call has more names of an option, such as `--fp16`, or as a table more rows."""
+    """Return True if the call only gains option names, such as `--fp16`, or, for `dict(...)`, keywords."""
     added = new.args[len(old.args) :] if len(new.args) >= len(old.args) else [new]
     first = len(new.args) - len(added)
     if not all(isinstance(each, ast.Constant) for each in added):

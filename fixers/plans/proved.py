@@ -1,9 +1,9 @@
-"""Keep changes of precision only in training programs that are proved to work with them, each as a whole or not at all.
+"""Keep precision changes only in training programs that are proved to work with them.
 
-A program is a script with everything that it imports, the commands that start it, and the configs that it reads. If one
-place of a program cannot be converted, or if it is unknown which code reads a value, the whole program keeps bfloat16.
-A program that the config of a run starts is converted without this proof, because `verify` runs it on the card before
-the training.
+A program is a script with everything that it imports, the commands that start it, and the configs that it reads. It is
+converted completely or not at all: if one place cannot be converted, or if it is unknown which code reads a value, the
+whole program keeps bfloat16. A program that the config of a run starts is converted without this proof, because
+`verify` runs it on the card before the training.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ NOT_TRAINING = "files that no training of the project runs"
 UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
 ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
-FLASH_STAYS = "FlashAttention stays: {where} may not run without it"
-FLASH_GOES = "{where} may not run without FlashAttention, which does not run on this card"
+FLASH_STAYS = "FlashAttention stays: {where} might fail without it"
+FLASH_GOES = "{where} might fail without FlashAttention, which does not run on this card"
 HINT = "set float16 there by hand, then run the fixers again"
 
 
@@ -47,7 +47,7 @@ HINT = "set float16 there by hand, then run the fixers again"
 class Doubt:
     """The reason why a program is not proved to work in float16, and the place in the code where it was found.
 
-    `cause`: the program whose doubt this one follows from, or empty.
+    `cause`: the entry of the program that caused this doubt by sharing a file; empty for a doubt of its own.
     """
 
     reason: str
@@ -102,7 +102,8 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
 class _Sharing:
     """The files that several programs share.
 
-    A program that is not proved withholds a shared file from the other programs, unless the change is neutral for it.
+    If one of these programs is not proved, the file stays unchanged for all of them, unless the change does not affect
+    that program.
     """
 
     attached: Mapping[str, tuple[Program, ...]]
@@ -120,7 +121,7 @@ class _Sharing:
         return is_unneeded(self.changes[path], program, self.read)
 
     def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Return the doubts, and one for each program that shares a withheld file with a doubted program."""
+        """Return the doubts, and one more for each program that needs a change withheld because of another program."""
         spread = dict(doubts)
         while True:
             new: dict[str, Doubt] = {}
@@ -140,7 +141,8 @@ class _Sharing:
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files to leave unchanged: only unproved programs own them, or the change affects one."""
+        """Return the files that stay unchanged: every program that uses the file is unproved, or the change affects one
+        unproved program."""
         return frozenset(
             path
             for path, own in self.attached.items()
@@ -243,8 +245,8 @@ def _has_known_format(path: str, read: Callable[[str], bytes]) -> bool:
 def _blocks(finding: Finding) -> bool:
     """Return True if the finding is a doubt about float16 in the program.
 
-    Whether weights that train may be float16 is judged by `_half`; code of FlashAttention runs on this card
-    neither before nor after the changes.
+    Findings about trained weights are ignored, because `_half` judges these weights. Findings about FlashAttention are
+    ignored, because FlashAttention does not run on this card in any case.
     """
     if finding.severity is Severity.INFO or finding.check in {"trainable-fp32", "attention-to-sdpa"}:
         return False
@@ -278,7 +280,7 @@ def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
         return
     for change in own:
         if not change.path.endswith(PYTHON) and not is_known_format(change.path, change.before):
-            yield Doubt(f"nothing in it is known to read float16 from {change.path}", change.path)
+            yield Doubt(f"no code in it is known to read float16 from {change.path}", change.path)
 
 
 def _half(

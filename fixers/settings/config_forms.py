@@ -39,7 +39,7 @@ from fixers.settings.precision_words import (
 from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
 from fixers.sources.readers.consumers import BF16Value, Spelling
-from fixers.sources.readers.reader import HalfWithout, option_name
+from fixers.sources.readers.reader import Float16WhenOff, option_name
 from fixers.sources.splice import newline_of
 
 FP16_BLOCK = (
@@ -176,7 +176,7 @@ class Settings:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         else:
             spelling = self.resolve_key(key, within)
-            if isinstance(spelling.refused_by, HalfWithout):
+            if isinstance(spelling.refused_by, Float16WhenOff):
                 self.replace(value, as_false(value.text), NO_BFLOAT16)
                 return
             if key.text not in self.code_facts.keys or (spelling.declared and spelling.refused_by is None):

@@ -66,7 +66,7 @@ def _joined(texts: Iterable[str]) -> tuple[bytes, tuple[Word, ...]]:
 
 
 def _shell_texts(argv: Iterable[Word], env: Iterable[tuple[Word, Word]]) -> Iterator[Word]:
-    """Yield the words that may contain commands: arguments with blanks, and variables whose value looks like one."""
+    """Yield the words that may contain commands: arguments with spaces, and variables that hold options."""
     yield from (word for word in argv if " " in word.raw)
     for name, value in env:
         if name.raw.lower() in TEXT_KEYS or holds_arguments(value.raw.encode("latin-1")):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fixers.sources.readers.reader import Fields, HalfWithout, Overwritten, Reader, Unscaled
+from fixers.sources.readers.reader import Fields, Float16WhenOff, Overwritten, Reader, Unscaled
 
-Refusing = Reader | Fields | Overwritten | HalfWithout | Unscaled
+Refusing = Reader | Fields | Overwritten | Float16WhenOff | Unscaled
 
 
 def refusal_of(word: str, refusing: Refusing, wanted: str) -> tuple[str, str]:
@@ -12,7 +12,7 @@ def refusal_of(word: str, refusing: Refusing, wanted: str) -> tuple[str, str]:
     if isinstance(refusing, Unscaled):
         message = f"{word} stays: {refusing.where} computes gradients in this dtype, and the loss is not scaled"
         return message, "scale the loss with ShardedGradScaler, then run the fixers again"
-    if isinstance(refusing, HalfWithout):
+    if isinstance(refusing, Float16WhenOff):
         return f"{word} stays: without it, {refusing.where} selects float16", f"turn {word} off"
     if isinstance(refusing, Overwritten):
         return f"{word} stays: {refusing.where} overwrites {wanted}", f"set what {refusing.where} copies into {wanted}"

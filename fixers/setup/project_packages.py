@@ -42,7 +42,7 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
     for name in names:
         if name not in paths:
             near = difflib.get_close_matches(name, paths, n=1, cutoff=0.6)
-            hint = f"requirements: {near[0]}" if near else "name files of the project that are sent to the host"
+            hint = f"requirements: {near[0]}" if near else "list only project files that are sent to the host"
             raise NoPackages(f"the project has no file {name}", "fixers.environment.requirements", hint)
     files = tuple(name for name in names if not name.endswith(".toml"))
     packages = [package for name in names if name.endswith(".toml") for package in _dependencies(tree, name)]

@@ -109,7 +109,7 @@ def _requires_flash(test: ast.expr) -> bool:
 
 
 def _is_of_flash(target: ast.expr) -> bool:
-    """Return True for `modeling.LlamaFlashAttention2` and for an attribute of it."""
+    """Return True if the target belongs to a class of FlashAttention, such as `modeling.LlamaFlashAttention2`."""
     if not isinstance(target, ast.Attribute):
         return False
     return any(OF_FLASH.match(_name_of(each)) is not None for each in (target, target.value))
@@ -248,7 +248,7 @@ def _makes_layer(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _is_layer(source: PythonSource, function: ast.expr) -> bool:
-    """Return True for `layer` in a loop over `self.layers`, for `self.layers[0]` and for `self.layer`."""
+    """Return True if the called object is a layer: a variable of a loop over layers, `self.layers[0]`, `self.layer`."""
     match function:
         case ast.Name(id=name):
             loops = (each for each in source.names.of_type(ast.For) if name in _names_in(each.target))

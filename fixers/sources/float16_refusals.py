@@ -88,7 +88,7 @@ def _is_other(name: str) -> bool:
 
 
 def _is_switch(node: ast.expr) -> bool:
-    """Return True for `args.fp16` and `bf16`, in contrast to `torch.float16`."""
+    """Return True if the expression is a switch, such as `args.fp16`, and not a dtype, such as `torch.float16`."""
     return _is_selected(node) is not None and not _word(node).startswith("torch.")
 
 

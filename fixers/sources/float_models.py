@@ -235,7 +235,7 @@ def _is_model_returned(source: PythonSource, value: ast.expr | None, search: Flo
 
 
 def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
-    """Return True for `Net(config)` and `Net.init_from_config(config)` without a dtype or half-precision arguments."""
+    """Return True if the call creates a float32 model, such as `Net(config)` without arguments that select a dtype."""
     function = call.func
     if isinstance(function, ast.Attribute) and BUILDS.fullmatch(function.attr):
         function = function.value

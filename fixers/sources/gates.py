@@ -55,7 +55,7 @@ def names_bf16(source: PythonSource, test: ast.expr) -> bool:
 
 
 def names_bf16_in_pattern(case: ast.match_case) -> bool:
-    """Return True for `case "bf16":`."""
+    """Return True if the pattern names bfloat16, as in `case "bf16":`."""
     words = (node.value for node in ast.walk(case.pattern) if isinstance(node, ast.Constant))
     return any(isinstance(word, str) and NAMES_BF16.search(word) is not None for word in words)
 

@@ -128,7 +128,7 @@ class Search:
         return self.of_callee(call) or any(self.of_value(each) for each in given if self.is_model(each))
 
     def is_cast(self, call: ast.Call) -> bool:
-        """Return True for `.half()` and for `.to(...)` with an argument that may be a dtype."""
+        """Return True if the call may change the dtype: `.half()`, or `.to(...)` with a possible dtype."""
         if tail_of(call) in CASTS and isinstance(call.func, ast.Attribute):
             return True
         named = [each.value for each in call.keywords if each.arg == "dtype"]
@@ -149,7 +149,7 @@ class Search:
         return language or meaning.startswith("peft.") or name in self.half_makers or unknown
 
     def has_half_argument(self, call: ast.Call) -> bool:
-        """Return True for `build(dtype=torch.float16)`, `load(torch.float16)` and `load(dtype)`."""
+        """Return True if an argument selects half precision, or is a dtype that may be half, as in `load(dtype)`."""
         dtypes = [each.value for each in call.keywords if "dtype" in (each.arg or "")]
         if any(self.source.names.meaning(each) not in FULL and not self.is_dtype_of_self(each) for each in dtypes):
             return True
@@ -159,7 +159,7 @@ class Search:
         return any(self.source.names.meaning(each) in HALVES for each in call.args)
 
     def is_dtype_of_self(self, value: ast.expr) -> bool:
-        """Return True for `self.dtype` in a class that is never cast, whose weights are float32."""
+        """Return True if the value is `self.dtype` of a class that is never cast, so that it is float32."""
         return written(self.source, value) == "self.dtype" and not is_cast_anywhere(self.source, "self")
 
     def of_callee(self, call: ast.Call) -> bool:

@@ -76,13 +76,13 @@ def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
 
 
 def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `.to(...)` with a half-precision dtype or a variable named like one."""
+    """Return True if the call has a half-precision dtype, or a variable that may hold one, as an argument."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
     return any(source.names.meaning(v) in HALVES or _is_called_dtype(source, v) for v in values)
 
 
 def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
-    """Return True for `args.dtype` and `getattr(torch, args.dtype)`."""
+    """Return True if the value is a dtype that is chosen at run time: `args.dtype` or `getattr(torch, args.dtype)`."""
     match value:
         case ast.Call(func=ast.Name(id="getattr"), args=[module, name]) if source.names.meaning(module) == "torch":
             return not isinstance(name, ast.Constant)

@@ -109,7 +109,7 @@ def preview_stages(
 
 
 def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
-    """Return the state and reason of the train stage, given this work's run on the host."""
+    """Return the state and reason of the train stage, from the state of the run on the host."""
     run = run_of(view)
     if run is None or run.state is JobState.ABSENT:
         return StageState.PENDING, otherwise
@@ -127,6 +127,6 @@ def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
 
 
 def judge_without_proof(view: View) -> Report:
-    """Judge the host and the code statically; findings of the sync are in its plan."""
-    asked = judge_static(tree_as_fixed(view), view.precision)
-    return judge_host(view.survey, need_of(view)).plus(asked)
+    """Judge the host and the code statically. The findings of the sync are not included; see `SyncPlan.report`."""
+    code = judge_static(tree_as_fixed(view), view.precision)
+    return judge_host(view.survey, need_of(view)).plus(code)

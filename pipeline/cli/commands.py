@@ -28,7 +28,7 @@ VERBS: dict[str, Verb] = {
             ),
             options.card("GPU of the host, such as titan-rtx or 7.5; lets `plan` work without connecting"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("-y", "--yes", help="accept each prompt's default, or else yes; refuse new host keys"),
+            options.flag("-y", "--yes", help="answer each prompt with its default or yes; reject new host keys"),
         ],
         group=SET_UP,
     ),
@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
         "Several configs or values, separated by commas, start several runs: all are verified first, then trained one "
         "after another on the host.",
         [
-            options.host(f"{HOST}; with a,b, both hosts share one training"),
+            options.host(f"{HOST}; a,b: one training on both hosts"),
             options.config(f"{CONFIG}; a,b: several runs"),
             options.overrides("; KEY=1,2: several runs"),
             options.stage("--until", help="stop after this stage"),
@@ -105,8 +105,8 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List all runs, newest first, with the state that was last seen. `pipeline status RUN` asks the host for the "
-        "current state of a run.",
+        "List all runs, newest first, with the state that was last seen. `pipeline status RUN` queries the host for "
+        "the current state of a run.",
         module="list_runs",
         group=WATCH,
     ),
@@ -170,7 +170,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code tells how it ended",
-        "Wait until the job ends. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped early, checkpoint kept.",
+        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped early, checkpoint kept.",
         [options.run()],
         group=WATCH,
     ),

@@ -90,7 +90,7 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    message = "do not ask, except for passwords; whatever needs your confirmation, such as a new host key, is refused"
+    message = "never prompt, except for passwords; fail if a confirmation is required, such as for a new host key"
     return flag("-y", "--yes", help=message)
 
 

@@ -57,7 +57,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=str(host.path),
-            hint=f"read the file, then answer once at a terminal: {check}",
+            hint=f"read the file, then confirm it at a terminal with: {check}",
         )
     keep_trust(host, environment)
 

@@ -10,7 +10,8 @@ from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
 
 PACKAGES = {"wandb": ("wandb",), "mlflow": ("mlflow", "mlflow-skinny"), "trackio": ("trackio",)}
-"""The packages that provide each tracker; the first is the one to install. TensorBoard is needed anyway."""
+"""The packages that provide each tracker; the first is the one to install. Not TensorBoard, which the trainer always
+requires."""
 WITHOUT_KEY = ("offline", "disabled", "dryrun")
 
 

@@ -1,6 +1,7 @@
 """Complete the commands in hints with `--host`, `--config` and overrides, so that they can be typed unchanged.
 
-Code that creates a finding has no access to the names that the user typed; the verb's outcome has.
+Hints are completed in the verb's outcome, because code that creates a finding cannot access the names that the user
+typed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
 
 def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
-    """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them and has none."""
+    """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
+
+    A hint that already has `--host` or `--config` is returned unchanged.
+    """
     if not host or not config or "--host" in hint or "--config" in hint:
         return hint
     words = shlex.join(given if "--host" in given else ["--host", host, "--config", config, *given])

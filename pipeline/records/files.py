@@ -28,7 +28,10 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write `data` to `path` atomically and durably. Raises DiskFull, and BadUsage behind a link in `.halfstep`."""
+    """Write `data` to `path` atomically and durably.
+
+    Raises DiskFull, and BadUsage if a folder of the path, from `.halfstep` on, is a symbolic link.
+    """
     refuse_links(path.parent)
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,8 +57,8 @@ class Lock:
 def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> Iterator[Lock]:
     """Hold the lock until the end of the block or of the process. Raises Busy with the name of the holder.
 
-    `sign` False leaves the file unchanged, for a verb that may have nothing to do. `wait` True waits for the holder
-    instead of raising Busy, for locks that are held briefly.
+    With `sign` False, the lock file is not written until `Lock.sign`, for a verb that may have nothing to do. `wait`
+    True waits for the holder instead of raising Busy, for locks that are held briefly.
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):
@@ -101,6 +104,6 @@ def _holder(data: bytes) -> str:
         os.kill(int(holder["pid"]), 0)
         return f"pid {int(holder['pid'])}, {str(holder['doing'])[:100]}"
     except (ValueError, KeyError, TypeError, ProcessLookupError):
-        return "of unknown pid"
+        return "its pid is unknown"
     except PermissionError:
         return f"pid {int(holder['pid'])} of another user, {str(holder['doing'])[:100]}"

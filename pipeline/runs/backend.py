@@ -26,7 +26,7 @@ MAX_JOBS = 10
 class Backend:
     """The backend of a job: `auto` (started by halfstep) or `slurm`, with options of sbatch.
 
-    `max_jobs`: how many jobs one run may use because of a time limit; each job submits the next one.
+    `max_jobs`: the maximum number of Slurm jobs per run. A job that reaches its time limit submits the next one.
     `nodes`: the number of nodes for a training; other jobs use one node.
     """
 

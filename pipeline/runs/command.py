@@ -43,7 +43,7 @@ def job_place(view: View) -> Place:
 
 
 def proof_place(view: View, source: str) -> Place:
-    """Return the paths for a proof. Its cache, and data that was uploaded for it, are removed with it."""
+    """Return the paths for a proof. The cache, and data uploaded only for the proof, are removed after it."""
     uploaded = view.data_digest in view.survey.data
     return Place(job_place(view).data if uploaded else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
 
@@ -72,7 +72,7 @@ def processes_of(view: View) -> int:
 
 
 def ranks_of(view: View) -> int:
-    """Return how many processes save a random state into each checkpoint; 1 if the command starts them itself."""
+    """Return how many processes save a random state into each checkpoint; 1 unless torchrun starts the processes."""
     if view.group is not None:
         return view.group.processes
     return processes_of(view) * nodes_of(view) if _uses_torchrun(view) else 1
@@ -100,7 +100,7 @@ def data_path(view: View, place: Place) -> str:
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:
-    """Map the data's path in the project, where a custom command finds it on the laptop, to its path on the host."""
+    """Map the path at which a custom command expects the data, inside the project, to the path on the host."""
     found, at = data_path(view, place), data_name(view.loaded)
     return {at: found} if found and at and view.config.command is not None else {}
 
@@ -113,7 +113,7 @@ def interpreter_of(view: View) -> str:
 def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> dict[str, str]:
     """Return the environment variables of a job, without secrets, in addition to the host's environment.
 
-    On several nodes, each node finds the network interface to the others.
+    On several nodes, the interface variables are left out, because each node determines its own network interface.
     """
     variables = {**launch_of(view).env, **runtime_of(view), "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
@@ -126,15 +126,15 @@ def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> di
         # nvidia-smi numbers cards by PCI bus, CUDA by speed unless this variable is set.
         variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, cards)))
-    # gloo would use the address of the host's name, which is public for one host and often unreachable for several.
+    # By default, gloo resolves the hostname. That address may be public, and other hosts often cannot reach it.
     if view.group is not None:
         node = view.group.node
-        talk = dict.fromkeys(LOOPBACK_ONLY, node.interface) if node is not None and node.interface else {}
+        interfaces = dict.fromkeys(LOOPBACK_ONLY, node.interface) if node is not None and node.interface else {}
     else:
-        talk = LOOPBACK_ONLY if nodes == 1 and processes_of(view) > 1 and _uses_torchrun(view) else {}
+        interfaces = LOOPBACK_ONLY if nodes == 1 and processes_of(view) > 1 and _uses_torchrun(view) else {}
     # After a restart, torchrun's store still contains the addresses of the ended processes (torch 2.13).
     restarted = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if view.config.restarts else {}
-    return {**talk, **restarted, **variables}
+    return {**interfaces, **restarted, **variables}
 
 
 def visible_cards(view: View) -> tuple[int, ...] | None:

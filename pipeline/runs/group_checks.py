@@ -19,7 +19,7 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate")
 
 
 def group_of(views: Sequence[View]) -> Group:
-    """Return the group of these hosts; the digest of its work does not depend on their order."""
+    """Return the group of these hosts. The digest of its inputs does not depend on their order."""
     work = digest({str(number): one for number, one in enumerate(sorted(digest(dict(work_inputs(v))) for v in views))})
     processes = sum(process_count(view.config, view.host.config) for view in views)
     return Group(tuple(view.host.name for view in views), work, processes)

@@ -1,4 +1,4 @@
-"""Compute the id of a run from its project, host and config; equal work has the same id."""
+"""Compute the id of a run from its project, host and config; equal inputs give the same id."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def work_inputs(view: View) -> Inputs:
 
 
 def work_fingerprint(view: View) -> str:
-    """Return the digest of `work_inputs`, or of the work of all hosts that train together."""
+    """Return the digest of `work_inputs`, for all hosts if several train together."""
     return view.group.work if view.group is not None else digest(dict(work_inputs(view)))
 
 
 def run_id(view: View) -> str:
-    """Return the id of the run to resume, or else of the run resumed earlier for this work, or else of the work.
+    """Return the id of the run to resume, of the run resumed earlier with the same inputs, or of the inputs themselves.
 
-    The work's id contains the view's serial, or else the highest serial on the host.
+    The last contains the view's serial or, without one, the highest serial on the host.
     """
     if view.serial is None and view.resume:
         return view.resume
@@ -118,7 +118,7 @@ def folder_of(view: View) -> Path:
 
 
 def next_serial(view: View) -> int:
-    """Return the serial of the next repetition; 1 if the work was never started."""
+    """Return the serial of the next repetition; 1 if no run with these inputs exists on the host."""
     first = run_name(view.loaded.name, work_fingerprint(view))
     return newest_serial(view.survey, first) + 1 if view.survey.run(first) is not None else 1
 
@@ -129,7 +129,7 @@ def run_of(view: View) -> RunSurvey | None:
 
 
 def newest_serial(survey: Survey, first_id: str) -> int:
-    """Return the highest serial among the host's runs of this work; 1 if there is none.
+    """Return the highest serial among the host's runs with these inputs; 1 if there is none.
 
     `first_id` is the id with serial 1.
     """

@@ -28,11 +28,11 @@ from remote.protocol.survey import Survey
 class View:
     """One project, one host, one config, at one moment. `data` is the data that is uploaded separately from the code.
 
-    `serial` is the number of a repetition of the same work; None is the highest one on the host. `resume` is the id of
-    the run to resume even if its inputs have changed. `resumed` maps the fingerprint of the work to the run that was
-    resumed with it earlier. `cures` are those of earlier failures of this config; `given` are the command-line words
-    that selected host and config. `seen_unix` is the local time of the survey; None if the clocks cannot be compared.
-    `group` is set if the host trains together with others.
+    `serial` is the number of a repetition with the same inputs; None is the highest one on the host. `resume` is the id
+    of the run to resume even if its inputs have changed. `resumed` maps the fingerprint of the inputs to the run that
+    was resumed with them earlier. `cures` are those of earlier failures of this config; `given` are the command-line
+    words that selected host and config. `seen_unix` is the local time of the survey; None if the clocks cannot be
+    compared. `group` is set if the host trains together with others.
     """
 
     loaded: LoadedConfig

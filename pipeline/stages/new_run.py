@@ -45,7 +45,7 @@ def refuse_to_resume(view: View) -> None:
         message = f"{name} has succeeded with other inputs; there is nothing to resume"
         raise BadUsage(message, where="--resume", hint="pipeline run")
     if run.state is JobState.RUNNING:
-        message = f"{name} is running with other inputs; stop it to resume it with the present ones"
+        message = f"{name} is running with other inputs; stop it to resume it with the current inputs"
         raise Busy(message, where=view.host.name, hint=f"pipeline stop {name}")
 
 
@@ -58,7 +58,7 @@ def _has_other_inputs(view: View) -> bool:
 
 
 def forget_resumed(context: Context) -> None:
-    """After `--force`, do not resume an older run for this work any more."""
+    """After `--force`, forget that an older run was resumed with the current inputs."""
     view, work = context.view, work_fingerprint(context.view)
     if work in view.resumed:
         _write(context, {known: run for known, run in view.resumed.items() if known != work})

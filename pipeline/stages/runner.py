@@ -134,7 +134,7 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """Return the findings of the stage, and of the check after it if the stage has no errors."""
+    """Return the findings of the stage and of its check. If the stage has errors, errors of the check are left out."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

@@ -132,7 +132,7 @@ def _refuse_while_running(view: View) -> None:
     run = run_of(view)
     if run is not None and run.state is JobState.RUNNING:
         raise Busy(
-            f"{name_of(view)} is still running; a second job of the same work would share its card",
+            f"{name_of(view)} is still running; a second job with the same inputs would share its card",
             where=view.host.name,
             hint=f"pipeline stop {name_of(view)}",
         )

@@ -135,9 +135,9 @@ def requires_card(
 ) -> bool:
     """Return True if a host without cards is an error. `seen` are the cards that were found or are assumed.
 
-    It is an error if the driver fails to report its cards, because training would silently use the CPU, and if the host
-    file has `gpus:` or `card:`. It is not an error with `gpus: []`, or if a card is assumed (`card:` without a driver).
-    `elsewhere` is True if jobs run on other machines (the host is a login node), which `card:` then describes.
+    It is an error in two cases: the driver fails to report its cards, so that training would silently use the CPU, or
+    the host file has `gpus:` or `card:`. It is not an error with `gpus: []`, or if a card is assumed (`card:` without a
+    driver). `elsewhere` is True if the host is a login node; `card:` then describes the machines that run the jobs.
     """
     if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):
         return False

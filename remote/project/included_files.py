@@ -49,7 +49,11 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The repository of a folder, or none. `inside` is its path under the root, `above` the root's path in it."""
+    """The repository of a folder, if it has one, and their relative position.
+
+    `inside`: the path of a nested repository, relative to the root of the walk. `above`: the path of the root of the
+    walk, relative to a surrounding repository. Each is empty or ends with a slash.
+    """
 
     repository: Repository | None = None
     inside: str = ""

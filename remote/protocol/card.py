@@ -14,7 +14,7 @@ QUEUE_S = 1800.0
 
 @dataclass(frozen=True)
 class CardRequest:
-    """The interpreter and the settings to try. `python` is from the host file; `gpus` of None means all.
+    """The interpreter and the settings to try. `python` is from the host file; if `gpus` is None, all are used.
 
     `slurm` contains the srun options to run the step on a compute node, or None to run it on the host itself.
     """

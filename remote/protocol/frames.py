@@ -67,7 +67,7 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 
 def parse_json(body: bytes) -> Dict[str, Any]:
-    """Parse a JSON frame. Every text in it can be encoded again. Raises BadFrame."""
+    """Parse a JSON frame. Every string in the result can be encoded by `dumps`. Raises BadFrame."""
     value = parse_value(body)
     if not isinstance(value, dict):
         raise BadFrame(f"expected an object, got {type(value).__name__}")
@@ -80,9 +80,8 @@ def parse_value(body: bytes) -> Any:
         raise BadFrame(f"JSON of more than {MAX_VALUES} values")
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
-        if SURROGATE_ESCAPE.search(
-            body
-        ):  # halfstep's own frames contain no such escapes, because `dumps` does not escape text.
+        # halfstep's own frames contain no such escapes, because `dumps` does not escape text.
+        if SURROGATE_ESCAPE.search(body):
             dumps(value)
     except UnicodeEncodeError as error:
         raise BadFrame(f"a text with a lone surrogate: {error.reason}") from None

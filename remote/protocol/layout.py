@@ -31,8 +31,8 @@ OUTPUT = "output.log"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint for a workdir that is not writable."""
 TRUST_OWNER = (
-    f"{OTHER_WORKDIR}; or, if you trust the owner, write `workdir:` into the host file and answer once at a terminal: "
-    "pipeline hosts check"
+    f"{OTHER_WORKDIR}; or, if you trust the owner, write `workdir:` into the host file and confirm it at a terminal "
+    "with: pipeline hosts check"
 )
 """The hint for a workdir below a folder of another user; the host's name follows."""
 WORKDIR_OF_VOLUME = "halfstep"
@@ -234,13 +234,13 @@ class JobLayout:
 
 
 def project_key(name: str, identity: str) -> str:
-    """Return a readable, safe folder name for a project that differs between laptops and folders."""
+    """Return a readable, safe folder name for a project, unique to the laptop and the project's folder."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "project"
     return f"{readable}-{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
 def run_name(config: str, fingerprint: str, serial: int = 1) -> str:
-    """Return the id of a run. The same work always has the same id, so that it is started only once."""
+    """Return the id of a run. Equal inputs give the same id, so that a run is not started twice."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", config).strip("-.")[:40] or "run"
     suffix = "" if serial == 1 else f"-{serial}"
     return f"{readable}-{fingerprint[:8]}{suffix}"

@@ -46,7 +46,7 @@ def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> N
 
 
 def _swap_pair(draft: Draft, node: ast.AnnAssign) -> None:
-    """Swap `self.use_bf16: bool = True` and `self.use_fp16: bool = False`, which are declared side by side."""
+    """Swap the values of `self.use_bf16: bool = True` and `self.use_fp16: bool = False` in the same block."""
     target = node.target
     if not isinstance(target, ast.Attribute) or target.attr in COUNTERPARTS or constant_of(node.value) is not True:
         return
@@ -63,7 +63,7 @@ def _swap_pair(draft: Draft, node: ast.AnnAssign) -> None:
 
 
 def _follows_switch(source: PythonSource, node: ast.Assign) -> bool:
-    """Return True for `if args.memory_efficient_bf16: args.bf16 = True`, which follows another switch for bfloat16."""
+    """Return True if another bfloat16 switch controls the line: `if args.memory_efficient_bf16: args.bf16 = True`."""
     above = source.names.parent(node)
     return (
         isinstance(above, ast.If) and node in above.body and NAMES_BF16.search(source.segment(above.test)) is not None

@@ -64,7 +64,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
 
 
 def _is_flag(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for `args.bf16`: a plain switch for bfloat16 that is not on by default."""
+    """Return True if the test is a bfloat16 switch that is off by default, such as `args.bf16`."""
     if not isinstance(test, (ast.Name, ast.Attribute)):
         return False
     if ON_BY_DEFAULT.search(source.text) or READS_FP16.search(source.text):
@@ -74,7 +74,7 @@ def _is_flag(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
-    """Return True for `x = x.half()` and `x = x.to(torch.float16)`, and for the dtype itself."""
+    """Return True if the statement casts to half precision, as in `x = x.half()`, or assigns or returns the dtype."""
     if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)) or statement.value is None:
         return False
     value = statement.value
@@ -85,8 +85,9 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 
 
 def selects_other_device(test: ast.expr) -> bool:
-    """Return True for `device == "cpu"`, `device.type in ("cpu", "mps")`, `torch.xpu.is_available()`, and such a test
-    joined by `and`.
+    """Return True if the test is true only on devices other than CUDA: `device == "cpu"`, `torch.xpu.is_available()`.
+
+    With `and`, one such operand is enough.
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
@@ -96,7 +97,7 @@ def selects_other_device(test: ast.expr) -> bool:
 
 
 def excludes_other_device(test: ast.expr) -> bool:
-    """Return True for `device.type != "cpu"` and `device not in ("cpu", "mps")`."""
+    """Return True if the test is false on devices other than CUDA: `device.type != "cpu"`."""
     return _compares_with_device(test, (ast.NotEq, ast.NotIn))
 
 
@@ -149,7 +150,7 @@ def _find_switched_on(source: PythonSource) -> set[str]:
 
 
 def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for `tensor.dtype == torch.bfloat16`: such a branch only preserves an existing dtype."""
+    """Return True if the test compares an existing dtype with bfloat16. Its branch only preserves that dtype."""
     return any(
         source.names.meaning(each) == "torch.bfloat16"
         for compare in ast.walk(test)

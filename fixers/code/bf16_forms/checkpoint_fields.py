@@ -44,7 +44,7 @@ def _model_config(source: PythonSource, node: ast.expr) -> str | None:
 
 
 def _creates(source: PythonSource, call: ast.Call, name: str) -> bool:
-    """Return True for `Config(...)` and `Config.model_validate_json(...)`."""
+    """Return True if the call creates an object of the class: `Config(...)` or `Config.model_validate_json(...)`."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) and tail_of(call) in READS else call.func
     return isinstance(owner, ast.Name) and owner.id == name
 

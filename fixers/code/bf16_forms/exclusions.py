@@ -147,7 +147,10 @@ def _judge_function(
 
 
 def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for `training_args.bf16`, alone or with `and`; for any `x.bf16` in a file that parses arguments."""
+    """Return True if the test is a flag of Trainer arguments, such as `training_args.bf16`, alone or joined by `and`.
+
+    In a file that parses Trainer arguments, every `x.bf16` is such a flag.
+    """
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     flags = [written(source, each) for each in parts if isinstance(each, ast.Attribute) and each.attr == "bf16"]
     return any(OF_TRAINING.search(flag) for flag in flags) or (
@@ -261,7 +264,7 @@ def _is_autocast_elsewhere(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
-    """Return True for `choices=`, calls with several dtypes, and calls that inspect or print a value."""
+    """Return True if the call lists, inspects or prints values instead of selecting one, such as `choices=`."""
     if isinstance(child, ast.keyword):
         named = NAMES_BF16.fullmatch(child.arg or "") is not None and is_table_of_dtypes(source, call)
         return named or child.arg in ("choices", "help", "metavar", "description")

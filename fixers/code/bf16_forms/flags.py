@@ -238,7 +238,7 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
 
 
 def _both_follow_an_option(source: PythonSource, enabled: ast.expr, on: ast.expr | None) -> bool:
-    """Return True for `"enabled": dtype == "bf16"` beside `"enabled": dtype == "fp16"`: the option's value decides."""
+    """Return True if one option selects bfloat16 and float16: `dtype == "bf16"` beside `dtype == "fp16"`."""
     tests = [test_of(source, each) for each in (enabled, on) if each is not None]
     subjects = {source.segment(each.subject) for each in tests if each is not None}
     return len(tests) == 2 and None not in tests and len(subjects) == 1

@@ -68,7 +68,7 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
 
 
 def _is_beyond_float16(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for `mask.masked_fill(mask, -1e9).to(torch.bfloat16)` and `torch.full(shape, -1e9, dtype=...)`."""
+    """Return True if the tensor holds a constant beyond float16's range: `torch.full(shape, -1e9, dtype=...)`."""
     above = source.names.parent(node)
     call = source.names.parent(above) if isinstance(above, ast.keyword) else above
     match call:

@@ -107,7 +107,7 @@ def _transposed(factor: ast.expr) -> str:
 
 
 def _is_grown(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for `x.sum(dtype=torch.bfloat16)`, `x.bfloat16().pow(2)` and `x.to(torch.bfloat16) ** 2`."""
+    """Return True if a sum or a power in bfloat16 could overflow in float16, as in `x.to(torch.bfloat16) ** 2`."""
     cast = _cast_of(source, node, CASTS | GROWS)
     if cast is None:
         return False

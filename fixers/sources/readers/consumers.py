@@ -13,7 +13,7 @@ from fixers.sources.readers.reader import (
     HALF_SPELLINGS,
     NUMBER,
     Fields,
-    HalfWithout,
+    Float16WhenOff,
     Overwritten,
     Reader,
     Unscaled,
@@ -48,7 +48,7 @@ class Spelling:
     """The new value. `refused_by`: the code that rejects every spelling. `declared`: the project declares this name."""
 
     word: str
-    refused_by: Reader | Fields | Overwritten | HalfWithout | Unscaled | None = None
+    refused_by: Reader | Fields | Overwritten | Float16WhenOff | Unscaled | None = None
     declared: bool = False
 
 

@@ -161,7 +161,7 @@ def rows_of(source: PythonSource, table: ast.Dict | ast.Call) -> list[Row]:
 
 
 def is_table_of_dtypes(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `dict(fp32=torch.float32, bf16=torch.bfloat16)`."""
+    """Return True if the call builds a table of dtypes: `dict(fp32=torch.float32, bf16=torch.bfloat16)`."""
     if not (isinstance(call.func, ast.Name) and call.func.id == "dict") or call.args or not call.keywords:
         return False
     meanings = ((source.names.meaning(each.value) or "").rpartition(".") for each in call.keywords)

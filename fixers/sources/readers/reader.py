@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 ANY = "*"
-"""The option name of a reader that may read any option, such as a parameter `name` or an exported table."""
+"""The option name of a reader if the option is unknown, as for a parameter `name` or an exported table."""
 HALF_SPELLINGS = (
     *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
     *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
@@ -58,7 +58,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Fields:
-    """The bfloat16 and float16 switches that a class declares, and the last names of its base classes.
+    """The bfloat16 and float16 switches that a class declares, and the unqualified names of its bases.
 
     `declares_both`: a base class is imported from a library that declares both switches.
     """
@@ -85,7 +85,7 @@ class Overwritten:
 
 
 @dataclass(frozen=True)
-class HalfWithout:
+class Float16WhenOff:
     """A bfloat16 switch, and the line (`path:line`) that selects float16 if the switch is off."""
 
     name: str

@@ -30,7 +30,7 @@ def account_home() -> str:
 
 
 def read_ssh_options(ssh: str, hop: Hop, environment: Mapping[str, str]) -> Options:
-    """Return the options of a hop from `ssh -G`, which reads HALFSTEP_SSH_CONFIG or the ~/.ssh/config of HOME."""
+    """Run `ssh -G` for a hop and return its options. The config file is HALFSTEP_SSH_CONFIG, or .ssh/config in HOME."""
     argv = [ssh, "-G", *_config_file(environment)]
     if hop.user:
         argv += ["-l", hop.user]

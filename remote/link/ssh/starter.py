@@ -19,7 +19,7 @@ from remote.link.streams import ProcessStream
 if TYPE_CHECKING:
     from remote.link.ssh.connection import Connection
 
-# Imported by name while the first socket is being connected, because importing fabric takes about as long.
+# Imported by name, so that the import of fabric, which is slow, and the first TCP connection run in parallel.
 CONNECTION = "remote.link.ssh.connection"
 
 
@@ -85,5 +85,5 @@ class SshStarter:
 
 
 def ssh_starter(address: Address, prompter: Prompter | None) -> SshStarter:
-    """Imported by name in open_host, so that a local host does not load paramiko."""
+    """Return a starter. open_host imports this module by name, so that paramiko is not loaded for a local host."""
     return SshStarter(address, prompter=prompter)

@@ -71,7 +71,7 @@ def judge_random_states(present: Any, world_size: int) -> str:
 
 
 def judge_file(folder: str, name: str) -> str:
-    """Return why the structure of the file is damaged, or "" if no damage is found."""
+    """Return the damage to the structure of the file, or "" if none is found."""
     path = os.path.join(folder, name)
     if name == INCOMPLETE:
         return f"{name} is present: its save was interrupted"

@@ -58,5 +58,5 @@ def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
 def environment(address: str) -> Dict[str, str]:
     """Return the environment of the command, in which its processes use the network interface with the address."""
     interface = interface_of(address)
-    talk = dict.fromkeys(INTERFACES, interface) if interface else {}
-    return {**talk, **os.environ, "HALFSTEP_SHARED_RUN": "1"}
+    interfaces = dict.fromkeys(INTERFACES, interface) if interface else {}
+    return {**interfaces, **os.environ, "HALFSTEP_SHARED_RUN": "1"}

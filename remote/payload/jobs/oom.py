@@ -11,9 +11,10 @@ WHOLE_MACHINE = "/proc/vmstat"
 
 
 def count_oom_kills() -> Optional[int]:
-    """Return the out-of-memory kills in this process's control group, or on the whole machine without such a counter.
+    """Return the number of out-of-memory kills in this process's control group.
 
-    None on kernels before 4.13, which have no counter (`oom_kill` in cgroup v1, v2 and vmstat).
+    If the group has no counter, return the number on the whole machine. Return None on kernels before 4.13, which have
+    no counter (`oom_kill` in cgroup v1, v2 and vmstat).
     """
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:

@@ -117,7 +117,7 @@ def _normalisation(evidence: Evidence) -> Iterator[Result]:
     if wrong:
         yield wrong[0]
     elif steps:
-        yield passed("loss-normalisation", "num_items_in_batch is the number of labels that count")
+        yield passed("loss-normalisation", "num_items_in_batch is the number of labels other than -100")
     elif evidence.labels:
         yield NotChecked("loss-normalisation", "num_items_in_batch is not passed to the model")
 

@@ -68,9 +68,9 @@ def _ended(evidence: Evidence) -> Result:
     if not counted:
         skipped = sum(not step.applied for step in evidence.steps)
         others = f"of {len(evidence.steps)} attempted, {skipped} were skipped, the others had a learning rate of 0"
-        return error("proof-short", f"nothing is proved: no optimizer step counts; {others}")
+        return error("proof-short", f"nothing is proved: no optimizer step took effect; {others}")
     if counted < required and evidence.exit == 0:
-        return warning("proof-short", f"the command ended by itself after {counted} optimizer steps that count")
+        return warning("proof-short", f"the command ended by itself after {counted} effective optimizer steps")
     return passed("command", f"{len(evidence.steps)} optimizer steps were recorded, then the command was ended")
 
 

@@ -111,7 +111,7 @@ def _movement(evidence: Evidence) -> Result:
         return _put_back(put_back)
     if steps < evidence.request.steps or not moved:
         needed = evidence.request.steps
-        return NotChecked("adapter-moves", f"{steps} steps that count were applied, {needed} are needed")
+        return NotChecked("adapter-moves", f"{steps} optimizer steps took effect, {needed} are needed")
     still, shown = _still(evidence)
     if not any(moved.values()):
         grade = warning if _rate_rises(evidence) else error

@@ -1,4 +1,4 @@
-"""Explain why a proof recorded no optimizer step, from the Python processes of the command, with a suggested change."""
+"""Explain why a proof recorded no optimizer step, and suggest a change. Judges the command's Python processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPLACED = "PYTHONPATH was set without its earlier value"
 _HIDDEN = "another sitecustomize.py comes first on PYTHONPATH"
 _REASONS: Dict[str, Reason] = {
     PATH_REPLACED: Reason(_REPLACED, 'keep the earlier value when you set it: PYTHONPATH="$PYTHONPATH:src"'),
-    CUSTOMIZE_HIDDEN: Reason(_HIDDEN, 'add your folders behind it: PYTHONPATH="$PYTHONPATH:src"'),
+    CUSTOMIZE_HIDDEN: Reason(_HIDDEN, 'append your folders to the existing value: PYTHONPATH="$PYTHONPATH:src"'),
 }
 _UNKNOWN = Reason("the hooks were not loaded", "pass the environment on and start python without -I, -E and -S")
 
@@ -66,7 +66,8 @@ def explain_no_steps(evidence: Evidence) -> Reason:
 def _without(pythons: Sequence[Python], *, torch: bool) -> Optional[Python]:
     """Return a process that ran without the hooks for a known reason.
 
-    A fork of a process with hooks writes no note either. It is not returned, because no reason is known for it.
+    A forked child of a process with hooks looks like a process without hooks. It is not returned, because it has no
+    known reason.
     """
     return next((one for one in pythons if not one.hooked and one.why and one.torch >= torch), None)
 

@@ -62,7 +62,7 @@ def share_random_states(folder: str, args: Any) -> None:
     """Write the random state of every rank to the checkpoint of each host. Every rank must call this.
 
     Trainer stores each state only on the host of its rank. After a restart, another host may have that rank. On a
-    shared file system, a file of another host may not be visible yet.
+    shared file system, a file of another host might not be visible yet.
     """
     states: List[Any] = [None] * args.world_size
     with open(_random_state(folder, args.process_index), "rb") as file:

@@ -30,7 +30,7 @@ class EpochSetter(TrainerCallback):  # type: ignore[misc]
 
 
 class AudioTrainer(Trainer):  # type: ignore[misc]
-    """Casts trained parameters before the optimizer is built, scales losses by the plan, and orders each epoch.
+    """Casts trained parameters before the optimizer is built, and uses the plan's loss scaler and a fixed sample order.
 
     `step_samples` and `step_tokens` are the numbers of samples and tokens in the current optimizer step. `validation`
     is the callback that measures the validation loss, or None without one.
@@ -83,7 +83,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
     """Return the spec as TrainingArguments, before the memory is planned.
 
-    Two features of Trainer are disabled: `Publisher` rotates checkpoints, and `checkpoint_layers` checkpoints layers.
+    Trainer's checkpoint rotation and gradient checkpointing are disabled; `Publisher` and `checkpoint_layers` do both.
     """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(
@@ -126,6 +126,6 @@ def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
 
 
 def use_memory_plan(arguments: TrainingArguments, plan: MemoryPlan) -> None:
-    """Divide each optimizer step as planned."""
+    """Set the micro-batch size and the gradient accumulation of the plan."""
     arguments.per_device_train_batch_size = plan.micro_batch
     arguments.gradient_accumulation_steps = plan.accumulation

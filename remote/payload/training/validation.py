@@ -35,7 +35,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass(frozen=True)
 class Measured:
-    """The validation loss after an optimizer step, and `best_metric` of the answers if it is another and defined."""
+    """The validation loss after an optimizer step, and the metric, unless `best_metric` is the loss or is undefined."""
 
     step: int
     loss: float
@@ -113,8 +113,9 @@ class Validation(TrainerCallback):  # type: ignore[misc]
                 if measured.metric is not None:
                     name = f"validation/{self.history.best_metric}"
                     self.reporter.writer.add_scalar(name, measured.metric, measured.step)
-            # The Trainer does not log this loss, because it would count it as the loss of a step. `on_log` resets
-            # `should_log`, after which this rank alone would leave out the step's own log and its all-gather.
+            # Trainer.log is not used, because it would record this loss as the loss of a step. The callbacks get a copy
+            # of `control`, because `on_log` resets `should_log`. This rank would then skip the log of the step and its
+            # all-gather, in which the other ranks take part.
             self.trainer.callback_handler.on_log(args, state, copy.copy(control), {"eval_loss": measured.loss})
             self.reporter.refresh_progress()
         best = f"best {self._as_text(before)} at step {before.step}" if before is not None else "the first"
@@ -147,7 +148,7 @@ class Validation(TrainerCallback):  # type: ignore[misc]
     def _metric(self, args: Any) -> Optional[float]:
         """Return `best_metric` of the model's answers, None if it is the loss or undefined. Every rank must call this.
 
-        Answers that are sampled leave the random state of the training unchanged.
+        Sampling of answers does not affect the random state of the training.
         """
         if self.history.best_metric == LOSS:
             return None

@@ -150,7 +150,7 @@ def _original(project: Project, digest: str) -> str:
 
 
 def _keep_originals(project: Project, commit: Commit) -> None:
-    """Keep the bytes that the laptop sent of every file that is about to be rewritten for the first time."""
+    """Before a file is rewritten for the first time, keep its content as the laptop sent it."""
     for path, row in commit.before.items():
         kept = _original(project, row.source)
         if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):

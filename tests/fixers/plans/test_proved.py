@@ -193,7 +193,7 @@ DOUBTED = {
     ),
     "a config that nothing is known to read": (
         {"train.py": LIGHTNING.replace('"bf16-mixed"', 'load("train.yaml")["precision"]'), "train.yaml": CONFIG},
-        "nothing in it is known to read float16 from train.yaml",
+        "no code in it is known to read float16 from train.yaml",
     ),
     "a loop without a loss scale": ({"train.py": HALF_LOOP}, "nothing in it scales the loss"),
     "weights of another file that no line can cast": (
@@ -287,7 +287,7 @@ def test_a_command_that_selects_flash_attention_is_changed_and_the_doubt_names_t
     assert changed(plan)["run.sh"].startswith("python train.py --fp16 True --attn_implementation ")
     assert "flash_attention_2" not in changed(plan)["run.sh"]
     (doubt,) = (each for each in plan.findings if each.where == "run.sh")
-    assert doubt.message.startswith("attention.py:") and "may not run without FlashAttention" in doubt.message
+    assert doubt.message.startswith("attention.py:") and "might fail without FlashAttention" in doubt.message
 
 
 FSDP = "compute_environment: LOCAL\ndistributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 1\n"

@@ -222,7 +222,7 @@ def test_an_interpreter_that_supports_the_card_causes_no_finding():
     [
         ({"torch": "v2.13"}, "fixers.environment.torch", 'torch: "2.13"'),
         ({"requirements": "requirement.txt"}, "fixers.environment.requirements", "requirements: requirements.txt"),
-        ({"requirements": ["zz"]}, "fixers.environment.requirements", "name files of the project that are sent"),
+        ({"requirements": ["zz"]}, "fixers.environment.requirements", "list only project files that are sent"),
     ],
 )
 def test_unreadable_requirements_are_an_error_and_nothing_is_created(setting, where, hint):

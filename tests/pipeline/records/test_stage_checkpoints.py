@@ -111,7 +111,7 @@ def test_a_lock_without_a_signature_is_held_and_leaves_its_file_unchanged(tmp_pa
     path.write_text(json.dumps({"pid": gone.pid, "doing": "run of yesterday"}))
     before = path.stat().st_mtime_ns
     with locked(path, "run", sign=False) as lock:
-        with pytest.raises(Busy, match="of unknown pid"), locked(path, "me"):
+        with pytest.raises(Busy, match="its pid is unknown"), locked(path, "me"):
             pass
         assert path.stat().st_mtime_ns == before
         lock.sign()

@@ -10,11 +10,11 @@ from typing import Dict, Optional, Tuple
 class LabelCounts:
     """The `labels` of one model call. `counted`: labels other than -100; `step`: index of the optimizer step.
 
-    `padding_counted`: labels that count although the attention mask is 0 there. `padding_ids`: the number of distinct
-    ids among them. `real`: positions where the mask is 1. Without a mask of the same shape, they are None or 0.
+    `padding_counted`: labels other than -100 at positions where the attention mask is 0. `padding_ids`: the number of
+    distinct ids among them. `real`: positions where the mask is 1. Without a mask of this shape, they are None or 0.
     `copies_input`: the labels equal the input ids. `of_input`: most labels equal the input id at the same or the next
     position. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
-    `empty_rows`: rows in which no label counts.
+    `empty_rows`: rows in which all labels are -100.
     """
 
     shape: Tuple[int, ...]

@@ -71,8 +71,8 @@ def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
     """Return where the training of `optimizer` begins. Call it before its first step.
 
     The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, but Trainer does: if a
-    trainer_state.json was read beside the optimizer's file, its higher `global_step` is used. An optimizer without a
-    count (SGD, Lion) is at the step in the name of its checkpoint.
+    trainer_state.json was read beside the optimizer's file, its higher `global_step` is used. For an optimizer
+    without a count (SGD, Lion), the step is read from the name of the checkpoint.
     """
     done, loaded = _steps_done(optimizer)
     files = reads.saved()

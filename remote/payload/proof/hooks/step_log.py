@@ -16,7 +16,7 @@ Clip = Tuple[Set[int], Optional[float], float]
 
 
 class StepLog:
-    """Records steps until `wanted` steps that count were applied, or `max_attempts` steps were attempted."""
+    """Records steps until `wanted` steps were applied at a learning rate other than 0, or after `max_attempts`."""
 
     def __init__(self, wanted: int, max_attempts: int) -> None:
         self.wanted = wanted
@@ -24,11 +24,13 @@ class StepLog:
         self.steps: List[Step] = []
 
     def enough(self, *, idle: bool, put_back: int) -> bool:
-        """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
+        """Return True if recording may stop.
 
-        Symptoms that also occur in healthy trainings get more steps. A loss that has not changed, and weights that were
-        restored once, get one more step. Missing gradients, which are normal for a satisfied margin loss, get all
-        `max_attempts`.
+        `idle`: no tensor had a gradient. `put_back`: how often a step's changes of the weights were undone.
+
+        Some symptoms of a fault also occur in healthy trainings, so more steps are recorded before they are judged: one
+        more for an unchanged loss or for changes that were undone once, and up to `max_attempts` for missing gradients,
+        which are normal for a satisfied margin loss.
         """
         required = self.max_attempts
         if not idle:
@@ -49,7 +51,7 @@ class StepLog:
             file.write(json.dumps(dataclasses.asdict(self.steps[-1])) + "\n")
 
     def _scale_falls(self, at: int) -> bool:
-        """Return True for a skipped step whose loss scale is still falling: it began high, or the loss is large."""
+        """Return True if the loss scaler skipped the step and its scale is still falling towards a usable value."""
         step = self.steps[at]
         if step.applied or step.loss_scale is None or not step.loss_is_finite:
             return False
@@ -58,6 +60,6 @@ class StepLog:
 
 
 def last_clip(clips: Sequence[Clip], parameters: Iterable[Any]) -> Optional[Tuple[Optional[float], float]]:
-    """Return norm and limit of the last clipping of any of these parameters; another model may be clipped later."""
+    """Return norm and limit of the last clipping of any of these parameters, ignoring clippings of other models."""
     held = {id(parameter) for parameter in parameters}
     return next(((norm, limit) for ids, norm, limit in reversed(clips) if not ids.isdisjoint(held)), None)

@@ -38,14 +38,14 @@ class AudioModel:
     """One family. `chat` is the template with {audio} and {prompt}; the answer follows it and ends with `end`.
 
     `chat_audio_last` is the template with the prompt before the audio.
-    `decoder`, `projector` and `encoder`: where LoRA can be applied. The path of the decoder matches its layers. The
-    modules `audio` turn features into embeddings. They stay in eval mode, and run without a graph unless a parameter in
-    them is trained. The modules `unused` by audio and text are not created, and their weights are not loaded.
-    `markup`: tokens of `chat` and `end` that the tokenizer would treat as plain text. `extract` computes the features
-    of one clip, `pad` makes one batch of clips (keyword arguments of `forward`). `longest_s` returns the longest clip
-    in seconds that the model accepts. `own_config` selects the class's config within that of the checkpoint. `adjust`
-    changes a model after its creation. `make_tiny` writes a small random checkpoint, whose tokenizer is trained on
-    texts.
+    `decoder`, `projector` and `encoder`: where LoRA can be applied. The pattern of the decoder matches each decoder
+    layer. `audio`: modules that turn features into embeddings. They stay in eval mode, and run without a graph unless a
+    parameter in them is trained. `unused`: modules that neither audio nor text needs. They are not created, and their
+    weights are not loaded. `markup`: tokens of `chat` and `end` that the tokenizer would treat as plain text. `extract`
+    computes the features of one clip, `pad` makes one batch of clips (keyword arguments of `forward`). `longest_s`
+    returns the longest clip in seconds that the model accepts. `own_config` returns the part of the checkpoint's config
+    that configures the class. `adjust` changes a model after its creation. `make_tiny` writes a small random
+    checkpoint, whose tokenizer is trained on texts.
     """
 
     family: str
