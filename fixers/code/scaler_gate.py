@@ -84,7 +84,7 @@ WHY = "only float16 needs the scaler"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Enable scalers by autocast's dtype; add a scaler to a plain float16 loop; report other loops without one."""
+    """Enable scalers by autocast's dtype; add a scaler to a plain float16 loop; report other loops without a scaler."""
     fused, scales = may_be_fused(source.data), _may_scale(source.data)
     if not (fused or scales):
         return NOTHING

@@ -1,4 +1,4 @@
-"""The first error in a log that is not in the catalog: the end of a traceback, or an error line without one. Pure."""
+"""The first error in a log that is not in the catalog: the end of a traceback, or else an error line. Pure."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def rows_of(scalars: Sequence[Scalar]) -> Iterator[list[Scalar]]:
 def render_row(row: Sequence[Scalar], width: int | None) -> str:
     """Return one line; on a terminal of this width, the scalars that fit, in columns, and the number of the others.
 
-    `width` None: all scalars.
+    If `width` is None, all scalars are shown.
     """
     cells = list(_cells(row))
     line = f"{row[0].step:>{STEP_WIDTH}}"

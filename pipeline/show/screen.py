@@ -97,7 +97,7 @@ class Screen:
         return self._live is not None
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Update the live view; without one, print a line to stderr at limited intervals (see `Throttle`)."""
+        """Update the live view; if there is none, print a line to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._live is not None:
             self._live.message(text, done / total if done is not None and total else None)
@@ -111,7 +111,7 @@ class Screen:
             self.progress(text, done, total)
 
     def training(self, news: JobNews) -> None:
-        """Show the newest state of a job in the live view; without one, as a progress line."""
+        """Show the newest state of a job in the live view or, if there is none, as a progress line."""
         if self._live is not None:
             self._live.training(news)
         elif news.progress is not None:

@@ -22,7 +22,7 @@ MOST_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Commit:
-    """The checked-out commit; `id` is "" without one. `changed` are files that are new or differ from it."""
+    """The checked-out commit; `id` is "" if there is no commit. `changed` are files that are new or differ from it."""
 
     id: str = ""
     changed: tuple[str, ...] = ()

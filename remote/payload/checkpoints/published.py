@@ -219,7 +219,7 @@ def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
 
 
 def size_of(folder: str) -> int:
-    """Return the size of a checkpoint according to its manifest, or 0 without one."""
+    """Return the size of a checkpoint according to its manifest, or 0 if there is none."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
 

@@ -119,7 +119,7 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
 
 
 def reason_of(text: str) -> str:
-    """Return the last line that pip marks with ERROR, which summarises the failure; without one, the last line."""
+    """Return the last line that pip marks with ERROR, which summarises the failure; if there is none, the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines or ["no output"])[-1][:400]

@@ -79,7 +79,7 @@ def _logical_lines(path: str) -> Iterator[str]:
 
 
 def _defer_or_leave_out(line: str, left_out: Collection[str], found: Requirements) -> bool:
-    """Record in `found` whether the requirement is deferred or left out. Return True if it is either."""
+    """If the requirement is deferred or left out, record that in `found` and return True."""
     name = NAME.match(line)
     package = re.sub(r"[-_.]+", "-", name.group(1)).lower() if name else ""
     if package in left_out:

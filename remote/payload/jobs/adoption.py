@@ -15,7 +15,7 @@ from remote.protocol.layout import PAYLOAD, RunLayout
 
 
 def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
-    """Start a supervisor for a job without one, if the job still runs or its end can be judged."""
+    """Start a supervisor for a job that has none, if the job still runs or its end can be judged."""
     observed = observe_job(run, number)
     state = observed.answer.state
     if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):

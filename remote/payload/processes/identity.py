@@ -36,7 +36,7 @@ class Process:
 
 
 def boot_id() -> str:
-    """Return an id that changes with every boot: the kernel's boot id, or the boot time on systems without one."""
+    """Return an id that changes with every boot: the kernel's boot id, or the boot time if there is none."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     with contextlib.suppress(OSError, subprocess.SubprocessError):

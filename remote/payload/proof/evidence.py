@@ -229,7 +229,7 @@ def read_ranks(folder: str) -> Tuple[RankReport, ...]:
 
 
 def adapter_of(name: str) -> str:
-    """Return PEFT's name of the adapter to which a tensor belongs, or "" without one."""
+    """Return PEFT's name of the adapter to which a tensor belongs, or "" if there is none."""
     match = PEFT_NAME.search(name)
     return match.group(1) if match else ""
 

@@ -40,7 +40,7 @@ class BaseModel:
 
     @property
     def pad_id(self) -> int:
-        """The token id that pads short rows. Padding is neither attended to nor labelled."""
+        """The token id that pads short rows. Attention and loss ignore padding."""
         token = self.tokenizer.pad_token_id
         return int(token if token is not None else self.tokenizer.eos_token_id)
 

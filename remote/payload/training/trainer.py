@@ -33,7 +33,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
     """Casts trained parameters before the optimizer is built, and uses the plan's loss scaler and a fixed sample order.
 
     `step_samples` and `step_tokens` are the numbers of samples and tokens in the current optimizer step. `validation`
-    is the callback that measures the validation loss, or None without one.
+    is the callback that measures the validation loss, or None if there is none.
     """
 
     def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:

@@ -110,7 +110,7 @@ def _was_read(folder: str, reads: OpenedFiles) -> bool:
 
 
 def step_in(checkpoint: str) -> int:
-    """Return the step number at the end of a checkpoint's name, or 0 without one."""
+    """Return the step number at the end of a checkpoint's name, or 0 if there is none."""
     match = NUMBER.search(checkpoint)
     return int(match.group(1)) if match else 0
 
@@ -126,7 +126,7 @@ def _steps_done(optimizer: Any) -> Tuple[int, bool]:
 
 
 def _checkpoint(optimizers: List[str], files: List[str]) -> str:
-    """Return the checkpoint's folder, or the single file that contains everything, or "" without either."""
+    """Return the checkpoint's folder, or the single file that contains everything, or "" if neither exists."""
     if optimizers:
         folder = os.path.dirname(optimizers[-1])
         return os.path.realpath(folder)

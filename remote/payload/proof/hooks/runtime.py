@@ -51,7 +51,7 @@ class Announcements:
             print(f"halfstep runtime: {message}", file=sys.stderr, flush=True)
 
     def at(self) -> str:
-        """Return ' at train.py:12', with the project's line on the stack, or "" without one."""
+        """Return ' at train.py:12', with the project's line on the stack, or "" if there is none."""
         self._project = self._project or Project()
         place = self._project.place()
         return f" at {place.file}:{place.line}" if place.file else ""
