@@ -142,8 +142,9 @@ def account() -> Iterator[Callable[..., str]]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that tests/exhaustive.txt lists."""
     missing = mark_exhaustive(items)
-    # If one row of a test was selected, the other rows are not collected.
-    if missing and not any("::" in argument for argument in config.args):
+    # If one row of a test was selected, or the failed ones of the last run, the other rows are not collected.
+    is_part = any("::" in argument for argument in config.args) or config.getoption("lf", default=False)
+    if missing and not is_part:
         raise pytest.UsageError(f"tests/exhaustive.txt: {'; '.join(missing)}")
 
 

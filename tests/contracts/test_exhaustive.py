@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.conftest import pytest_collection_modifyitems
 from tests.contracts.project_modules import ROOT, graph, module_named, modules
 from tests.exhaustive import Sweep, is_exhaustive, missing_rows, parse_sweeps, read_sweeps
 
@@ -101,3 +104,21 @@ def test_a_kept_row_that_does_not_exist_is_named() -> None:
 def test_a_line_of_another_form_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         parse_sweeps(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "only_failed", "refused"),
+    [([], False, True), (["tests"], False, True), (["tests/a.py::test_b[c]"], False, False), ([], True, False)],
+)
+def test_a_kept_row_may_be_missing_only_if_a_part_of_the_rows_is_collected(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], only_failed: bool, refused: bool
+) -> None:
+    monkeypatch.setattr("tests.conftest.mark_exhaustive", lambda items: ("a.py::test_b has no row 'd'",))
+    config: Any = SimpleNamespace(
+        args=arguments, getoption=lambda name, default: {"lf": only_failed}.get(name, default)
+    )
+    if refused:
+        with pytest.raises(pytest.UsageError, match="no row 'd'"):
+            pytest_collection_modifyitems(config, [])
+    else:
+        pytest_collection_modifyitems(config, [])

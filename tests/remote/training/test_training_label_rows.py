@@ -61,7 +61,8 @@ def test_loss_and_gradients_are_those_of_all_logits(
     ours = adapter(**batch).loss
     assert ours.item() == pytest.approx(plain.item(), abs=2e-6)
     for name, gradient in gradients_of(adapter, ours).items():
-        assert torch.allclose(gradient, wanted[name], rtol=1e-3, atol=2e-6), name
+        off = (gradient - wanted[name]).abs().max() / wanted[name].abs().max()
+        assert off < 1e-4, name
 
 
 @every
