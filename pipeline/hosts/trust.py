@@ -25,6 +25,10 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.text import one_line
 
+RULES = "2 "
+"""The version of the rules below. A confirmation that was stored under other rules is asked for again."""
+LOADED = ("python", "container", "workdir")
+"""The settings that decide which code an agent runs."""
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
@@ -38,7 +42,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
-    if is_confirmed(trusted_hosts(environment), _line(host)):
+    if any(is_confirmed(path(environment), _line(host)) for path in (trusted_hosts, used_hosts)):
         return
     reasons = list(_reasons(host, environment))
     unnamed = "" if reasons else _unnamed_machine(host, environment)
@@ -49,7 +53,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     if not reasons:
         # Once its host key is accepted, the machine is one of the user's: the same file must not need an answer then.
         with contextlib.suppress(BadUsage, DiskFull):
-            keep_trust(host, environment)
+            keep_consent(used_hosts(environment), _line(host))
         return
     message = one_line(f"{host.path} {' and '.join(reasons)}")
     if prompter is None or not prompter.confirm(f"{message}.\nDo you trust this file?"):
@@ -98,9 +102,14 @@ def trusted_hosts(environment: Mapping[str, str]) -> Path:
     return consents("trusted_hosts", environment)
 
 
+def used_hosts(environment: Mapping[str, str]) -> Path:
+    """Return the user's file of host files that needed no confirmation when they were used first."""
+    return consents("used_hosts", environment)
+
+
 def digest_of(host: LoadedHost) -> str:
     """Return a digest of the values in the host file, regardless of comments and order."""
-    text = json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
+    text = RULES + json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -117,14 +126,16 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 def _not_as_named(host: LoadedHost) -> str:
     """Return a phrase if a file not named `local` selects this machine, or `local` selects another; otherwise empty.
 
-    A file named `local` also needs it if it selects a program, which `plan` and `hosts check` start too.
+    A file named `local` also needs it if it selects a program, which `plan` and `hosts check` start too, or a workdir,
+    from which an agent loads its code: a cloned project could contain that folder.
     """
     address = address_of(host)
     if host.name == LOCAL:
         if not address.is_local:
             return f"leads to {address.host}, not the local machine"
-        started = [f"{key} {host.file_values[key]}" for key in ("python", "container") if host.file_values.get(key)]
-        return f"starts {' and '.join(started)} on the local machine" if started else ""
+        used = [f"{key} {host.file_values[key]}" for key in LOADED if host.file_values.get(key)]
+        used = [each for each in used if each != f"workdir {Address.workdir}"]
+        return f"uses {' and '.join(used)} on the local machine" if used else ""
     return "trains on the local machine" if address.is_local else ""
 
 

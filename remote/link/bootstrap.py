@@ -38,14 +38,15 @@ class BootstrapRequest:
 # created the workdir in the meantime. Write permission for a group is accepted if the group has no other members and is
 # root's or named like the user or the folder's owner, as on Debian and Fedora. In a user namespace, an owner that is
 # not mapped shows as 65534; the owner of system folders is then root. Byte code is used if the file belongs to the
-# user, begins with the SHA-256 of the bytes that follow, and was compiled by this version of Python.
+# user, who alone can read it, begins with the SHA-256 of the bytes that follow, and was compiled by this version of
+# Python. Git creates files that others can read, so byte code from a clone of a project is not used.
 # With trusts_owners, a folder above the workdir may belong to another user, unless its parent is writable by everybody,
 # because then that user may have created it there. In a container without other users, as on rented machines, modes are
 # not checked for root: the volumes have mode 0777 there, and chmod often has no effect. A locked account without
 # ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep created shares folders with the
 # host, but does not show the host's users. Therefore container.sh judges the folders above the workdir first, and
 # passes their owners in HALFSTEP_OWNERS.
-# 63 is 0o077, 448 is 0o700, 18 is 0o022, 512 is the sticky bit.
+# 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64
@@ -187,7 +188,7 @@ def is_own_byte_code(p):
     try:
         with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
             s, data = os.fstat(f.fileno()), f.read()
-        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 18 or has_no_other_users())
+        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 63 or has_no_other_users())
         return ours and data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
     except OSError: return False
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
+import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.hosts import load_host
-from pipeline.hosts.trust import require_trust, trusted_hosts
+from pipeline.hosts.trust import keep_trust, require_trust, trusted_address, trusted_hosts
+from pipeline.records.consents import keep_consent
 from remote.errors import HostFileUntrusted
 from remote.protocol.exits import ExitCode
 from tests.pipeline.config.config_files import write
@@ -94,8 +97,10 @@ def test_a_name_of_a_host_file_that_means_nothing_else_needs_no_confirmation(tmp
         ("gpu", "host: local\n", "trains on the local machine"),
         ("gpu", 'host: "[local]"\ncontainer: torch\n', "trains on the local machine"),
         ("local", "host: 10.6.6.6\n", "10.6.6.6, not the local machine"),
-        ("local", "host: local\npython: /opt/planted/python\n", "starts python /opt/planted/python"),
-        ("local", "host: local\ncontainer: planted\n", "starts container planted"),
+        ("local", "host: local\npython: /opt/planted/python\n", "uses python /opt/planted/python"),
+        ("local", "host: local\ncontainer: planted\n", "uses container planted"),
+        ("local", "host: local\nworkdir: ~/demo/.wd\n", "uses workdir ~/demo/.wd on the local machine"),
+        ("local", "host: local\nworkdir: /proc/self/cwd\ncard: 7.5\n", "uses workdir /proc/self/cwd"),
         ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
         ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
         ("gpu.lab.example", "host: 10.6.6.6\n", "gpu.lab.example:22, the network address gpu.lab.example"),
@@ -133,6 +138,7 @@ def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
         ("titan", "host: 10.0.0.1\nuser: me\n"),
         ("rig", "host: rig.example\nport: 2222\n"),
         ("local", "host: local\ncard: 7.5\n"),
+        ("local", "host: local\nworkdir: ~/halfstep\n"),
     ],
 )
 def test_a_host_file_equivalent_to_the_alias_and_without_secrets_needs_no_confirmation(
@@ -140,6 +146,24 @@ def test_a_host_file_equivalent_to_the_alias_and_without_secrets_needs_no_confir
 ) -> None:
     write(tmp_path, text, f"hosts/{name}")
     require_trust(load_host(name, tmp_path), None)
+
+
+@pytest.mark.parametrize("text", ["host: 203.0.113.77\n", "host: 203.0.113.77\ncard: titan-rtx\n"])
+def test_SE_a_file_that_needed_no_confirmation_is_not_one_that_the_user_confirmed(tmp_path: Path, text: str) -> None:
+    write(tmp_path, f"{text}workdir: /data/other/me\n", "hosts/rig")
+    for _ in range(2):
+        require_trust(load_host("rig", tmp_path), None)
+        assert not trusted_address(load_host("rig", tmp_path)).trusts_owners
+    keep_trust(load_host("rig", tmp_path))
+    assert trusted_address(load_host("rig", tmp_path)).trusts_owners
+
+
+def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path) -> None:
+    path = write(tmp_path, "host: local\nworkdir: ~/demo/.wd\n", "hosts/local")
+    values = json.dumps({"host": "local", "workdir": "~/demo/.wd"}, sort_keys=True, separators=(",", ":"))
+    keep_consent(trusted_hosts(os.environ), f"{hashlib.sha256(values.encode()).hexdigest()} {path}")
+    with pytest.raises(HostFileUntrusted):
+        require_trust(load_host("local", tmp_path), None)
 
 
 @pytest.mark.parametrize(

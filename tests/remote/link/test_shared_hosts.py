@@ -109,7 +109,7 @@ def test_SE_01_new_folders_are_private_under_any_umask(shared: Path, account: Ac
     assert ran_as(account(), "cat", f"{shared}/a/halfstep/file").returncode != 0
 
 
-@pytest.mark.parametrize("how", ["a file of another user", "a link", "a second name", "writable"])
+@pytest.mark.parametrize("how", ["a file of another user", "a link", "a second name", "writable", "as in a clone"])
 def test_SE_01_byte_code_that_is_not_the_users_own_file_is_not_used_and_is_replaced(
     tmp_path: Path, account: Account, how: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_SE_01_byte_code_that_is_not_the_users_own_file_is_not_used_and_is_repla
     elif how == "a second name":
         (tmp_path / "elsewhere").hardlink_to(byte_code)
     else:
-        byte_code.chmod(0o666)
+        byte_code.chmod(0o666 if how == "writable" else 0o644)
     wrong = byte_code.lstat().st_ino
     host = local_host(str(tmp_path / "work"))
     assert host.probe(["true"]).ok
