@@ -143,7 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that tests/exhaustive.txt lists."""
     missing = mark_exhaustive(items)
     # If one row of a test was selected, or the failed ones of the last run, the other rows are not collected.
-    is_part = any("::" in argument for argument in config.args) or config.getoption("lf", default=False)
+    is_part = any("::" in argument for argument in config.args) or config.getoption("lf", False)
     if missing and not is_part:
         raise pytest.UsageError(f"tests/exhaustive.txt: {'; '.join(missing)}")
 

@@ -114,9 +114,7 @@ def test_a_kept_row_may_be_missing_only_if_a_part_of_the_rows_is_collected(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], only_failed: bool, refused: bool
 ) -> None:
     monkeypatch.setattr("tests.conftest.mark_exhaustive", lambda items: ("a.py::test_b has no row 'd'",))
-    config: Any = SimpleNamespace(
-        args=arguments, getoption=lambda name, default: {"lf": only_failed}.get(name, default)
-    )
+    config: Any = SimpleNamespace(args=arguments, getoption={"lf": only_failed}.get)
     if refused:
         with pytest.raises(pytest.UsageError, match="no row 'd'"):
             pytest_collection_modifyitems(config, [])
