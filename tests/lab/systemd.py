@@ -60,7 +60,8 @@ class Systemd:
             )
         self._until(lambda: self._find_leader() and self.run("systemctl", "is-system-running").strip() == "running")
         self.run("systemctl", "start", "dbus", "systemd-logind")
-        self.run("useradd", "--create-home", "trainer")
+        add, look = ("useradd", "--create-home", "trainer"), ("getent", "passwd", "trainer")
+        self._until(lambda: self.run(*add) or self.run(*look))  # another process may hold the lock of /etc/passwd
         if linger:
             self.run("loginctl", "enable-linger", "trainer")
             self._until(lambda: "yes" in self.run("loginctl", "list-users", "--no-legend"))
@@ -78,17 +79,21 @@ class Systemd:
 
     def run(self, *argv: str) -> str:
         """Return the output of a command in the container, run by root outside of any session."""
+        return self._run(*argv).stdout
+
+    def _run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         command = ["nsenter", f"--target={self._leader}", "--all", *argv]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     def login(self, script: str) -> str:
         """Return the output of a Python script, run by `trainer` in a login session that has ended since."""
         path = self._root / "opt" / "script.py"
         path.write_text(f"import sys\nsys.path.insert(0, {INSIDE!r})\n{script}")
         path.chmod(0o644)
-        printed = self.run("su", "-l", "trainer", "-c", "PATH=/usr/bin:/bin python3 /opt/script.py")
+        done = self._run("su", "-l", "trainer", "-c", "PATH=/usr/bin:/bin python3 /opt/script.py")
+        assert done.returncode == 0, done.stderr
         self._until(lambda: "trainer" not in self.run("loginctl", "list-sessions", "--no-legend"))
-        return printed
+        return done.stdout
 
     def _until(self, condition: object) -> None:
         deadline = time.monotonic() + PATIENCE_S
