@@ -17,6 +17,7 @@ from tests.lab.slurm import Slurm, slurm_cluster
 from tests.lab.wait import until
 
 pytestmark = [pytest.mark.train, pytest.mark.root, pytest.mark.timeout(1500)]
+HALF = "projects/*/runs/*-2/checkpoints/checkpoint-2/halfstep-manifest.json"
 PATIENT_S = 1200
 RUN = ("run", "--host", "cluster", "--config", "tiny", *QUICK, "--json")
 ADAPTER = "checkpoints/checkpoint-4/adapter_model.safetensors"
@@ -68,7 +69,7 @@ def test_two_nodes_train_one_run_and_resume_it_after_a_rank_was_killed(user: Use
 
     again = user.start_pipeline(*RUN, "--force", "train")
     half = until(
-        lambda: next((user.home / "work").glob("**/*-2/checkpoints/checkpoint-2/halfstep-manifest.json"), None),
+        lambda: next((user.home / "work").glob(HALF), None),
         "a checkpoint",
         seconds=PATIENT_S,
     )
