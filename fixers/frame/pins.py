@@ -12,7 +12,7 @@ from posixpath import basename, dirname
 from typing import Any
 
 from fixers.frame.site import Tree
-from fixers.sources.library_copies import copied_packages, version_in
+from fixers.sources.copied_libraries import copied_packages, version_in
 
 DEEPEST = 4
 REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")

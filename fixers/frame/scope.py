@@ -8,8 +8,8 @@ from posixpath import basename, dirname, join
 
 from fixers.frame.modules import Module
 from fixers.frame.target import Target
+from fixers.sources.copied_libraries import LIBRARIES
 from fixers.sources.file_roles import is_for_accelerator, is_foreign
-from fixers.sources.library_copies import LIBRARIES
 
 TESTS = "tests"
 FOREIGN = "JAX, TensorFlow, MLX or Paddle"

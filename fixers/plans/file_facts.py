@@ -15,7 +15,7 @@ from fixers.plans.file_plan import wanted
 from fixers.plans.in_processes import in_processes
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.registry import source_fixers
-from fixers.sources.library_copies import library_copies
+from fixers.sources.copied_libraries import library_copies
 from remote.protocol.tokenizer_files import LFS_POINTER
 from remote.protocol.values import decode
 

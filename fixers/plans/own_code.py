@@ -16,8 +16,8 @@ from fixers.plans.file_facts import FileFacts
 from fixers.plans.own_launches import deepspeed_only
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
+from fixers.sources.copied_libraries import library_copies
 from fixers.sources.file_roles import imported_names
-from fixers.sources.library_copies import library_copies
 from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 

@@ -10,9 +10,9 @@ from fixers.frame.change import Plan
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Site, Tree
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.copied_libraries import library_copies
 from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
-from fixers.sources.library_copies import library_copies
 from fixers.sources.modules import Modules
 from fixers.sources.options import name_of_entry
 from fixers.sources.python import PythonSource

@@ -2,140 +2,42 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from fixers.frame.change import FileChange, Plan
+from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes, plan_offers
 from tests.fixers.casebook import TITAN_RTX
-
-TRAINER = """import torch
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained(
-    "base", torch_dtype=torch.bfloat16, attn_implementation="flash_attention_2"
+from tests.fixers.plans.program_files import (
+    ACCELERATE,
+    ASSERTS,
+    CONFIG,
+    DEMO,
+    FSDP,
+    HALF_LOOP,
+    KNOWS_HALF,
+    LAUNCH,
+    LIGHTNING,
+    LOOP,
+    OF_ACCELERATE,
+    PARSED,
+    RAISES,
+    RECIPE,
+    SHARED,
+    TRAINER,
+    TRL,
+    UNNAMED,
+    WRITTEN,
+    changed,
+    notebook,
+    planned,
+    with_output,
+    with_text,
 )
-model = get_peft_model(model, LoraConfig())
-args = TrainingArguments("out", bf16=True)
-trainer = Trainer(model=model, args=args, train_dataset=data)
-trainer.train()
-"""
-TRL = """from peft import LoraConfig
-from trl import SFTConfig, SFTTrainer
-
-trainer = SFTTrainer("base", args=SFTConfig("out", bf16=True), train_dataset=data, peft_config=LoraConfig())
-trainer.train()
-"""
-LIGHTNING = """import lightning as L
-
-trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")
-trainer.fit(Speech(), loader)
-"""
-ACCELERATE = """import torch
-from accelerate import Accelerator
-
-accelerator = Accelerator(mixed_precision="bf16")
-model = torch.nn.Linear(2, 2)
-optimizer = torch.optim.AdamW(model.parameters())
-model, optimizer = accelerator.prepare(model, optimizer)
-for batch in loader:
-    accelerator.backward(model(batch).mean())
-    optimizer.step()
-"""
-LOOP = """import torch
-
-model = torch.nn.Linear(2, 2).cuda()
-optimizer = torch.optim.AdamW(model.parameters())
-for batch in loader:
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = model(batch).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-PARSED = """import torch
-from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
-
-(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file("train.yaml")
-model = AutoModelForCausalLM.from_pretrained("base")
-trainer = Trainer(model=model, args=args, train_dataset=data)
-trainer.train()
-"""
-LAUNCH = "torchrun train.py --bf16 True --tf32 True\n"
-WRITTEN = "output_dir: out\nbf16: true\n"
-DEMO = (
-    'import torch\n\nmodel = AutoModel.from_pretrained("base", torch_dtype=torch.bfloat16)\nprint(model.generate())\n'
-)
-RECIPE = """import torch
-from torch.amp import GradScaler
-
-TYPES = {{"fp16": torch.float16, "bf16": torch.bfloat16}}
-
-
-class Recipe:
-    def __init__(self, cfg):
-        self.dtype = TYPES[cfg.dtype]
-        {refusal}
-
-    def train(self, model, loader):
-        for batch in loader:
-            model(batch.to(self.dtype)).mean().backward()
-
-
-if __name__ == "__main__":
-    Recipe(load("train.yaml")).train(model, loader)
-"""
-RAISES = (
-    "if self.dtype == torch.float16:\n            # half weights are not trained\n            raise ValueError('fp16')"
-)
-ASSERTS = "assert self.dtype is not torch.float16"
-SHARED = "import torch\n\nDTYPE = torch.bfloat16\n"
-CONFIG = "dtype: bf16\n"
-OF_ACCELERATE = "compute_environment: LOCAL\nmixed_precision: bf16\n"
-KNOWS_HALF = RECIPE.format(refusal="self.epochs = 3")
-HALF_LOOP = """import torch
-
-for batch in loader:
-    model(batch.to(torch.bfloat16)).mean().backward()
-    optimizer.step()
-"""
-UNNAMED = """from build import load
-from transformers import Trainer
-
-Trainer(model=load(), args=args).train()
-"""
-
-
-def notebook(code: str) -> str:
-    return f'{{"cells": [{{"cell_type": "code", "source": ["{code}"]}}]}}'
-
-
-def with_output(code: str, output: str) -> str:
-    cell = {"cell_type": "code", "source": code, "outputs": [{"output_type": "stream", "text": output}]}
-    return json.dumps({"cells": [cell]}, indent=1)
-
-
-def with_text(code: str, text: str) -> str:
-    cells = [{"cell_type": "markdown", "source": text}, {"cell_type": "code", "source": code}]
-    return json.dumps({"cells": cells}, indent=1)
-
-
-def planned(root: Path, files: dict[str, str]) -> Plan:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-    return plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX))
-
-
-def changed(plan: Plan) -> dict[str, str]:
-    return {each.path: each.after.decode() for each in plan.changes if isinstance(each, FileChange)}
-
 
 PROVED = {
     "Trainer": ({"train.py": TRAINER}, {"train.py"}),
@@ -290,7 +192,6 @@ def test_a_command_that_selects_flash_attention_is_changed_and_the_doubt_names_t
     assert doubt.message.startswith("attention.py:") and "might fail without FlashAttention" in doubt.message
 
 
-FSDP = "compute_environment: LOCAL\ndistributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n  fsdp_version: 1\n"
 UNSUITED = {
     "of Accelerate": {"fsdp.yaml": FSDP},
     "of Accelerate, beside a command": {"configs/fsdp.yaml": FSDP, "run.sh": LAUNCH},
@@ -345,78 +246,3 @@ def test_a_program_that_a_run_starts_is_converted_because_verify_runs_it(tmp_pat
     assert set(changed(plan)) == {"train.py", "run.sh"}
     assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
     assert "other.py" in [each.where for each in plan.skipped]
-
-
-SCALED = f"from torch.amp import GradScaler\n\n{ACCELERATE}"
-LINKED = {
-    "by code": {"train.py": f"{SCALED}load('conf/small.yaml')\n"},
-    "by its stem": {"train.py": f"{SCALED}load(config_name='small')\n"},
-    "by its folder": {"train.py": f"{SCALED}paths = glob('conf/*.yaml')\n"},
-    "by a command": {"train.py": SCALED, "run.sh": "python train.py --config conf/small.yaml\n"},
-    "by a document": {"train.py": SCALED, "README.md": "Choose one of `small.yaml` and `large.yaml`.\n"},
-    "by another config": {"train.py": f"{SCALED}load('main.yaml')\n", "main.yaml": "defaults:\n  - small\n"},
-}
-UNLINKED = {
-    "nothing names it": {"train.py": SCALED},
-    "only other code names it": {"train.py": SCALED, "demo.py": f"{DEMO}load('conf/small.yaml')\n"},
-    "a longer name contains its own": {"train.py": f"{SCALED}load('too-small.yaml')\n"},
-}
-
-
-@pytest.mark.parametrize("files", LINKED.values(), ids=LINKED)
-def test_a_config_that_something_names_is_converted(tmp_path: Path, files: dict[str, str]) -> None:
-    plan = planned(tmp_path, {"conf/small.yaml": "dtype: bf16\nsize: 8\n", "main.yaml": "", **files})
-    assert {"train.py", "conf/small.yaml"} <= set(changed(plan))
-
-
-@pytest.mark.parametrize("files", UNLINKED.values(), ids=UNLINKED)
-def test_a_config_that_nothing_names_is_no_config_of_any_program(tmp_path: Path, files: dict[str, str]) -> None:
-    plan = planned(tmp_path, {"conf/small.yaml": "dtype: bf16\nsize: 8\n", **files})
-    assert set(changed(plan)) == {"train.py"}
-    assert "conf/small.yaml" in [each.where for each in plan.skipped]
-
-
-def test_trainer_arguments_that_a_user_names_are_converted_if_a_program_parses_them(tmp_path: Path) -> None:
-    config = {"runs/a.yaml": "output_dir: out\nbf16: true\n"}
-    assert set(changed(planned(tmp_path, {"train.py": PARSED, **config}))) == {"train.py", "runs/a.yaml"}
-
-
-def test_a_config_of_accelerate_belongs_to_the_programs_that_read_it(tmp_path: Path) -> None:
-    other = {"other.py": RECIPE.format(refusal=RAISES), "accelerate.yaml": OF_ACCELERATE}
-    assert set(changed(planned(tmp_path, {"train.py": ACCELERATE, **other}))) == {"train.py", "accelerate.yaml"}
-    command = "accelerate launch --config_file accelerate.yaml train.py\n"
-    reading = {"other.py": f"import accelerate\n{other['other.py']}", "run.sh": command}
-    assert set(changed(planned(tmp_path, reading))) == {"train.py", "accelerate.yaml"}
-
-
-def test_programs_that_stay_for_the_same_reason_share_one_warning(tmp_path: Path) -> None:
-    plan = planned(tmp_path, {f"{name}.py": HALF_LOOP for name in "abcdef"})
-    (left,) = [each for each in plan.findings if "stays in bfloat16" in each.message]
-    assert (left.where, left.message.partition("scales the loss")[2]) == (
-        "a.py",
-        "; the same holds for b.py, c.py, d.py and 2 more",
-    )
-
-
-@pytest.mark.parametrize("path", ["run.sh", "README.md"])
-def test_a_program_that_nothing_starts_is_listed_without_a_warning(tmp_path: Path, path: str) -> None:
-    plan = planned(tmp_path, {"train.py": TRAINER, "old.py": HALF_LOOP, path: "python train.py\n"})
-    assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
-    assert "old.py" in [each.where for each in plan.skipped]
-    started = planned(tmp_path, {path: "python train.py\npython old.py\n"})
-    assert [each.where for each in started.findings if "stays in bfloat16" in each.message] == ["old.py"]
-
-
-@pytest.mark.parametrize("path", ["README.md", "run.sh"])
-def test_a_config_belongs_to_the_programs_that_the_text_which_names_it_starts(tmp_path: Path, path: str) -> None:
-    files = {"train.py": KNOWS_HALF, "other.py": RECIPE.format(refusal=RAISES), "conf/small.yaml": "dtype: bf16\n"}
-    files = {name: text.replace("train.yaml", "x.yml") for name, text in files.items()}
-    plan = planned(tmp_path, {**files, path: "python train.py --config conf/small.yaml\n"})
-    assert set(changed(plan)) == {"conf/small.yaml"}
-    plan = planned(tmp_path, {path: "python train.py --config conf/small.yaml\npython other.py\n"})
-    assert set(changed(plan)) == set()
-
-
-def test_a_config_that_stays_alone_keeps_no_program_in_bfloat16(tmp_path: Path) -> None:
-    other = {"other.py": f"import accelerate\n{RECIPE.format(refusal=RAISES)}", "fsdp.yaml": FSDP}
-    assert set(changed(planned(tmp_path, {"train.py": TRAINER, **other}))) == {"train.py"}

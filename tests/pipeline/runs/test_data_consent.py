@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,24 +15,7 @@ from pipeline.runs.selection import DATA_PATH, is_set, load_selection
 from remote.errors import DataUntrusted, SyncRefused
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
-
-
-@dataclass
-class Person:
-    """A person at a terminal who always gives the same answer."""
-
-    answer: bool
-    questions: list[str] = field(default_factory=list)
-
-    def confirm(self, question: str) -> bool:
-        self.questions.append(question)
-        return self.answer
-
-    def can_confirm(self) -> bool:
-        return True
-
-    def secret(self, prompt: str) -> str | None:
-        return None
+from tests.pipeline.hosts.test_trust import Person
 
 
 @pytest.fixture

@@ -1,0 +1,96 @@
+"""The programs to which a config belongs, and the warnings about programs that stay in bfloat16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixers.plans.program_files import (
+    ACCELERATE,
+    DEMO,
+    FSDP,
+    HALF_LOOP,
+    KNOWS_HALF,
+    OF_ACCELERATE,
+    PARSED,
+    RAISES,
+    RECIPE,
+    TRAINER,
+    changed,
+    planned,
+)
+
+SCALED = f"from torch.amp import GradScaler\n\n{ACCELERATE}"
+LINKED = {
+    "by code": {"train.py": f"{SCALED}load('conf/small.yaml')\n"},
+    "by its stem": {"train.py": f"{SCALED}load(config_name='small')\n"},
+    "by its folder": {"train.py": f"{SCALED}paths = glob('conf/*.yaml')\n"},
+    "by a command": {"train.py": SCALED, "run.sh": "python train.py --config conf/small.yaml\n"},
+    "by a document": {"train.py": SCALED, "README.md": "Choose one of `small.yaml` and `large.yaml`.\n"},
+    "by another config": {"train.py": f"{SCALED}load('main.yaml')\n", "main.yaml": "defaults:\n  - small\n"},
+}
+UNLINKED = {
+    "nothing names it": {"train.py": SCALED},
+    "only other code names it": {"train.py": SCALED, "demo.py": f"{DEMO}load('conf/small.yaml')\n"},
+    "a longer name contains its own": {"train.py": f"{SCALED}load('too-small.yaml')\n"},
+}
+
+
+@pytest.mark.parametrize("files", LINKED.values(), ids=LINKED)
+def test_a_config_that_something_names_is_converted(tmp_path: Path, files: dict[str, str]) -> None:
+    plan = planned(tmp_path, {"conf/small.yaml": "dtype: bf16\nsize: 8\n", "main.yaml": "", **files})
+    assert {"train.py", "conf/small.yaml"} <= set(changed(plan))
+
+
+@pytest.mark.parametrize("files", UNLINKED.values(), ids=UNLINKED)
+def test_a_config_that_nothing_names_is_no_config_of_any_program(tmp_path: Path, files: dict[str, str]) -> None:
+    plan = planned(tmp_path, {"conf/small.yaml": "dtype: bf16\nsize: 8\n", **files})
+    assert set(changed(plan)) == {"train.py"}
+    assert "conf/small.yaml" in [each.where for each in plan.skipped]
+
+
+def test_trainer_arguments_that_a_user_names_are_converted_if_a_program_parses_them(tmp_path: Path) -> None:
+    config = {"runs/a.yaml": "output_dir: out\nbf16: true\n"}
+    assert set(changed(planned(tmp_path, {"train.py": PARSED, **config}))) == {"train.py", "runs/a.yaml"}
+
+
+def test_a_config_of_accelerate_belongs_to_the_programs_that_read_it(tmp_path: Path) -> None:
+    other = {"other.py": RECIPE.format(refusal=RAISES), "accelerate.yaml": OF_ACCELERATE}
+    assert set(changed(planned(tmp_path, {"train.py": ACCELERATE, **other}))) == {"train.py", "accelerate.yaml"}
+    command = "accelerate launch --config_file accelerate.yaml train.py\n"
+    reading = {"other.py": f"import accelerate\n{other['other.py']}", "run.sh": command}
+    assert set(changed(planned(tmp_path, reading))) == {"train.py", "accelerate.yaml"}
+
+
+def test_programs_that_stay_for_the_same_reason_share_one_warning(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {f"{name}.py": HALF_LOOP for name in "abcdef"})
+    (left,) = [each for each in plan.findings if "stays in bfloat16" in each.message]
+    assert (left.where, left.message.partition("scales the loss")[2]) == (
+        "a.py",
+        "; the same holds for b.py, c.py, d.py and 2 more",
+    )
+
+
+@pytest.mark.parametrize("path", ["run.sh", "README.md"])
+def test_a_program_that_nothing_starts_is_listed_without_a_warning(tmp_path: Path, path: str) -> None:
+    plan = planned(tmp_path, {"train.py": TRAINER, "old.py": HALF_LOOP, path: "python train.py\n"})
+    assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
+    assert "old.py" in [each.where for each in plan.skipped]
+    started = planned(tmp_path, {path: "python train.py\npython old.py\n"})
+    assert [each.where for each in started.findings if "stays in bfloat16" in each.message] == ["old.py"]
+
+
+@pytest.mark.parametrize("path", ["README.md", "run.sh"])
+def test_a_config_belongs_to_the_programs_that_the_text_which_names_it_starts(tmp_path: Path, path: str) -> None:
+    files = {"train.py": KNOWS_HALF, "other.py": RECIPE.format(refusal=RAISES), "conf/small.yaml": "dtype: bf16\n"}
+    files = {name: text.replace("train.yaml", "x.yml") for name, text in files.items()}
+    plan = planned(tmp_path, {**files, path: "python train.py --config conf/small.yaml\n"})
+    assert set(changed(plan)) == {"conf/small.yaml"}
+    plan = planned(tmp_path, {path: "python train.py --config conf/small.yaml\npython other.py\n"})
+    assert set(changed(plan)) == set()
+
+
+def test_a_config_that_stays_alone_keeps_no_program_in_bfloat16(tmp_path: Path) -> None:
+    other = {"other.py": f"import accelerate\n{RECIPE.format(refusal=RAISES)}", "fsdp.yaml": FSDP}
+    assert set(changed(planned(tmp_path, {"train.py": TRAINER, **other}))) == {"train.py"}
