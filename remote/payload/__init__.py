@@ -1,1 +1,1 @@
-"""The payload: the zip that runs on the GPU host. Standard library only, Python 3.9, except training/ and the hooks."""
+"""The payload: the zip that runs on the GPU host. It needs only Python 3.9; training/ and the hooks also need torch."""

@@ -1,4 +1,4 @@
-"""The table of the payload's operations: the handler of each, and whether it changes the host."""
+"""The table of the payload's operations: the handler of each operation, and whether the operation changes the host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from remote.payload.request.call import Handler
 class Operation:
     """A handler as `module:function` of remote.payload, imported on first use so that an agent starts fast.
 
-    `changes` is True if the operation may change the host. An operation that follows a job may adopt it; that does not
-    count as a change.
+    `changes` is True if the operation may change the host. Following a job may start a new supervisor for the job,
+    which does not count as a change.
     """
 
     location: str

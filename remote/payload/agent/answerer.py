@@ -1,4 +1,4 @@
-"""The agent: answers requests one after another over two pipes, until the laptop closes them."""
+"""The agent: answers one request at a time over two pipes, until the laptop closes the pipes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import BadFrame, FrameKind, hello, pack, pack_json, read_frame
 
-# Imported by name when needed, once per host and payload, since the import takes a fifth of an agent's start-up time.
+# Imported by name on first use, because the import takes a fifth of an agent's start-up time, and most agents do not
+# need the module.
 BACKGROUND = "remote.payload.agent.background"
 
 
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
     """Answer requests until the connection closes. Standard output carries only frames, so prints go to stderr.
 
-    `temporary` is the payload's own path if the payload must be removed at the end, otherwise "". `first` is the frame
-    of the first request in base64, or "". `compiled` is the path to which the payload's byte code is written, or "" if
-    the byte code exists already.
+    `temporary` is the path of the payload if the payload must be removed at the end, otherwise "". `first` is the frame
+    of the first request in base64, or "" if the first request arrives over the pipe. `compiled` is the path to which
+    the payload's byte code is written, or "" if the byte code exists already.
     """
     connection = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -43,7 +44,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
 
     def leave() -> None:
         start_housekeeping()
-        # Modules are imported from this zip by its path, so it is removed last.
+        # Until now, modules were imported from this zip, so the zip is removed last.
         _remove(temporary)
 
     hangup = Hangup(sys.stdin.fileno(), leave)
@@ -107,7 +108,7 @@ def answer(request: Dict[str, Any], connection: Connection, workdir: str, payloa
 
 
 def pack_answer(value: Dict[str, Any]) -> bytes:
-    """Encode an answer. If it is too large, it is replaced with an error."""
+    """Encode an answer. An answer that is too large for a frame is replaced with an error."""
     try:
         return pack_json(value)
     except BadFrame as error:

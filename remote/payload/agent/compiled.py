@@ -1,4 +1,4 @@
-"""The payload's byte code, compiled once per host and Python, which halves the start-up time of later agents."""
+"""Compile the payload once per host and Python version, which halves the start-up time of later agents."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from importlib.util import MAGIC_NUMBER
 
 from remote.payload.files.atomic import write_atomic
 
-# An unchecked hash-based .pyc: flags 1, and a hash that is never compared (PEP 552).
+# The header of an unchecked hash-based .pyc file: flags 1, and a hash that Python never compares (PEP 552).
 HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 def compile_payload(payload: str, target: str) -> None:
     """Compile the payload's modules with this Python and write them to `target`. Tracebacks still name the sources.
 
-    The zip is preceded by its SHA-256, which the bootstrap verifies, because zipimport does not.
+    The file starts with a SHA-256 digest of the zip, which the bootstrap verifies because zipimport does not.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(payload) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -58,9 +58,10 @@ def stale_uploads(folder: str) -> List[str]:
 
 
 def needed_payloads(workdir: str) -> Optional[Set[str]]:
-    """Return the hashes in the command lines and environments of all processes, or None if they may be incomplete.
+    """Return all hashes in the command lines and environments of the processes, or None if processes are not visible.
 
-    A job's supervisor may run on another machine or in a container, or may still wait in Slurm's queue.
+    The supervisor of a running job is not visible if it runs on another machine or in a container, or if it still waits
+    in Slurm's queue.
     """
     if not os.path.isdir("/proc/self"):
         return None
@@ -75,7 +76,7 @@ def _arguments_of(pid: int) -> Tuple[bytes, ...]:
 
 
 def _running_jobs(workdir: str) -> Iterator[bool]:
-    """For each running job under the workdir, yield True if its supervisor is a visible process."""
+    """Yield, for each running job under the workdir, whether its supervisor is a visible process."""
     for run in _runs(workdir):
         number = newest_job(run)
         observed = observe_job(run, number)

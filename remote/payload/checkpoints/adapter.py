@@ -22,7 +22,7 @@ CHUNK = 4 * 2**20
 
 @dataclass(frozen=True)
 class AdapterRecord:
-    """The content of adapter.json. The digest of the weights is valid as long as `signature` matches.
+    """The content of adapter.json. The digest of the weights is valid while the weights' file has this `signature`.
 
     `folder` is relative to the run's folder.
     """
@@ -38,7 +38,7 @@ def _record_path(run: RunLayout) -> str:
 
 
 def adapter_folder(run: RunLayout) -> str:
-    """Return the run's adapter/, or the folder in which its script has saved an adapter by the end of the job."""
+    """Return the folder of the run's adapter: adapter/, or the folder that `record_adapter` has stored."""
     record = read_record(_record_path(run), AdapterRecord)
     if record is None or _weights(run.adapter):
         return run.adapter
@@ -60,7 +60,8 @@ def adapter_digest(run: RunLayout) -> str:
 def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
     """Store the folder and the digest of the adapter after the job, so that later surveys need not read the file.
 
-    An adapter that a script saved elsewhere in the run's folder counts only if the job succeeded.
+    If adapter/ has no weights and the job succeeded, an adapter that the script saved elsewhere in the run's folder is
+    stored.
     """
     folder = run.adapter
     if not _weights(folder) and ended_well:
@@ -90,7 +91,10 @@ def _changed_since(path: str, unix: float) -> bool:
 
 
 def _saved_elsewhere(run_root: str) -> str:
-    """Return the folder of the adapter that was saved last. One in a checkpoint is used only if there is no other."""
+    """Return the folder of the adapter that was saved last, or "".
+
+    Adapters in trainer checkpoints are the last choice.
+    """
     adapters = [
         pair
         for pair in find_output_files(run_root, ADAPTER_ROOTS, ADAPTER_WEIGHTS.__contains__)

@@ -1,4 +1,4 @@
-"""Check that a trainer checkpoint has the required files and that each is intact. Nothing is ever unpickled."""
+"""Check that a trainer checkpoint has the required files and that each file is intact. No file is ever unpickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANIFEST = "halfstep-manifest.json"
 VERDICT = "halfstep-verified.json"
 STATE = "trainer_state.json"
 INCOMPLETE = "checkpoint-is-incomplete.txt"
-"""Exists while transformers saves after a SIGTERM (trainer_jit_checkpoint.py)."""
+"""The file exists while transformers saves a checkpoint after a SIGTERM (trainer_jit_checkpoint.py)."""
 MAX_HEADER = 100 * 2**20
 WEIGHTS = re.compile(
     r"(adapter_model|model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)$|pytorch_model_fsdp_\d+/|global_step\d+/"
@@ -44,8 +44,7 @@ def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
     """Return the first problem with `names`, or "" if they include all files that a resume needs.
 
     transformers loads optimizer and scheduler only if both exist. It ignores a missing scaler silently, and a missing
-    random state with one line of output. Each of them is therefore required here (trainer.py,
-    `_load_optimizer_and_scheduler`).
+    random state with one line of output. All four are therefore required (trainer.py, `_load_optimizer_and_scheduler`).
     """
     present = set(names)
     if not any(WEIGHTS.match(name) for name in names):
@@ -62,7 +61,7 @@ def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
 
 
 def judge_random_states(present: Any, world_size: int) -> str:
-    """Return which rank's random state is missing, or "" if none is."""
+    """Return the problem if the random state of a rank is missing, otherwise ""."""
     ranks = {int(match.group(1)) for match in map(RANK_STATE.match, present) if match}
     if world_size <= 1 and not ranks:
         return "" if "rng_state.pth" in present else "rng_state.pth is missing"
@@ -71,7 +70,7 @@ def judge_random_states(present: Any, world_size: int) -> str:
 
 
 def judge_file(folder: str, name: str) -> str:
-    """Return the damage to the structure of the file, or "" if none is found."""
+    """Return how the structure of the file is damaged, or "" if no damage is found."""
     path = os.path.join(folder, name)
     if name == INCOMPLETE:
         return f"{name} is present: its save was interrupted"
@@ -139,6 +138,6 @@ def _read_json(path: str) -> Any:
 
 
 def step_of(folder: str) -> int:
-    """Return the step in a folder's name, or -1 if it is not a checkpoint."""
+    """Return the step in a folder's name, or -1 if the name is not that of a checkpoint."""
     match = CHECKPOINT.match(os.path.basename(folder.rstrip("/")))
     return int(match.group(1)) if match else -1

@@ -1,4 +1,4 @@
-"""Keep hard links to the newest verified checkpoint, so that it survives if a script deletes its old checkpoints."""
+"""Keep hard links to the newest verified checkpoint, so that its files remain if the script deletes the checkpoint."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from remote.protocol.parts import PART
 def keep(run_root: str, checkpoint: str) -> None:
     """Replace the run's kept/ with links to the files of a verified checkpoint.
 
-    A script that keeps one checkpoint deletes the previous one as soon as the next is saved, before it is verified.
-    Raises OSError, and keeps the previous links, if the checkpoint is being deleted or hard links are not supported.
+    A script that keeps only one checkpoint deletes the previous one before the new one is verified. Raises OSError, and
+    keeps the previous links, if the checkpoint is being deleted or hard links are not supported.
     """
     parent = os.path.join(run_root, KEPT)
     name = os.path.basename(checkpoint)
@@ -41,5 +41,5 @@ def keep(run_root: str, checkpoint: str) -> None:
 
 
 def remove_kept_links(run_root: str) -> None:
-    """Remove the links when the run has succeeded, so that checkpoints deleted by its script free their space."""
+    """Remove the links of a run that has succeeded, to free the space of the checkpoints that its script deleted."""
     shutil.rmtree(os.path.join(run_root, KEPT), ignore_errors=True)

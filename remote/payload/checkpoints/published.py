@@ -1,4 +1,4 @@
-"""Trainer checkpoints: published with a manifest of digests, verified, rotated, or renamed if they are broken."""
+"""Publish trainer checkpoints with a manifest of digests; verify, list and rotate them; rename broken ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """The manifest of a checkpoint, written after all its other files.
+    """The manifest of a checkpoint. It is written after all other files of the checkpoint.
 
     `world_size` is the number of ranks that saved; `scaler` is True if the checkpoint contains a loss scale.
     """
@@ -69,8 +69,8 @@ class Verdict:
 def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
     """Check and sync every file of the checkpoint, then write its manifest.
 
-    Call it on one rank, after a barrier. If `scaler` is None, the checkpoint must contain a loss scale if another
-    checkpoint in the same folder contains one. Raises BrokenCheckpoint.
+    Call it on one rank, after a barrier. `scaler` is True if the checkpoint must contain a loss scale. If `scaler` is
+    None, a loss scale is required only if another checkpoint in the same folder contains one. Raises BrokenCheckpoint.
     """
     if scaler is None:
         scaler = _siblings_have_scaler(folder)
@@ -206,7 +206,7 @@ def _search(folder: str, depth: int, folders: List[str]) -> None:
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
     """Return every checkpoint, newest first, with names relative to the run.
 
-    If `digests` is False, they are listed without verification.
+    If `digests` is False, the checkpoints are listed without verification.
     """
     rows: List[Checkpoint] = []
     for path in find_checkpoints(run_root):
@@ -219,7 +219,7 @@ def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
 
 
 def size_of(folder: str) -> int:
-    """Return the size of a checkpoint according to its manifest, or 0 if there is none."""
+    """Return the size of a checkpoint in bytes according to its manifest, or 0 without a manifest."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
 
@@ -247,8 +247,8 @@ def set_aside(folder: str) -> str:
 def rotate(parent: str, keep: int, *, also: Iterable[str] = ()) -> List[str]:
     """Delete verified checkpoints except the `keep` newest ones and those in `also`; return the deleted names.
 
-    Nothing is deleted if the newest checkpoint fails verification. Broken ones are never deleted; `prepare` renames
-    them.
+    Nothing is deleted if the newest checkpoint fails verification. Broken checkpoints are never deleted;
+    `jobs.resume.prepare` renames them.
     """
     _empty_trash(parent)
     names = sorted((name for name in os.listdir(parent) if step_of(name) >= 0), key=step_of, reverse=True)

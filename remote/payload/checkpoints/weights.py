@@ -24,7 +24,8 @@ MAX_FILES = 1000
 def list_weights(call: Call) -> Dict[str, Any]:
     """List the regular files of the adapter's folder with name, size and SHA-256.
 
-    If `checkpoint` is given, list the adapter in that trainer checkpoint, without the state of the training.
+    If `checkpoint` is given, list the files of the adapter in that trainer checkpoint. The state of the training is not
+    listed.
     """
     folder = _folder(call)
     rows: List[Tuple[str, int, str]] = []
@@ -64,7 +65,7 @@ def _folder(call: Call) -> str:
 
 
 def _adapter_in(checkpoint: str) -> List[str]:
-    """Return the files of a trainer checkpoint that belong to its adapter, or none if it has no adapter."""
+    """Return the files of a trainer checkpoint that belong to its adapter. The list is empty without an adapter."""
     names = _names(checkpoint)
     if not set(ADAPTER_WEIGHTS).intersection(names):
         return []

@@ -1,4 +1,4 @@
-"""Write files atomically (to a temporary file beside the target, synced, then renamed); create private folders."""
+"""Create private folders, and write files atomically: to a temporary file, which is synced and then renamed."""
 
 from __future__ import annotations
 

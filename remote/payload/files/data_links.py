@@ -8,10 +8,10 @@ from typing import Mapping
 
 
 def place_data(data: Mapping[str, str], code: str) -> None:
-    """Create the links of `data` under `code`. If the target is an existing folder, its files are linked one by one.
+    """For each `path: target` in `data`, link the path under `code` to the target. Existing files are kept.
 
-    Existing links are replaced, existing files are kept. A target that is reached through a link out of `code` is
-    skipped.
+    An existing link is replaced. If the path is an existing folder, the files of the target are linked one by one. A
+    path under a link that leads out of `code` is skipped.
     """
     for place, target in data.items():
         at = os.path.join(code, place)

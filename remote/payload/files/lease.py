@@ -21,7 +21,7 @@ COUNTER_WIDTH = 12
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a lease, and its counter. `nonce` is "" if the file is missing or incomplete."""
+    """The holder of a lease, and its counter `beats`. `nonce` is "" if the file is missing or incomplete."""
 
     beats: str = ""
     nonce: str = ""
@@ -35,7 +35,7 @@ class Holder:
 class Lease:
     """A lease that is held until `release`.
 
-    A thread increments its counter, which shows other machines that it is alive.
+    A thread increments the counter in the file, so that other machines can see that the holder is alive.
     """
 
     def __init__(self, path: str, nonce: str, descriptor: int) -> None:
@@ -95,7 +95,7 @@ def _create(path: str, description: str) -> Optional[Lease]:
 
 
 def read_holder(path: str) -> Holder:
-    """Return the holder of the lease, or an empty Holder if there is none."""
+    """Return the holder of the lease, or an empty Holder if the file does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             beats, _, text = file.read().partition("\n")
@@ -109,7 +109,8 @@ def read_holder(path: str) -> Holder:
 def is_held(path: str, seen: Holder) -> bool:
     """Return True if the holder is alive.
 
-    A process on this machine is looked up; for another machine, the counter must change within 8 s.
+    A holder on this machine is alive if its process is. A holder on another machine is alive if its counter changes
+    within 8 s.
     """
     if not seen.beats:
         return False
@@ -127,7 +128,7 @@ def is_held(path: str, seen: Holder) -> bool:
 
 
 def _namespace() -> str:
-    # Two containers of one machine share its boot id but not its pids.
+    # Two containers of one machine have the same boot id, but different pids.
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:

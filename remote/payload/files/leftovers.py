@@ -1,4 +1,4 @@
-"""Temporary folders under scratch/. Each is owned by a process, and removed when its process is dead."""
+"""Temporary folders under scratch/. Each folder is owned by a process, and is removed when the process is dead."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def remove(folder: str) -> None:
 
 
 def sweep_scratch(parent: str, keep: str = "") -> None:
-    """Remove the folders of dead processes in `parent`, except `keep`, and the temporary folders that they recorded."""
+    """Remove the folders of dead processes in `parent`, except `keep`, and the temporary folders recorded for them."""
     for name, path, mark in _entries(parent):
         folder = os.path.join(parent, name)
         if is_dead_writer(mark) and not (keep + os.sep).startswith(folder + os.sep):

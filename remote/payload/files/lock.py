@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
 KERNEL_DEADLINE_S = 10.0
-# Imported by name when needed: every agent takes locks, but few file systems need leases.
+# Imported by name on first use: every agent takes locks, but few file systems need leases.
 LEASES = "remote.payload.files.lease"
 
 
@@ -108,7 +108,8 @@ def holder(path: str) -> Optional[str]:
 def _try(descriptor: int, kind: int) -> Optional[bool]:
     """Try to acquire the lock without waiting.
 
-    Return None if the file system has no locks, or does not answer in 10 s.
+    Return True if the lock was acquired, False if another process holds it. Return None if the file system has no locks
+    or does not respond within 10 s.
     """
     answers: List[int] = []
     # Without a lock daemon, NFS blocks even a non-blocking flock, so the call is made in a thread.

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def read_record(path: str, kind: Type[T]) -> Optional[T]:
-    """Read a value of type `kind`, or return None if the file is missing or not valid."""
+    """Read a value of type `kind` from the file. Return None if the file is missing or not valid."""
     try:
         with open(path, "rb") as file:
             return decode(kind, json.loads(file.read().decode("utf-8", "surrogateescape")))

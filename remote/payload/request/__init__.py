@@ -1,1 +1,1 @@
-"""A request that is being answered, the names in it, and refusals."""
+"""A request that is being answered: its arguments, the validation of names, and refusals."""

@@ -29,7 +29,7 @@ class Connection:
         return data
 
     def next_request(self) -> Dict[str, Any]:
-        """Return the request that was put back, otherwise read the next one."""
+        """Return the request in `pushed_back` if there is one, otherwise read the next request."""
         if self.pushed_back:
             body, self.pushed_back = self.pushed_back, b""
             return parse_json(body)
@@ -43,7 +43,7 @@ class Connection:
         self.sink.flush()
 
     def closed(self) -> bool:
-        """Return True if the laptop has closed its end. Call it only while following, when the laptop sends nothing."""
+        """Return True if the laptop has closed its pipe. Call it only while the laptop sends nothing."""
         readable, _, _ = select.select([self.source], [], [], 0)
         return bool(readable)
 
@@ -61,7 +61,7 @@ class Call:
     pushed_at: float = field(default_factory=time.monotonic)
 
     def path(self, path: str) -> str:
-        """Return `path` with `~` expanded, relative to the workdir."""
+        """Return the absolute path: `~` is expanded, and a relative path starts at the workdir."""
         return os.path.join(self.workdir, os.path.expanduser(path))
 
     def chunks(self) -> Iterator[bytes]:
@@ -89,7 +89,7 @@ class Call:
         self.pushed_at = time.monotonic()
 
     def keep_alive(self, event: Optional[Dict[str, Any]] = None) -> None:
-        """Send `event`, or an empty one, if none was sent for `HEARTBEAT_S` seconds."""
+        """Send `event`, or an empty event, if no event was sent for `HEARTBEAT_S` seconds."""
         if self.idle_s() > HEARTBEAT_S:
             self.push(event or {})
 

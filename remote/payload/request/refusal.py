@@ -40,7 +40,7 @@ class Refusal(Exception):
 def refusal_to_json(error: BaseException, workdir: str = "") -> Dict[str, Any]:
     """Encode an error for the wire: a Refusal unchanged, an OSError by its errno, any other error as a bug.
 
-    If permission is missing inside `workdir`, the hint is to choose another one.
+    If permission is missing inside `workdir`, the hint is to choose another workdir.
     """
     if isinstance(error, Refusal):
         return {

@@ -1,4 +1,4 @@
-"""The survey of a host: everything that a verb needs, in one answer. Read-only."""
+"""The survey of a host: one answer with all facts that a command needs. Read-only."""
 
 from __future__ import annotations
 
