@@ -10,10 +10,10 @@ class HalfstepError(Exception):
     """A check or an action could not be carried out.
 
     `where` names the key, file or address; `hint` is one thing to type. If several problems were found at once,
-    `findings` holds all of them and replaces the message. `instead` is a mistyped word and its probable correction;
-    with it, the hint is the corrected command line. `about` names the host, config and run that the error concerns,
-    if a caller added them. If `exit_code` is None or OK, the exit code of the class is used, so an error never exits
-    with 0.
+    `findings` holds all of them and is shown instead of the message. `instead` is a mistyped word and its probable
+    correction; if it is set, the hint is the corrected command line. `about` names the host, config and run that the
+    error concerns, if a caller added them. If `exit_code` is None or OK, the exit code of the class is used, so an
+    error never exits with 0.
     """
 
     exit_code = ExitCode.BUG
@@ -85,7 +85,7 @@ class HostFileUntrusted(HalfstepError):
 
 
 class ConnectionLost(HalfstepError):
-    """The connection was lost. An operation that was running on the host may continue there."""
+    """The connection was lost. An operation that was running on the host may still be running."""
 
     exit_code = ExitCode.CONNECT
 
@@ -101,10 +101,10 @@ class DeadlineExceeded(HalfstepError):
 
 
 class HostUnfit(HalfstepError):
-    """The host lacks something that the payload needs, for example Python 3.9 or newer.
+    """The host does not meet a requirement of the payload, for example Python 3.9 or newer.
 
-    `owner_untrusted`: the only problem is that a folder above the workdir belongs to another user, whom the user of
-    halfstep may trust.
+    If `owner_untrusted` is True, the only problem is that a folder above the workdir belongs to another user of the
+    host. The user of halfstep may decide to trust that user.
     """
 
     exit_code = ExitCode.ENVIRONMENT
@@ -116,13 +116,13 @@ class ContainerUnavailable(HostUnfit):
 
 
 class DiskFull(HalfstepError):
-    """Nothing more can be written: no space, no inodes, quota exceeded, or a read-only file system."""
+    """Nothing can be written: no space or inodes are free, a quota is exceeded, or the file system is read-only."""
 
     exit_code = ExitCode.DISK
 
 
 class SyncRefused(HalfstepError):
-    """The project cannot be uploaded as it is, or files on the host must not be overwritten."""
+    """The project cannot be uploaded in its current state, or the upload would overwrite files that must be kept."""
 
     exit_code = ExitCode.SYNC
 

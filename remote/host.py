@@ -40,9 +40,10 @@ class Entry:
 
 
 class Host(Protocol):
-    """A machine. Paths are POSIX; relative ones lie under the workdir. `probe` and `ask` must change nothing.
+    """A machine. Paths are POSIX paths; relative paths are under the workdir. `probe` and `ask` must change nothing.
 
-    Every call raises DeadlineExceeded after `timeout_s` without progress, and ConnectionLost after a lost connection.
+    Every call raises DeadlineExceeded if it makes no progress for `timeout_s`, and ConnectionLost if the connection is
+    lost.
     """
 
     @property
@@ -55,7 +56,7 @@ class Host(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """Bytes written to the connection that have not arrived, or None if unknown. Causes no traffic."""
+        """The bytes that were written to the connection and have not arrived, or None if unknown. Causes no traffic."""
         ...
 
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed: ...
@@ -69,7 +70,7 @@ class Host(Protocol):
         ...
 
     def write_bytes(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Write a file atomically; parent folders are created."""
+        """Write a file atomically and create its parent folders."""
         ...
 
     def list_files(self, path: str) -> tuple[Entry, ...]: ...
@@ -86,7 +87,9 @@ class Host(Protocol):
         timeout_s: float = 600.0,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
-        """Call a payload operation that may change the host; `on_event` receives the events that it pushes."""
+        """Call a payload operation that may change the host, and return its answer. `on_event` is called for each
+        event.
+        """
         ...
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
@@ -104,7 +107,7 @@ class Host(Protocol):
     ) -> Json:
         """Call a payload operation that returns a byte stream; each chunk is passed to `sink`.
 
-        Raises Garbled for a stream of more than `limit` bytes.
+        Raises Garbled if the stream has more than `limit` bytes.
         """
         ...
 
@@ -114,8 +117,8 @@ class Host(Protocol):
         """Yield the events of a payload operation until the operation ends. Closing the iterator ends it early.
 
         The events arrive on a separate channel. The payload sends an empty event at least every 10 s, so silence for
-        `timeout_s` means a dead connection. Raises DeadlineExceeded after `within_s` in total; there is no limit by
-        default, since a job may run for days.
+        `timeout_s` means a dead connection. Raises DeadlineExceeded if the operation takes longer than `within_s` in
+        total. There is no limit by default, since a job may run for days.
         """
         ...
 
@@ -134,7 +137,7 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
 
 
 def read_json_answer(kind: type[T], host: Host, path: str) -> T:
-    """Read a JSON file of the host as an instance of `kind`. Raises FileNotFoundError, Garbled."""
+    """Read a JSON file of the host as an instance of `kind`. Raises Garbled, FileNotFoundError."""
     try:
         value = parse_value(host.read_bytes(path))
     except BadFrame as error:

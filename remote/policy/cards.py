@@ -1,4 +1,4 @@
-"""Named cards and their compute capability, so that a plan can be made for a card without access to it.
+"""Known cards with their compute capability and memory. With them, a plan can be made for a card that is not available.
 
 Source: NVIDIA's table "CUDA GPU Compute Capability" and, for retired cards, "Legacy CUDA GPU Compute Capability".
 """
@@ -95,7 +95,8 @@ MEMORY_GIB = {
     140: "h200",
     180: "b200",
 }
-"""Memory by card, from NVIDIA's data sheets. For a card that is sold with several sizes, the smallest."""
+"""The memory of each card in GiB, from NVIDIA's data sheets. For a card that is sold in several sizes: the smallest.
+"""
 
 
 class UnknownCard(ValueError):
@@ -124,7 +125,7 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
 
 
 def memory_of(name: str) -> int | None:
-    """Return the bytes of memory of a card by its printed name, such as 'TITAN RTX', or None if unknown."""
+    """Return the memory in bytes of the card with that display name, such as 'TITAN RTX', or None if it is unknown."""
     sizes = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
     gib = next(sizes, None)
     return None if gib is None else gib * 2**30
@@ -133,11 +134,12 @@ def memory_of(name: str) -> int | None:
 def requires_card(
     driver: Driver, seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Return True if a host without cards is an error. `seen` are the cards that were found or are assumed.
+    """Return True if it is an error that the host has no cards.
 
-    It is an error in two cases: the driver fails to report its cards, so that training would silently use the CPU, or
-    the host file has `gpus:` or `card:`. It is not an error with `gpus: []`, or if a card is assumed (`card:` without a
-    driver). `elsewhere` is True if the host is a login node; `card:` then describes the machines that run the jobs.
+    `seen` contains the cards that were found or are assumed. Missing cards are an error in two cases: the driver fails
+    to report its cards, so that training would silently use the CPU, or the host file has `gpus:` or `card:`. They are
+    not an error with `gpus: []`, or if a card is assumed (`card:` without a driver). `elsewhere` is True if the host is
+    a login node; `card:` then describes the machines that run the jobs.
     """
     if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):
         return False

@@ -1,8 +1,8 @@
-"""The one place that decides dtypes, autocast and loss scaling, from the card and the requested precision.
+"""The only module that decides dtypes, autocast and loss scaling, from the card and the requested precision.
 
-The rule: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16. bfloat16
-is decided by compute capability alone (8.0 and up): `torch.cuda.is_bf16_supported()` is True on Turing since torch 2.4,
-because it includes emulation. See docs/precision.md.
+The rule: with fp16 autocast and a GradScaler, every trainable parameter is float32; frozen parameters may be float16.
+bfloat16 requires compute capability 8.0 or higher. `torch.cuda.is_bf16_supported()` is not used: since torch 2.4 it is
+also True on Turing, because it includes emulation. See docs/precision.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def judge_precision(
     requested: str = "auto",
     card: str = "",
 ) -> PrecisionPlan:
-    """Return the precision plan for the weakest of the selected cards. `capability` None means the CPU.
+    """Return the precision plan for the weakest of the selected cards. A `capability` of None means the CPU.
 
     Raises ValueError for an unknown mode, which the config loader rejects earlier.
     """

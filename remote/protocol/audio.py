@@ -8,6 +8,6 @@ from typing import Tuple
 
 @dataclass(frozen=True)
 class AudioFacts:
-    """The major releases of FFmpeg whose shared libraries the loader finds."""
+    """The major versions of FFmpeg whose shared libraries the dynamic loader finds."""
 
     ffmpeg: Tuple[int, ...] = ()

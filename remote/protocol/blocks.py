@@ -1,9 +1,9 @@
 """A byte stream in blocks: compressible data is compressed, dense data (already compressed) is stored unchanged.
 
-A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the `CODED`
-bodies after it are one stream of the codec, flushed at each block, so that small files share a dictionary. `RAW` bodies
-may be in between. A new codec stream begins when the compression level changes.
-The level is chosen for each block, because the best level depends on the connection at that moment.
+A block consists of its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and
+the `CODED` bodies after it form one stream of the codec, which is flushed at each block, so that small files share a
+dictionary. `RAW` bodies may occur between them. A new codec stream begins when the compression level changes. The level
+is chosen for each block, because the best level depends on the connection at that moment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ZlibPacker:
 
 
 class ZlibUnpacker:
-    """Inflate. Memory is bounded by `BLOCK` for any input."""
+    """Inflate in pieces of at most `BLOCK` bytes, which limits the memory for any input."""
 
     def __init__(self) -> None:
         self._unpacker = zlib.decompressobj()
@@ -62,7 +62,10 @@ UNPACKERS: Dict[str, Callable[[], Any]] = {"zlib": ZlibUnpacker}
 
 
 def is_dense(sample: bytes) -> bool:
-    """Return True if compression would save under a tenth (media, archives, weights). Short samples are not dense."""
+    """Return True if compression saves less than a tenth, as for media, archives and weights.
+
+    Short samples are not dense.
+    """
     return len(sample) >= SAMPLE and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
 
 
@@ -99,7 +102,7 @@ def raw_blocks(data: bytes) -> Iterator[bytes]:
 
 
 class _Coder:
-    """A series of codec streams, each at the requested level."""
+    """A series of codec streams, each with the compression level that `level` returns."""
 
     def __init__(self, packer: Callable[[int], Any], level: Callable[[], int]) -> None:
         self._make, self._level = packer, level
@@ -123,7 +126,7 @@ class _Coder:
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
-    """Yield the original data, in pieces that may differ in size from the packed ones. Raises BadStream."""
+    """Yield the original data, in pieces of any size. Raises BadStream."""
     unpacker = UNPACKERS[codec]()
     buffer = bytearray()
     for chunk in chunks:

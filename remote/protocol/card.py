@@ -14,7 +14,7 @@ QUEUE_S = 1800.0
 
 @dataclass(frozen=True)
 class CardRequest:
-    """The interpreter and the settings to try. `python` is from the host file; if `gpus` is None, all are used.
+    """The interpreter and the settings to try. `python` is from the host file. If `gpus` is None, all cards are used.
 
     `slurm` contains the srun options to run the step on a compute node, or None to run it on the host itself.
     """
@@ -30,11 +30,12 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The measurements of the step. `losses`: one for each of 20 steps over the same four samples; None: not finite.
+    """The measurements of the card step.
 
-    `loss_gap` is the relative difference of the first loss from its float32 value. `padding_gap` is the relative
-    difference between the loss of a padded batch and the loss of its rows. If the device failed, `error` is set and the
-    other fields contain the measurements so far.
+    `losses` contains the loss of each of 20 steps over the same four samples, or None if the loss is not finite.
+    `loss_gap` is the relative difference of the first loss from the same loss in float32. `padding_gap` is the relative
+    difference between the loss of a padded batch and the loss of the same rows without padding. If the device failed,
+    `error` is set and the other fields contain the measurements so far.
     """
 
     device: str

@@ -8,7 +8,10 @@ from typing import Tuple
 
 @dataclass(frozen=True)
 class Copy:
-    """Another file with the same name. `shadows`: the interpreter would import it instead of the project's."""
+    """Another file with the collator's name.
+
+    If `shadows` is True, the interpreter would import it instead of the project's.
+    """
 
     path: str
     sha256: str
@@ -17,9 +20,9 @@ class Copy:
 
 @dataclass(frozen=True)
 class CollatorFacts:
-    """The digest of the file in the host's tree ("" if missing), and every other file of its name.
+    """The digest of the collator in the host's tree ("" if missing), and all other files with the same name.
 
-    `edited`: its content differs from the digest in the sync manifest.
+    `edited` is True if the collator's content differs from the digest in the sync manifest.
     """
 
     digest: str

@@ -1,8 +1,9 @@
 """CRC-32C (Castagnoli), the checksum of TFRecord files, with the standard library only.
 
-Short data is processed eight bytes at a time with tables. Long data is cut into lanes that advance together, one byte
-of every lane per step, where `bytes.translate` is the table look-up and a big integer is the exclusive or. The lanes'
-checksums are then joined as in zlib's crc32_combine. Polynomial and reflection: RFC 3720, appendix B.4.
+Short data is processed eight bytes at a time with tables. Long data is divided into lanes. Each step processes one byte
+of every lane: `bytes.translate` does the table look-up of all lanes, and an XOR of big integers combines the results.
+The checksums of the lanes are then combined as in zlib's crc32_combine. Polynomial and reflection: RFC 3720, appendix
+B.4.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def _advance(state: int, view: memoryview) -> int:
 
 
 def _advance_lanes(state: int, view: memoryview, length: int) -> int:
-    """Append LANES stretches of `length` bytes each to `state`. Appending is linear, so each lane starts at 0."""
+    """Return `state` after LANES lanes of `length` bytes each.
+
+    A CRC is linear, so the checksum of each lane starts at 0.
+    """
     data = bytes(view)
     low = low_mid = high_mid = high = 0
     for position in range(length):
@@ -96,7 +100,7 @@ def _advance_lanes(state: int, view: memoryview, length: int) -> int:
 
 @lru_cache(maxsize=64)
 def _zeros(length: int) -> Tuple[List[int], ...]:
-    """Return four tables: the effect of `length` zero bytes on each byte of a state."""
+    """Return four tables, one for each byte of a state: the effect of `length` appended zero bytes."""
     columns = _zero_matrix(length)
     tables = []
     for shift in (0, 8, 16, 24):
@@ -109,7 +113,10 @@ def _zeros(length: int) -> Tuple[List[int], ...]:
 
 
 def _zero_matrix(length: int) -> List[int]:
-    """Return the linear map of `length` zero bytes, as the images of the 32 bits, by repeated squaring."""
+    """Return the linear map of `length` appended zero bytes, as the images of the 32 bits of a state.
+
+    Uses repeated squaring.
+    """
     result = [1 << bit for bit in range(32)]
     power = [_T0[(1 << bit) & 0xFF] ^ ((1 << bit) >> 8) for bit in range(32)]
     while length:

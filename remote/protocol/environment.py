@@ -1,4 +1,4 @@
-"""Facts that need the interpreter to run: whether torch and other packages import, and whether each card computes."""
+"""Facts that need the interpreter: whether torch and other packages can be imported, and whether each card works."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.protocol.machine import Disk, Interpreter
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """The tests to run.
+    """The tests to run with the host's interpreter.
 
     `write_bytes` bytes are written to the runs' folder and removed again, because only a write reveals a quota. `slurm`
     contains the srun options to run the interpreter on a compute node, or None to run it on the host itself.
@@ -28,7 +28,7 @@ class EnvironmentRequest:
 
 @dataclass(frozen=True)
 class CardTrial:
-    """One card, by torch's index, after a small matrix product. `error` is set if it failed."""
+    """One card, by torch's index, after a small matrix product. `error` is set if the product failed."""
 
     index: int
     name: str
@@ -38,9 +38,9 @@ class CardTrial:
 
 @dataclass(frozen=True)
 class EnvironmentFacts:
-    """The results. `imports` maps each package to its import error or "".
+    """The results of the tests. `imports` maps each package to its import error, or to "" if the import succeeded.
 
-    `error` explains why the test itself failed.
+    `error` explains why the tests could not be run.
     """
 
     interpreter: Interpreter

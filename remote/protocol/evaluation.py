@@ -15,7 +15,7 @@ INTERVAL = 0.95
 ASPECTS = ("accuracy", "fluency", "prosodic", "total")
 ERROR_RATES = ("wer", "per", "cer")
 VARIANTS = ("_all", "_answered")
-"""Suffixes of secondary metrics: over all answers, or only over those in the requested format."""
+"""Suffixes of secondary metrics: computed over all answers, or only over answers in the requested format."""
 
 
 def metric_names(task: str) -> Tuple[str, ...]:
@@ -50,7 +50,7 @@ class EvaluationSpec:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric with its bootstrap interval. The values are None if undefined."""
+    """A metric with its bootstrap interval. A value is None if it is undefined."""
 
     value: Optional[float]
     low: Optional[float] = None

@@ -1,8 +1,8 @@
 """The frames between laptop and payload, after the payload's greeting.
 
 A login shell may print anything before the first frame. The payload's hello line, with a nonce, marks the end of that
-output. A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
-J: one JSON object.   B: a chunk of a byte stream.   E: the end of a byte stream.
+output. A frame consists of a type (1 byte), the length of its body (4 bytes, big-endian), and the body. J: one JSON
+object.   B: a chunk of a byte stream.   E: the end of a byte stream.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pack(kind: FrameKind, body: bytes = b"") -> bytes:
 
 
 def pack_json(value: Any) -> bytes:
-    """Encode one JSON frame. Raises BadFrame over 16 MiB."""
+    """Encode one JSON frame. Raises BadFrame if the value takes more than 16 MiB."""
     body = dumps(value)
     if len(body) > MAX_JSON:
         raise BadFrame(f"an answer of {len(body)} bytes is over the limit of {MAX_JSON}")
@@ -80,7 +80,7 @@ def parse_value(body: bytes) -> Any:
         raise BadFrame(f"JSON of more than {MAX_VALUES} values")
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
-        # halfstep's own frames contain no such escapes, because `dumps` does not escape text.
+        # Frames of halfstep contain no escaped surrogates, because `dumps` does not escape text.
         if SURROGATE_ESCAPE.search(body):
             dumps(value)
     except UnicodeEncodeError as error:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HubFacts:
-    """The access to one model. `cached`: the host has that revision. `token`: the variable or file with a token.
+    """The access to one model. `cached` is True if the host has the revision.
 
-    `fault` and `message`: the error of the hub or the network, or "" if the model is available.
+    `token` names the variable or file that contains a token. `fault` and `message` describe an error of the hub or the
+    network; they are "" if the model is available.
     """
 
     cached: bool

@@ -10,9 +10,9 @@ from remote.protocol.gauges import Gauges
 
 
 class JobState(str, Enum):
-    """The state of a job. STOPPED: ended on the user's request.
+    """The state of a job. STOPPED means that the user ended it.
 
-    LOST: without a result and without a living supervisor.
+    LOST means that the job has no result and no living supervisor.
     """
 
     ABSENT = "absent"
@@ -25,18 +25,17 @@ class JobState(str, Enum):
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Everything the supervisor needs to start one training process. Written before the process starts.
+    """Everything that the supervisor needs to start one training process. It is written before the process starts.
 
-    `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). These placeholders in
-    `argv` are replaced: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}
-    {rendezvous}.
-    `environment` is added to the host's own. Values for the names in `secrets` come from a 0600 file that is deleted
-    after reading. `grace_s` is the time to save a checkpoint after a stop; `stall_after_s` the time without a new step
-    after which a job may be stalled; `processes` the number of ranks that save a random state into each checkpoint.
-    `data` maps paths in the code to absolute paths of data. `notify` is a shell command or URL for the end of the job.
-    `slurm` contains the sbatch options of the job; `jobs_left` is the number of jobs that the supervisor may still
-    queue by itself after Slurm's time limit. `after` lists the folders of the jobs that must end first, except jobs
-    that wait themselves and have a later `turn`.
+    `argv` is run in `cwd`. An empty `cwd` is the run's copy of the code; a relative one is under the workdir. These
+    placeholders in `argv` are replaced: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload}
+    {free_port} {rendezvous}. `environment` is added to the host's own. Values for the names in `secrets` come from a
+    0600 file that is deleted after reading. `grace_s` is the time that the job has to save a checkpoint when it is
+    stopped. A job without a new step for `stall_after_s` is reported as stalled. `processes` is the number of ranks
+    that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data. `notify` is
+    a shell command or URL for the end of the job. `slurm` contains the sbatch options of the job; `jobs_left` is the
+    number of jobs that the supervisor may still queue by itself after Slurm's time limit. `after` lists the folders of
+    the jobs that must end first. A job that waits too and has a later `turn` is ignored.
     """
 
     run: str
@@ -74,10 +73,11 @@ class Started:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended. Written atomically, last. `exit` is the status, or 128 + `signal` after a signal.
+    """How a job ended. It is written atomically, as the last file of the job.
 
-    `stopped`: by the user. `preempted`: ended by another SIGTERM or before Slurm's time limit, with a verified
-    checkpoint. `next_job`: the number of the job that the supervisor queued to continue the run, or 0.
+    `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped` is True if the user stopped
+    the job. `preempted` is True if another SIGTERM or Slurm's time limit ended it and a verified checkpoint exists.
+    `next_job` is the number of the job that the supervisor queued to continue the run, or 0.
     """
 
     exit: int
@@ -95,9 +95,9 @@ class Progress:
     """The newest optimizer step that the trainer or the hooks recorded. `at_unix` is the host's time.
 
     `loss` is the mean over the newest steps (see remote/protocol/loss.py), and `best_loss` the lowest such mean.
-    `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `pace_seconds` is the
-    mean time from step to step in this job. An evaluation counts answers instead of steps, as `unit` indicates.
-    `memory` describes the memory plan of the built-in trainer.
+    `began` is the step at which this job's training began: 0 if it was not resumed, None if unknown. `pace_seconds` is
+    the mean time from step to step in this job. `unit` is what `step` counts: an evaluation counts answers. `memory`
+    describes the memory plan of the built-in trainer.
     """
 
     step: int
@@ -119,7 +119,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """An observation of the watch, with its optimizer step. An error has ended the training; info is where it began."""
+    """A note of the watch about an optimizer step.
+
+    The severity `error` has ended the training; `info` marks its first step.
+    """
 
     check: str
     severity: str
@@ -140,7 +143,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where the next job of a run resumes: the checkpoint, its path on the host, and broken ones that were renamed."""
+    """The checkpoint from which the next job resumes, its path on the host, and renamed broken checkpoints."""
 
     path: str
     checkpoint: Checkpoint
@@ -149,9 +152,10 @@ class ResumePoint:
 
 @dataclass(frozen=True)
 class EventFile:
-    """One TensorBoard file of a run: name relative to the run's folder, size in complete records, digest of the first.
+    """One TensorBoard file of a run. `name` is relative to the run's folder; `size_bytes` counts complete records only.
 
-    `ending` is a value of records.Ending: what follows the last complete record.
+    `head_sha256` is the digest of the first record. `ending` is a value of records.Ending: what follows the last
+    complete record.
     """
 
     name: str
@@ -162,10 +166,10 @@ class EventFile:
 
 @dataclass(frozen=True)
 class RunSurvey:
-    """One run on the host, with the state of its newest job. `elapsed_s` is from its start to its end or to now.
+    """One run on the host, with the state of its newest job.
 
-    `waits`: why a job that is RUNNING has not begun. `slurm_end`: the state in which a job without a result left
-    Slurm's queue, or "" if it is unknown.
+    `elapsed_s` is the time from the job's start to its end or to now. `waits` is the reason why a RUNNING job has not
+    begun. `slurm_end` is the state in which a job without a result left Slurm's queue, or "" if it is unknown.
     """
 
     run: str
@@ -205,11 +209,11 @@ class RunRecord:
 class StartRequest:
     """Start one job.
 
-    `backend`: auto, setsid, systemd or slurm. `fresh_code`: copy the project's tree again although the run already has
-    a copy. `queue`: the job waits on the host until the jobs that use the same cards have ended. `hold`: the job is
-    only prepared, and submitted to Slurm with others by an `ArrayRequest`.
-    `slurm` contains options of sbatch, and `max_jobs` is the number of jobs into which Slurm's time limit may divide
-    the run. `secrets` are values by name. They are written only to the 0600 file that the supervisor deletes.
+    `backend` is auto, setsid, systemd or slurm. If `fresh_code` is True, the project's tree is copied again even if the
+    run has a copy. If `queue` is True, the job waits on the host until the jobs that use the same cards have ended. If
+    `hold` is True, the job is only prepared; an `ArrayRequest` submits it to Slurm with other jobs. `slurm` contains
+    options of sbatch, and `max_jobs` is the number of jobs into which Slurm's time limit may divide the run. `secrets`
+    maps names to values. The values are written only to the 0600 file that the supervisor deletes.
     """
 
     project: str
@@ -239,7 +243,10 @@ class StartAnswer:
 
 @dataclass(frozen=True)
 class StopAnswer:
-    """The run's newest job after a stop. `left` are processes that survived SIGKILL because they hang in the driver."""
+    """The run's newest job after a stop.
+
+    `left` contains the pids that survived SIGKILL because they hang in the driver.
+    """
 
     run: str
     number: int
@@ -252,8 +259,8 @@ class StopAnswer:
 class JobNews:
     """The state, progress and gauges of a job, sent when any of them changes. The last state is not RUNNING.
 
-    `elapsed_s`: from the job's start to the sending of this message. `waits`: why a job that is RUNNING has not begun.
-    `slurm_end`: as in `RunSurvey`.
+    `elapsed_s` is the time from the job's start to the sending of this message. `waits` and `slurm_end` are as in
+    `RunSurvey`.
     """
 
     number: int
@@ -271,7 +278,8 @@ class JobNews:
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
     """Decide the state of a job from its records on the host. An unreachable host is not an input.
 
-    `alive`: the supervisor's kernel lock is held, or a process with the recorded pid, start time and boot id lives.
+    `alive` is True if the supervisor holds its kernel lock, or if the process with the recorded pid, start time and
+    boot id lives.
     """
     if result is not None and result.stopped:
         return JobState.STOPPED
@@ -284,7 +292,7 @@ def judge_state(*, started: Optional[Started], result: Optional[JobResult], aliv
 
 
 def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now: float) -> Optional[float]:
-    """Return the seconds that a job has run. None before its start and for a job without times."""
+    """Return the seconds that a job has run, or None if it has not started or its start time is not recorded."""
     if started is None or not started.started_unix:
         return None
     end = result.ended_unix if result is not None and result.ended_unix else now
@@ -292,7 +300,7 @@ def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now
 
 
 def seconds_left(progress: Optional[Progress]) -> Optional[float]:
-    """Return the time that the remaining steps take at the job's pace, or None if the pace or the total is unknown."""
+    """Return the seconds that the remaining steps will take, or None if the pace or the number of steps is unknown."""
     pace = (progress.pace_seconds or progress.step_seconds) if progress is not None else None
     if progress is None or pace is None or not progress.steps:
         return None

@@ -1,9 +1,9 @@
-"""Paths on the host: every path is built here, as POSIX text relative to the workdir.
+"""Paths on the host. Every path is built in this module, as POSIX text relative to the workdir.
 
 payload/<sha256>.pyz              the agent's program
 projects/<key>/owner.json         the laptop and folder that the project belongs to
 projects/<key>/lock               held while the project is changed
-projects/<key>/sync.json          the manifest: files as sent and as installed, and the fixers that changed them
+projects/<key>/sync.json          the manifest: the digests of each file as sent and as installed, and its fixers
 projects/<key>/stats.json         size, times and inode of each file when its digest was computed
 projects/<key>/staging/           received contents by digest, before they are moved into the tree
 projects/<key>/commit.json        an unfinished change of the tree; the next request completes it
@@ -34,9 +34,9 @@ TRUST_OWNER = (
     f"{OTHER_WORKDIR}; or, if you trust the owner, write `workdir:` into the host file and confirm it at a terminal "
     "with: pipeline hosts check"
 )
-"""The hint for a workdir below a folder of another user; the host's name follows."""
+"""The hint for a workdir below a folder of another user. The host's name is appended to it."""
 WORKDIR_OF_VOLUME = "halfstep"
-"""The name of the workdir on a mounted volume."""
+"""The name of halfstep's workdir on a mounted volume."""
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
-"""Resolve redrawn lines of output as a terminal would: a progress bar becomes its last state."""
+"""Reduce redrawn lines of output to the last state that a terminal would show, for example of a progress bar."""
 
 from __future__ import annotations
 
 import re
 from typing import Iterator, List
 
-# The limit for the length of a row, since each backspace copies the row.
+# The maximum length of a row. Each backspace copies the row, so that long rows would be slow.
 MAX_ROW = 2**13
 MOST_ROWS_UP = 50
-# The cursor moves to the right at most up to this column, and the row is filled with spaces up to the cursor. Terminals
-# are narrower. Without a limit, a control sequence of a few bytes could fill a lot of memory.
+# The largest column to which a control sequence may move the cursor. The row is filled with spaces up to the cursor, so
+# that without a limit a few bytes of output could use a lot of memory. Terminals are narrower.
 MOST_COLUMNS = 500
 MAX_FEED = 2**12
 # Line ends, backspaces, and the control sequences that move the cursor, erase, or change colours (ECMA-48).
@@ -19,11 +19,11 @@ _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32})?\Z")
 
 
 class LineCollapser:
-    """Returns every line in its last state, and buffers lines that may still be redrawn.
+    """Returns each line in its last state. Lines that may still be redrawn are buffered.
 
-    These are the line with the cursor, and as many lines above it as the output has moved up before, at most
-    MOST_ROWS_UP. Memory is limited to a few megabytes for any text. Text after a carriage return
-    replaces the whole line; leftover characters of an earlier state are dropped.
+    The buffer contains the line with the cursor, and as many lines above it as the output has moved the cursor up
+    before, at most MOST_ROWS_UP. It uses at most a few megabytes. Text after a carriage return replaces the whole line,
+    even if the new text is shorter.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class LineCollapser:
     def _up(self, rows: int) -> None:
         below = len(self._rows) - 1 - self._row
         rows = max(0, min(rows, MOST_ROWS_UP - below, self._row + self._returned))
-        again = max(0, rows - self._row)  # Lines that were already returned and are redrawn appear again.
+        again = max(0, rows - self._row)  # Lines that were returned and are redrawn are returned again.
         self._rows[:0] = [""] * again
         self._row += again - rows
         self._column = min(self._column, max(MOST_COLUMNS, len(self._rows[self._row])))

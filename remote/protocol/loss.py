@@ -1,4 +1,4 @@
-"""The loss of a training as every command shows it: the mean over its newest optimizer steps."""
+"""The loss of a training that all commands show: the mean over the newest optimizer steps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from typing import Deque, Iterable, Iterator, Optional, Tuple
 
 FEWEST = 10
 LARGEST = 1e100
-"""The largest value that is drawn or averaged: sums and squares of such values are finite."""
+"""The largest loss that is drawn or averaged. Sums and squares of losses up to this limit are finite."""
 SHARE = 30
 
 
 def steps_in_mean(step: int) -> int:
-    """Return over how many optimizer steps the loss at `step` is averaged: 10, or a thirtieth of a longer training."""
+    """Return the number of optimizer steps over which the loss at `step` is averaged:
+
+    10, or `step` / 30 if that is more.
+    """
     return max(FEWEST, step // SHARE)
 
 
 def loss_text(loss: float) -> str:
-    """Return a loss with four digits, as every command prints it."""
+    """Format a loss with four significant digits."""
     return f"{loss:.4g}"
 
 
 class MeanLoss:
-    """The mean loss over the newest optimizer steps, and its lowest value since it covers at least FEWEST steps."""
+    """The mean loss over the newest optimizer steps, and the lowest mean of at least FEWEST steps."""
 
     def __init__(self) -> None:
         self.mean: Optional[float] = None
@@ -32,7 +35,7 @@ class MeanLoss:
         self._losses: Deque[float] = deque()
 
     def add(self, step: int, loss: float) -> None:
-        """Add the finite loss of a step. Steps come in order, and some may be missing."""
+        """Add the loss of a step, which must be finite. Steps must be added in order; steps may be missing."""
         self._first = step if self._first is None else self._first
         self._steps.append(step)
         self._losses.append(loss)
@@ -45,7 +48,10 @@ class MeanLoss:
 
 
 def mean_losses(points: Iterable[Tuple[int, float]]) -> Iterator[Tuple[int, float]]:
-    """Yield (step, mean over the newest steps up to it) for each of `points`, which are finite and sorted by step."""
+    """Yield (step, mean loss at that step) for each (step, loss) of `points`.
+
+    Losses are finite, and steps are in order.
+    """
     loss = MeanLoss()
     for step, value in points:
         loss.add(step, value)

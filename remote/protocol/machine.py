@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 
 @dataclass(frozen=True)
 class Torch:
-    """One torch build. `arch_list` is `torch.cuda.get_arch_list()`, () for a CPU build, None if not checked."""
+    """One torch build. `arch_list` is `torch.cuda.get_arch_list()`: () for a CPU build, None if it was not checked."""
 
     version: str
     cuda: Optional[str] = None
@@ -41,7 +41,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One card as the driver reports it. `capability` is (major, minor) and alone decides bfloat16 support."""
+    """One card as the driver reports it. `capability` is (major, minor); it decides whether bfloat16 is supported."""
 
     index: int
     uuid: str
@@ -59,7 +59,7 @@ NO_DRIVER = "no nvidia-smi on PATH"
 
 @dataclass(frozen=True)
 class Driver:
-    """The NVIDIA driver. `error` is set if it is absent, hangs or has lost the card."""
+    """The NVIDIA driver. `error` is set if the driver is absent, hangs or has lost the card."""
 
     version: str = ""
     cuda: str = ""
@@ -73,7 +73,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Disk:
-    """The file system of one path, from statvfs. `error` is the error of a small test write.
+    """The file system of one path, from statvfs. `error` is the error of a small test write, or "".
 
     If the path is in a container's own file system, which is deleted with the container, `volume` is a mounted volume
     to use instead.

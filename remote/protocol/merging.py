@@ -11,8 +11,9 @@ from remote.protocol.training import TrainingSpec
 class MergeSpec:
     """Everything that the merge needs. `training` contains the model and the precision of the training.
 
-    `adapter` and `output` are absolute folders on the host, `adapter_sha256` the expected digest of the adapter's
-    weights. `dequantize`: merge into the weights that a base model in NF4 was trained with, instead of refusing it.
+    `adapter` and `output` are absolute folders on the host. `adapter_sha256` is the expected digest of the adapter's
+    weights. If the adapter was trained on a base model in NF4, the merge fails, or, if `dequantize` is True, merges
+    into the dequantized weights.
     """
 
     training: TrainingSpec

@@ -1,6 +1,6 @@
-"""Atomic file creation. Files are written beside their target and renamed; files of killed writers are removed.
+"""Atomic file creation: a file is written under a temporary name in the target's folder, then renamed.
 
-A temporary file's name contains its writer, so that files of dead writers are recognised.
+The temporary name contains the process that writes the file, so that files of killed processes can be removed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 def make_part(folder: str) -> Tuple[int, str]:
-    """Create a temporary file in `folder` and return it open, with its path. Remove files of dead writers."""
+    """Create a temporary file in `folder`, and return its descriptor and path. Remove files of dead writers."""
     sweep(folder)
     # tempfile is not used, because its import takes longer than the write itself.
     path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
@@ -52,7 +52,7 @@ def make_part(folder: str) -> Tuple[int, str]:
 
 
 def sweep(folder: str) -> None:
-    """Remove temporary files whose writer is certainly dead. Those of other machines or boots are kept."""
+    """Remove temporary files of processes that have ended. Files that another machine or boot wrote are kept."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -71,9 +71,9 @@ def writer() -> str:
 
 
 def is_dead_writer(name: str) -> bool:
-    """Return True if the process with that `writer` identifier is dead.
+    """Return True if the process with that `writer` identifier has ended.
 
-    Return False if it belongs to another machine or boot.
+    Return False if the identifier is from another machine or boot.
     """
     machine, pid, started = name.split("-")
     if machine != _machine():
@@ -106,7 +106,7 @@ def _started(pid: int) -> Optional[int]:
 
 
 def _machine() -> str:
-    """Return an identifier of machine, boot and pid namespace. Two containers share only the first two."""
+    """Return an identifier of machine, boot and pid namespace. Two containers differ in the pid namespace."""
     identity = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         identity += file.read()

@@ -20,9 +20,10 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """The precision settings of a run. Dtypes are torch's names (`float16`). `autocast_dtype` None means no autocast.
+    """The precision settings of a run. Dtypes are torch's names (`float16`).
 
-    `refusal` is set if the requested mode cannot work. The plan is then one that works.
+    If `autocast_dtype` is None, autocast is off. If the requested mode cannot work, `refusal` is the error, and the
+    plan has another mode that works.
     """
 
     mode: Mode

@@ -12,12 +12,14 @@ from remote.protocol.quantities import duration
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """The command to prove. Paths are on the host. The proof copies the tree `source`, or the project's tree for "".
+    """The command to prove. Paths are on the host.
 
-    `argv` may contain the placeholders of a job's argv. `adapters` are the names of the adapters to train, () if
-    unspecified. `run_steps` is the length of the whole run, for the ETA. `secrets` are values by name, never written
-    down. `card_seen`: the host's driver lists the card, so training on the CPU is an error. `data` is as in a job's
-    spec. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the host itself.
+    The proof copies the tree `source`, or the project's tree if it is "". `argv` may contain the placeholders of a
+    job's argv. `adapters` contains the names of the adapters to train, or () if the config does not name them.
+    `run_steps` is the length of the whole run, for the ETA. `secrets` maps names to values, which are never written to
+    disk. `card_seen` is True if the host's driver lists the card; training on the CPU is then an error. `data` is as in
+    a job's spec. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the host
+    itself.
     """
 
     project: str
@@ -47,7 +49,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class DtypeRow:
-    """The number and size of tensors of one dtype. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
+    """The number and size of tensors of one dtype. `kind` is trainable, frozen, buffer or (of the optimizer) state."""
 
     kind: str
     dtype: str
@@ -59,10 +61,11 @@ class DtypeRow:
 
 @dataclass(frozen=True)
 class HalfOrigin:
-    """A place where half precision entered. `kind`: autocast, trained, frozen (tensors), accelerator or trainer.
+    """A place where half precision was introduced.
 
-    `used` is the innermost line of the project on the stack, or "". `source` is the only setting that contains the
-    value, or "" if that is uncertain or is the line itself. `installed` is the installed code that made the call.
+    `kind` is autocast, trained, frozen (tensors), accelerator or trainer. `used` is the innermost line of the project
+    on the stack, or "". `source` is the place of the setting from which the value came. It is "" if several settings
+    contain the value or if the setting is on the line `used`. `installed` is the installed code that made the call.
     """
 
     kind: str
@@ -75,10 +78,11 @@ class HalfOrigin:
 
 @dataclass(frozen=True)
 class ProvedStep:
-    """One attempted optimizer step of rank 0. `loss` is the sum over its micro-batches, as the script scaled them.
+    """One attempted optimizer step of rank 0.
 
-    A script that accumulates divides the loss of each micro-batch by their number, so the sum is the mean of the step.
-    `learning_rate` is None if it cannot be read.
+    `loss` is the sum of the losses of its micro-batches, as the script scaled them. A script that accumulates divides
+    the loss of each micro-batch by their number, so the sum is the mean of the step. `learning_rate` is None if it
+    cannot be read.
     """
 
     applied: bool
@@ -91,12 +95,12 @@ class ProvedStep:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """The result of a proof. `findings`: one for each check that was made (info if it passed).
+    """The result of a proof.
 
-    `unseen`: the checks that could not be made.
-
-    Bytes are per process; `total_bytes` is None without a card. `exit` is None if the proof ended the command, as
-    planned. `memory` describes the memory plan of the built-in trainer.
+    `findings` has a finding for each check that was made, with severity info if the check passed. `unseen` contains the
+    checks that could not be made. Bytes are per process; `total_bytes` is None without a card. `exit` is the exit
+    status of the command, or None if the proof ended it as planned. `memory` describes the memory plan of the built-in
+    trainer.
     """
 
     findings: Tuple[Finding, ...]
@@ -123,21 +127,18 @@ class ProofReport:
 
     @property
     def blind(self) -> Optional[Finding]:
-        """The finding that explains why no optimizer step was recorded.
-
-        None if a step was recorded, or if the command failed.
-        """
+        """The finding that explains why the hooks recorded no optimizer step, or None if there is no such finding."""
         return next((finding for finding in self.findings if finding.check == "proof-blind"), None)
 
     @property
     def too_slow(self) -> Optional[Finding]:
-        """The finding about steps that took too long, if there is no other error."""
+        """The finding about steps that took too long, or None if it is missing or if another check failed too."""
         errors = self.report.errors
         return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
 
     @property
     def explains_failure(self) -> bool:
-        """True if the command failed and the first finding is the reason, not `command-failed`."""
+        """True if the command failed and the first finding gives the reason, not only `command-failed`."""
         return bool(self.exit and self.findings) and self.findings[0].check != "command-failed"
 
     @property

@@ -1,4 +1,7 @@
-"""Sizes, durations, times and counts as text. Numbers of a host may be infinite, NaN or absurd: each has a text."""
+"""Sizes, durations, times and counts as text.
+
+Numbers from a host may be infinite, NaN or out of range: each has a text.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import math
 import time
 
 LONGEST_S = 1e11
-"""Three thousand years; a longer time is an error of the host."""
+"""Three thousand years. A longer time can only be an error of the host."""
 LAST_UNIX = 253_402_300_799
-"""The end of the year 9999."""
+"""The end of the year 9999, in Unix time."""
 UNKNOWN = "an unknown time"
 
 
 def size(count: float) -> str:
-    """Return 1,234,567 bytes of files as '1.2 MB', in the decimal units of `df -H` and disk labels."""
+    """Format a size of files or disks, in the decimal units of `df -H`: 1,234,567 bytes as '1.2 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -22,7 +25,7 @@ def size(count: float) -> str:
 
 
 def memory(count: float) -> str:
-    """Return 1,610,612,736 bytes of RAM or GPU memory as '1.5 GiB', in the binary units of nvidia-smi."""
+    """Format a size of RAM or GPU memory, in the binary units of nvidia-smi: 1,610,612,736 bytes as '1.5 GiB'."""
     for unit in ("B", "KiB", "MiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
@@ -31,7 +34,7 @@ def memory(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return 4,271 s as '1 h 11 min'; a negative duration, after a clock was set back, as '0.0 s'."""
+    """Format a duration: 4,271 s as '1 h 11 min'. A negative duration, of a clock that was set back, is '0.0 s'."""
     if not is_time(seconds):
         return UNKNOWN
     seconds = max(0.0, seconds)
@@ -48,20 +51,20 @@ def duration(seconds: float) -> str:
 
 
 def moment(unix: float) -> str:
-    """Return '2026-11-20 05:41:30 UTC'."""
+    """Format a Unix time as '2026-11-20 05:41:30 UTC'."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix)) if is_moment(unix) else UNKNOWN
 
 
 def is_time(seconds: float) -> bool:
-    """Return True if the number may be a duration, or the difference of two clocks."""
+    """Return True if the number may be a duration in seconds, or the difference of two clocks."""
     return math.isfinite(seconds) and abs(seconds) < LONGEST_S
 
 
 def is_moment(unix: float) -> bool:
-    """Return True if the number is a time that a calendar has."""
+    """Return True if the number is a Unix time up to the year 9999."""
     return math.isfinite(unix) and 0 <= unix <= LAST_UNIX
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Return '1 file' or '3 files'."""
+    """Format a number with its noun: '1 file' or '3 files'."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

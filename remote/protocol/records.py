@@ -35,7 +35,7 @@ class Ending(str, Enum):
 
     @property
     def damaged(self) -> bool:
-        """True if the file can never be read past this point."""
+        """True if no more records of the file can be read, even if the file grows."""
         return self in (Ending.BAD_LENGTH, Ending.TOO_LONG, Ending.BAD_DATA)
 
 
@@ -81,7 +81,7 @@ def split_records(data: Buffer, *, limit: int = MAX_RECORD) -> Iterator[bytes]:
 
 
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
-    """Read about one block of complete records from `offset`. Without any, the returned Ending gives the reason."""
+    """Read about one block of complete records from `offset`, and return what follows them."""
     data = os.pread(fd, BLOCK, offset)
     prefix = complete_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
@@ -91,7 +91,7 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 
 
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
-    """Measure the complete records of an open file from `start`. Verify all lengths, and the data from `check_from`.
+    """Measure the complete records of an open file from `start`. Lengths are verified, and data from `check_from` on.
 
     Without `check_from`, all data is verified. `size_bytes` counts from the file's beginning.
     """
@@ -140,7 +140,7 @@ def _judge_header(header: Buffer) -> Ending:
 
 
 def _judge_data(body: memoryview) -> Ending:
-    """Judge the data of a record. If its checksum field is still zero, it is being written into preallocated space."""
+    """Judge the data of a record. A checksum of zero means that it is still being written into preallocated space."""
     (crc,) = FOOTER.unpack(body[-FOOTER.size :])
     if masked_crc32c(body[: -FOOTER.size]) == crc:
         return Ending.CLEAN

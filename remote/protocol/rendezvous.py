@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Listening:
     """A port that a host has opened, the address by which other hosts may reach it, and its network interface.
 
-    `interface` is "" if no interface of the host has the address, as behind a NAT.
+    `interface` is "" if no interface of the host has the address, for example behind a NAT.
     """
 
     address: str
@@ -19,6 +19,6 @@ class Listening:
 
 @dataclass(frozen=True)
 class Reached:
-    """Whether a host has reached the port of another host. `problem` is "" if it has."""
+    """Whether a host has reached the port of another host. `problem` is "" if the connection succeeded."""
 
     problem: str = ""

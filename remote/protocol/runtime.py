@@ -1,4 +1,4 @@
-"""The precision plan that `fixers: {runtime: auto}` applies inside the training process, encoded in its environment."""
+"""The precision plan that `fixers: {runtime: auto}` applies in the training process, as an environment variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODES = (Mode.BF16, Mode.FP16_MIXED)
 
 
 def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
-    """Return the variables that make the hooks apply this plan. Empty for a mode that needs no change."""
+    """Return the environment variables with which the hooks apply this plan. Empty if the mode needs no change."""
     if plan.mode not in MODES:
         return {}
     values = {

@@ -1,4 +1,4 @@
-"""The segments in which records of many files form one stream, and the digest that identifies a file's prefix."""
+"""The segments of a stream that carries records of many files, and the digest that identifies a file's prefix."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import struct
 
 SEGMENT = struct.Struct(">IBQ")
-"""The index of the requested file, flags, and the number of bytes that follow."""
+"""The header of a segment: the index of the requested file, flags, and the number of bytes that follow."""
 
 FRESH = 1
-"""The file on the host was replaced, so it starts over at offset 0."""
+"""The flag for a file that was replaced on the host: its data starts at offset 0 again."""
 
 TAIL_BYTES = 4096
 
 
 def tail_digest(fd: int, offset: int) -> str:
-    """Return the SHA-256 of up to 4096 bytes before `offset`, or "" at 0. Equal digests mean the same file."""
+    """Return the SHA-256 of up to 4096 bytes before `offset`, or "" at offset 0. Equal digests mean equal prefixes."""
     size = min(offset, TAIL_BYTES)
     if size == 0:
         return ""

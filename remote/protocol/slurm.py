@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Tuple
 
 SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
-"""An sbatch option. It becomes a line of a batch script, so it must not contain a line break."""
+"""Matches an sbatch option. An option becomes a line of a batch script, so it must not contain a line break."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The survey of a host, taken in one exchange. The check of each stage judges it together with local facts."""
+"""The survey of a host, taken in one exchange. The check of each stage uses the survey and local facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """The parts of the host to survey. Paths are on the host. `gpus` None: all. `card`: assumed without a driver."""
+    """The parts of the host to survey. Paths are on the host. If `gpus` is None, all cards are included.
+
+    `card` is the name and capability of a card that is assumed if the host has no driver.
+    """
 
     project: str
     python: str

@@ -6,8 +6,8 @@ import re
 from typing import Union
 
 MAX_LINE = 2000
-# C0 and C1 controls and DEL; line and paragraph separators; the characters that Unicode calls default ignorable, which
-# a terminal shows as nothing: zero-width, joining and bidirectional characters, fillers, variation selectors and tags.
+# C0 and C1 controls and DEL; line and paragraph separators; and Unicode's default ignorable characters, which a
+# terminal does not show: zero-width, joining and bidirectional characters, fillers, variation selectors and tags.
 _RANGES = """
     00-08 0b-1f 7f-9f 2028-2029 ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f
     feff ffa0 fff0-fffb 1bca0-1bca3 1d173-1d17a
@@ -24,7 +24,7 @@ def _escape(code: int) -> str:
 
 
 def _pair(code: int) -> str:
-    """Return a character as JSON: two surrogates above U+FFFF."""
+    """Return a character as a JSON escape. A character above U+FFFF becomes two surrogates."""
     units = chr(code).encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -32,7 +32,7 @@ def _pair(code: int) -> str:
 # There are 4,096 tag characters, too many for a table that every agent builds when it starts.
 _TAGS = re.compile("[\U000e0000-\U000e0fff]")
 ESCAPES = {ord(char): _escape(ord(char)) for char in HIDDEN}
-# The surrogates by which Python represents bytes that are not UTF-8.
+# The surrogates that Python uses for bytes that are not UTF-8.
 ESCAPES.update({code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)})
 JSON_ESCAPES = {ord(char): _pair(ord(char)) for char in HIDDEN}
 JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
@@ -67,7 +67,7 @@ def _cut(line: str, limit: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text escaped, with its line feeds and tabs too: a name in a question cannot add lines to it."""
+    """Return `text` as `safe_text` does, with line feeds and tabs escaped too, so that it stays on one line."""
     return safe_text(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
 
 

@@ -1,4 +1,4 @@
-"""The names and validation of tokenizer files, the same on laptop and host."""
+"""The names of tokenizer files and their validation, for laptop and host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPANIONS = (
 )
 NAMES = (MAIN, *COMPANIONS)
 ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发音 評価 тест 🙂")
-"""Plain words, accents, punctuation, and scripts that byte-level vocabularies must cover."""
+"""Texts that a tokenizer must encode and decode: plain words, accents, punctuation, and other scripts."""
 
 LFS_POINTER = b"version https://git-lfs."
 MAX_PARSED = 256 * 2**20
@@ -50,7 +50,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return the fault in the content of the file `name`, or None if it looks valid. Only a digest can confirm that."""
+    """Return the fault in the content of the file `name`, or None if no fault was found."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -141,7 +141,7 @@ def digest_of(data: bytes) -> Digest:
 
 
 def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
-    """Return the digest in a hub's ETag: SHA-256 for 64 hex digits, Git's SHA-1 for 40. None for any other tag."""
+    """Return the digest in a hub's ETag: SHA-256 for 64 hex digits, Git's SHA-1 for 40, and None for any other tag."""
     tag = etag.strip().strip('"')
     if re.fullmatch(r"[0-9a-f]{64}", tag):
         return Digest(size, sha256=tag)
@@ -152,8 +152,9 @@ def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
 class TokenizerFile:
     """One tokenizer file on a host or laptop. `real` is the path of its content, such as a blob in the cache.
 
-    `mismatch`: how it differs from the record in `known_from` (the cache or the download). `repo` and `revision` are
-    its origin, if its path shows it. `loads` is the error of the host's own tokenizers library.
+    `mismatch` says how the file differs from the record in `known_from` (the cache or the download). `repo` and
+    `revision` are the origin of the file, or "" if its path does not show it. `loads` is the error of the host's own
+    tokenizers library, or "".
     """
 
     path: str

@@ -14,7 +14,7 @@ MESSAGES = "messages"
 METADATA = "metadata.jsonl"
 FRESH = "fresh"
 TINY_PREFIX = "tiny/"
-"""Ids of models that are created on the host."""
+"""The prefix of the ids of small models that are created on the host."""
 FIRST, LAST = "first", "last"
 LOSS = "loss"
 
@@ -23,9 +23,9 @@ LOSS = "loss"
 class ModelSpec:
     """The base model. `id` is a hub id, an absolute path on the host, or a name `tiny/...`.
 
-    A `tiny/...` model is created on the host. `adapter` is `fresh`, the path of an adapter's folder, or the name of one
-    inside the base model's repository. `quantization`: `nf4` for four-bit weights in the decoder, quantized while they
-    are loaded.
+    A `tiny/...` model is created on the host. `adapter` is `fresh`, the path of an adapter's folder, or the name of an
+    adapter in the base model's repository. With the `quantization` `nf4`, the weights of the decoder are quantized to
+    four bits while they are loaded.
     """
 
     id: str
@@ -37,10 +37,11 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class LoraSpec:
-    """Rank, alpha and dropout. Scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
+    """The LoRA settings. The scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
 
-    `parts` of the model get LoRA: `decoder`, `projector`, `encoder`. `targets` None means all their linear layers.
-    `modules_to_save` are trained in full and saved with the adapter. `use_dora`: weights are decomposed (DoRA).
+    `parts` are the parts of the model that get LoRA: `decoder`, `projector`, `encoder`. If `targets` is None, all
+    linear layers of these parts get it. `modules_to_save` are trained in full and saved with the adapter. `use_dora`
+    enables DoRA (weight-decomposed LoRA).
     """
 
     r: int = 64
@@ -63,13 +64,14 @@ class Template:
 
 @dataclass(frozen=True)
 class DataSpec:
-    """The data. Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, contains `file`) is set.
+    """The data.
 
-    `columns` maps halfstep's names (audio, text, split, ...) to the columns of the data. `{split}` in `file` is
-    replaced with the name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most
-    `max_skipped` recordings of a split may be unusable: not decodable, silent, or too short or long. `audio_position`:
-    the audio is before (`first`) or after the text (`last`) of every prompt. `evaluation_split` None means `test`.
-    `samples` is the number of recordings to use, from the first; None means all.
+    Either `dataset` is set (a hub id, with `revision`) or `folder` (an absolute path, which contains `file`). `columns`
+    maps halfstep's names (audio, text, split, ...) to the columns of the data. `{split}` in `file` is replaced with the
+    name of the split. `tasks` contains built-in tasks, `messages`, or names of `templates`. At most `max_skipped`
+    recordings of a split may be unusable: not decodable, silent, or too short or long. `audio_position` says whether
+    the audio is before (`first`) or after (`last`) the text of each prompt. If `evaluation_split` is None, `test` is
+    used. `samples` limits the training to the first recordings of the split; None means all.
     """
 
     dataset: Optional[str] = None
@@ -95,11 +97,12 @@ class LoopSpec:
     """The training hyperparameters, with the names and units of `train:` in a config.
 
     An optimizer step uses `batch_size` x `gradient_accumulation` samples per device. If `micro_batch` and
-    `gradient_checkpointing` are None, `plan_memory` chooses them, for `memory_share` of the memory that is free on the
-    card. The validation loss is measured every `eval_steps` optimizer steps. The adapter with the best `best_metric` is
-    exported: `loss` or a name of `metric_names`, for answers to the validation samples. Training ends after
-    `early_stop` measurements without a better one. `shard_base`: the processes share the frozen weights. `report_to`:
-    trackers; TensorBoard is always written.
+    `gradient_checkpointing` are None, `plan_memory` chooses them, so that training uses at most `memory_share` of the
+    card's free memory. The validation loss is measured every `eval_steps` optimizer steps. The adapter with the best
+    `best_metric` is exported; the metric is `loss`, or a name of `metric_names` that is computed from answers to the
+    validation samples. Training ends after `early_stop` measurements without a better value. If `shard_base` is True,
+    the frozen weights are divided among the processes. `report_to` names trackers; TensorBoard files are always
+    written.
     """
 
     epochs: int = 3
@@ -130,9 +133,10 @@ class LoopSpec:
 class AnswerSpec:
     """How a model answers in an evaluation, with the names of `evaluation:` in a config.
 
-    `samples` None: all recordings. `batch_size` None: the batch size of the training. `temperature` 0: greedy.
-    `max_new_tokens` None: the longest reference answer plus a few tokens. `base`: also evaluate the base model without
-    the adapter. `resamples`: the number of bootstrap resamples for the intervals; 0 for no intervals.
+    Defaults for None: `samples`: all recordings; `batch_size`: the batch size of the training; `max_new_tokens`: the
+    length of the longest reference answer plus a few tokens. A `temperature` of 0 means greedy decoding. If `base` is
+    True, the base model without the adapter is evaluated too. `resamples` is the number of bootstrap resamples for the
+    intervals; with 0, no intervals are computed.
     """
 
     samples: Optional[int] = None
@@ -147,10 +151,10 @@ class AnswerSpec:
 
 @dataclass(frozen=True)
 class TrainingPaths:
-    """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
+    """Absolute folders on the host. progress.json, samples.jsonl and metrics.json are written to `run`.
 
-    An empty path is replaced with one in the job's own folder, which the job's environment names. `cache` contains
-    features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
+    An empty path is replaced with a path in the job's own folder, which is set in the job's environment. `cache`
+    contains features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
     """
 
     run: str
@@ -163,9 +167,9 @@ class TrainingPaths:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Everything the built-in trainer needs. Only secrets are read from the environment.
+    """Everything that the built-in trainer needs, except secrets, which are environment variables.
 
-    `card` is the card to plan for on a host without a GPU, with its memory.
+    `card` and `card_bytes` are the name and memory of the card to plan for if the host has no GPU.
     """
 
     model: ModelSpec
@@ -183,10 +187,10 @@ class TrainingSpec:
 class MemoryPlan:
     """How an optimizer step is divided, and how many of the language model's layers are checkpointed.
 
-    `needed_bytes` is the estimated peak, None if it could not be computed. It must not exceed `available_bytes` of
-    `device`, which is None if unknown. `length` is the number of tokens of the longest sample. `shared_length` is the
-    number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none. `hint` is the suggested
-    change if the plan does not fit.
+    `needed_bytes` is the estimated peak, or None if it could not be computed. It must not exceed `available_bytes`, the
+    memory of `device`, which is None if unknown. `length` is the number of tokens of the longest sample.
+    `shared_length` is the number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none.
+    `hint` is the suggested change if the plan does not fit.
     """
 
     micro_batch: int
@@ -226,7 +230,7 @@ class MemoryPlan:
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:
-    """Return the task of a recording in an epoch. Each recording uses all `tasks` in turn, one per epoch."""
+    """Return the index of a recording's task in an epoch. A recording gets all `tasks` in turn, one per epoch."""
     return (recording + epoch) % tasks
 
 
@@ -240,7 +244,7 @@ def planned_steps(
     processes: int = 1,
     max_steps: Optional[int] = None,
 ) -> int:
-    """Return the optimizer steps of a run over `samples` recordings, counted as transformers' Trainer does.
+    """Return the optimizer steps of a run over `samples` recordings, counted as transformers' Trainer counts them.
 
     Each recording is used for one task per epoch (`task_of`), so `tasks` does not lengthen an epoch. The last batch and
     the last accumulation of an epoch may be short: 2,500 recordings in batches of 8 x 8 are 40 steps.

@@ -13,7 +13,9 @@ from remote.protocol.values import Malformed
 
 MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
-"""Files of this size or more are not copied into every run, and cause a warning if git does not track them."""
+"""The size from which a file is not copied into every run. A file of this size that git does not track causes a
+warning.
+"""
 SPARE_BYTES = 16 * 2**20
 """The space that an upload must leave free on the host's disk."""
 MASS_DELETE_OVER = 20
@@ -25,7 +27,7 @@ class Row:
     """One path of the tree.
 
     `source` is the digest that the laptop sent, `installed` the digest of the file on the host. They differ only if
-    `fixers` (name to version) rewrote the file. For a symlink, `link` is its target.
+    `fixers` (name to version) rewrote the file. `link` is the target of a symlink, or "".
     """
 
     source: str
@@ -38,15 +40,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Every file of the tree by relative POSIX path (undecodable bytes as surrogates)."""
+    """All files of the tree, by relative POSIX path. Undecodable bytes of a path are surrogates."""
 
     rows: Dict[str, Row]
     version: int = MANIFEST_VERSION
 
     def source_digest(self) -> str:
         """Return one digest of the files that the laptop sent. If it is equal on both sides, there is nothing to send.
-
-        Files that only a fixer made (their `source` is "") are not included.
+        Files that a fixer created on the host are not included; their `source` is "".
         """
         return _digest({path: (row.source, row.mode, row.link) for path, row in self.rows.items() if row.source})
 
@@ -68,9 +69,9 @@ class Deviation:
 class TreeSurvey:
     """A summary of the host's tree: both digests of its manifest, and the paths that differ from it.
 
-    `fixed` contains the rows that a fixer changed. `owner` is the laptop and folder that the tree belongs to.
-    `pending`: a change was interrupted, and the next change completes it. `staged` counts the contents that an
-    interrupted sync left. `codecs` are the codecs that the host supports, best first.
+    `fixed` contains the rows that a fixer changed. `owner` is the laptop and folder that the tree belongs to. `pending`
+    is True if a change was interrupted; the next change completes it. `staged` is the number of files that an
+    interrupted sync left in the staging folder. `codecs` are the codecs that the host supports, best first.
     """
 
     exists: bool
@@ -88,10 +89,10 @@ class TreeSurvey:
 
 @dataclass(frozen=True)
 class TreeReceived:
-    """The answer to a sync: the digests of contents that arrived damaged, or the tree after the sync.
+    """The answer to a sync: the digests of the files that arrived damaged, or the tree after the sync.
 
-    `edited` are paths that were skipped because they were edited on the host. `kept_in` is the folder of overwritten
-    edits.
+    `edited` contains the paths that were skipped because they were edited on the host. `kept_in` is the folder with
+    copies of overwritten edits.
     """
 
     torn: Tuple[str, ...]
@@ -102,7 +103,7 @@ class TreeReceived:
 
 @dataclass(frozen=True)
 class DataSurvey:
-    """The path of complete data on the host, or the bytes of each file that an interrupted upload left."""
+    """The path of the data on the host if it is complete, or the number of bytes of each file that have arrived."""
 
     path: str
     have: Dict[str, int] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class DataSurvey:
 
 @dataclass(frozen=True)
 class DataReceived:
-    """The path of the received data, or the names of files that arrived damaged."""
+    """The path of the received data, or the names of the files that arrived damaged."""
 
     path: str
     torn: Tuple[str, ...]
@@ -122,13 +123,13 @@ class NewerManifest(Malformed):
 
 
 def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
-    """Encode a manifest as JSON. Rows are arrays, because there may be 20,000 of them."""
+    """Encode a manifest as JSON. Rows are arrays to keep the file small, because there may be 20,000 rows."""
     rows = {path: [r.source, r.installed, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
     return {"version": manifest.version, "rows": rows}
 
 
 def parse_manifest(data: Any) -> Manifest:
-    """Parse a manifest from `pack_manifest`. Raises Malformed, and NewerManifest for one of a newer version."""
+    """Parse the output of `pack_manifest`. Raises Malformed, or NewerManifest for a manifest of a newer halfstep."""
     try:
         version, rows = data["version"], data["rows"]
         if version > MANIFEST_VERSION:

@@ -13,7 +13,7 @@ from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
 MAX_INT = 2**63 - 1
-# From Python 3.10 on, `X | None` has its own type, distinct from that of Optional[X]. Python 3.9 does not have it.
+# From Python 3.10 on, `X | None` has another type than Optional[X]. Python 3.9 does not have this type.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
 
@@ -42,7 +42,10 @@ def dumps(value: Any) -> bytes:
 
 
 def decode(kind: Type[T], data: Any, where: str = "$") -> T:
-    """Decode `data` as a `kind`. Unknown fields are ignored; missing ones need a default. Raises Malformed."""
+    """Decode `data` as a `kind`. Unknown fields are ignored.
+
+    Raises Malformed, also for a missing field without a default.
+    """
     return typing.cast(T, _decode(kind, data, where))
 
 
