@@ -10,10 +10,7 @@ from remote.protocol.gauges import Gauges
 
 
 class JobState(str, Enum):
-    """The state of a job. STOPPED means that the user ended it.
-
-    LOST means that the job has no result and no living supervisor.
-    """
+    """The state of a job. STOPPED: the user ended it. LOST: it has no result and no living supervisor."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -119,10 +116,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """A note of the watch about an optimizer step.
-
-    The severity `error` has ended the training; `info` marks its first step.
-    """
+    """A note of the watch about a step. Severity `error`: it ended the training. `info`: the training began."""
 
     check: str
     severity: str
@@ -243,10 +237,7 @@ class StartAnswer:
 
 @dataclass(frozen=True)
 class StopAnswer:
-    """The run's newest job after a stop.
-
-    `left` contains the pids that survived SIGKILL because they hang in the driver.
-    """
+    """The run's newest job after a stop. `left` contains pids that survived SIGKILL, because the driver hangs."""
 
     run: str
     number: int
