@@ -1,7 +1,7 @@
-"""The start of the installed command.
+"""The entry point of the installed command.
 
-It imports halfstep's packages from the folder where this package is installed, even if the project or PYTHONPATH has a
-package with the same name, such as `pipeline`.
+It imports halfstep's packages from its own installation folder, even if the project or PYTHONPATH contains a package of
+the same name, such as `pipeline`.
 """
 
 import importlib
@@ -14,7 +14,7 @@ PACKAGES = ("pipeline", "fixers", "remote")
 
 def main() -> None:
     """Run `pipeline` and exit with the verb's documented code."""
-    # An import that is cut short by Ctrl-C ends in a traceback.
+    # Ctrl-C during an import would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     folder = str(Path(__file__).absolute().parents[1])
     sys.path.insert(0, folder)

@@ -7,9 +7,9 @@ import signal
 
 def main() -> None:
     """Run `pipeline` or `python -m pipeline`, and exit with the verb's documented exit code."""
-    # A Ctrl-C during an import would print a traceback.
+    # Ctrl-C during an import would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    # Imports free almost nothing, so garbage collection during them only costs time: 7 % of it.
+    # Imports free almost no memory, but garbage collection takes 7 % of their time.
     gc.disable()
     importlib.import_module("pipeline.cli.main").main()
 

@@ -48,7 +48,10 @@ STAGES: Sequence[Stage] = (Sync(), Environment(), Fix())
 def evaluate_folder(
     adapter: Path, selection: Selection, listener: Listener, *, prompter: Prompter | None, detach: bool = False
 ) -> tuple[AdapterJob, Progress]:
-    """Evaluate the adapter in a local folder, with the model and data of a config. Raises BadUsage."""
+    """Evaluate the adapter in a local folder, with the model and data of a config.
+
+    Raises BadUsage if a file is missing.
+    """
     adapter = adapter.expanduser().absolute()
     for name in (CONFIG, WEIGHTS):
         if not (adapter / name).is_file():
@@ -85,7 +88,7 @@ def evaluate_folder(
 
 
 def _refuse_links_out(adapter: Path, project: Path) -> None:
-    """Raise DataUntrusted if a link leads out of the adapter's folder, or from the project to a folder outside of it.
+    """Raise DataUntrusted if a symbolic link points out of the adapter's folder, or out of the project.
 
     Otherwise a cloned project could upload any file of the user as a part of its adapter. Links from a hub cache to its
     own blobs are allowed.
@@ -107,7 +110,10 @@ def _refuse_links_out(adapter: Path, project: Path) -> None:
 
 
 def built_in(view: View) -> View:
-    """Return the view with the built-in trainer as its command. Raises BadUsage without model or data."""
+    """Return the view with the built-in trainer as its command.
+
+    Raises BadUsage if the config names no model or no data.
+    """
     config = view.loaded.config
     if config.model is None or (config.data.dataset is None and config.data.path is None):
         raise BadUsage(
@@ -119,7 +125,7 @@ def built_in(view: View) -> View:
 
 
 def _send(context: Context, adapter: Path) -> tuple[Adapter, StageOutcome]:
-    """Upload the adapter's files, unless the host has them. Other files of the folder stay on the laptop."""
+    """Upload the adapter's files, unless the host has them. Other files in the folder are not uploaded."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "adapter")

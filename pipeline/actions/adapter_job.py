@@ -38,9 +38,9 @@ from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
 
 LARGEST = {ANSWERS: 2**30, RESULT: MAX_JSON}
-"""The limit of each downloaded file, in bytes. Answers go to the disk only."""
+"""The maximum size of each downloaded file, in bytes. The answers are streamed to disk."""
 RESULTS = "evaluate"
-"""The stage with a result to download. The result of a merge stays on the host."""
+"""The stage whose result is downloaded. The result of a merge stays on the host."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Progress:
 def run_adapter_job(
     host: Host, survey_host: Callable[[], Survey], adapter_job: AdapterJob, listener: Listener, *, detach: bool = False
 ) -> Progress:
-    """Start, reattach to or resume the job, wait for its end, and download its result; skip what is already done."""
+    """Start, reattach to or resume the job, wait for its end, and download its result. Completed steps are skipped."""
     progress = Progress()
     survey = survey_host()
     if adopt_if_orphaned(host, adapter_job.work.project, survey.run(adapter_job.work.run)):
@@ -149,7 +149,7 @@ def _run_stage(
 
 
 def _start(host: Host, adapter_job: AdapterJob, listener: Listener, run: RunSurvey | None) -> int:
-    """Return the number of the job, which is started unless it is already running."""
+    """Start the job unless it is already running, and return its number."""
     if run is not None and run.state is JobState.RUNNING:
         listener.progress(f"attaching to {adapter_job.name}, which is running")
         return run.job
@@ -189,7 +189,7 @@ def _download(host: Host, adapter_job: AdapterJob, run: RunSurvey, listener: Lis
 
 
 def _fetch_result(host: Host, adapter_job: AdapterJob) -> int:
-    """Download the answers and, last, the result; return their size."""
+    """Download the answers, then the result; return their total size in bytes."""
     root = ProjectLayout(adapter_job.work.project).run(adapter_job.work.run).root
     total = 0
     for name in (ANSWERS, RESULT):

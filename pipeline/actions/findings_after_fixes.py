@@ -1,4 +1,4 @@
-"""Compute the findings that remain after the fixers; results are cached until a project file changes."""
+"""Compute the findings that remain after the fixers, cached until a project file changes."""
 
 from __future__ import annotations
 

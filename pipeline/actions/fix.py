@@ -18,7 +18,7 @@ from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
 def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
-    """Return the remaining changes, and make them unless `show_only` is set.
+    """Return the remaining changes, and apply them unless `show_only` is set.
 
     Raises SyncRefused if the tree is not synced.
     """
@@ -50,7 +50,7 @@ def fixers_on_host(view: View) -> tuple[str, ...]:
 
 
 def undo_on_host(context: Context) -> tuple[str, ...]:
-    """Restore every file that fixers changed on the host and remove what they added. Return the names."""
+    """Restore every file that fixers changed on the host, and remove every file that they added. Return the paths."""
     _require_synced(context)
     fixed = tuple(context.view.survey.tree.fixed)
     made = [_undone(context, name, fixed) for name in SETUP_NAMES]
@@ -60,7 +60,7 @@ def undo_on_host(context: Context) -> tuple[str, ...]:
 
 
 def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
-    """Undo one setup fixer and return the paths it restored or removed, without those in `fixed`."""
+    """Undo one setup fixer. Return the paths that it restored or removed, except those in `fixed`."""
     answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
     restored = read_field(tuple[str, ...], context.host, answer, "restored")
     tree = f"{context.host.workdir}/{context.view.layout.tree}/"

@@ -48,7 +48,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
 
 
 def cure_for(view: View, ran: RunResult) -> Cure | None:
-    """Return the next cure for the findings, or None."""
+    """Return the next cure for the findings, or None if there is no further cure."""
     return next_cure([cure.name for cure in view.cures], known_errors(ran), view.loaded.as_json(), applied_fixers(view))
 
 
@@ -58,7 +58,7 @@ def known_errors(ran: RunResult) -> list[Finding]:
 
 
 def applied_fixers(view: View) -> frozenset[str]:
-    """Return the source fixers that already ran. Running them again on the same files would change nothing."""
+    """Return the source fixers that already ran. A second run on the same files would change nothing."""
     settings = fixer_settings_of(view)
     return frozenset(name for name in SOURCE_NAMES if settings.get(name) not in OFF)
 

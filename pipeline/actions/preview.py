@@ -32,10 +32,11 @@ DEPEND_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """The actions of `run`: the files to send, and all changes by fixers; `remaining`: the changes not made yet.
+    """The actions that `run` would take.
 
-    `run`: the existing run that would be found, followed or resumed; None if a new run would start, for the reasons in
-    `new_run`.
+    `sync` lists the files to send, `fixes` all changes by fixers, and `remaining` the changes that the host does not
+    have yet. `run` is the existing run that would be reattached to or resumed; it is None if a new run would start.
+    `new_run` lists the reasons for a new run.
     """
 
     sync: SyncPlan
@@ -86,9 +87,9 @@ def as_synced(view: View, sync: SyncPlan) -> View:
 def preview_stages(
     view: View, checkpoints: StageCheckpoints, *, files_change: bool, synced: View | None = None
 ) -> tuple[StageOutcome, ...]:
-    """Return the outcome that `run` would show for each stage; with `files_change`, no earlier proof is valid.
+    """Return the outcome that `run` would show for each stage.
 
-    `synced` is the view after the sync, for the stages that follow it.
+    With `files_change`, no earlier proof is valid. `synced` is the view after the sync, which the later stages use.
     """
     outcomes = []
     trained = True
@@ -127,6 +128,6 @@ def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
 
 
 def judge_without_proof(view: View) -> Report:
-    """Judge the host and the code statically. The findings of the sync are not included; see `SyncPlan.report`."""
+    """Judge the host and the code statically. The findings of the sync are in `SyncPlan.report` instead."""
     code = judge_static(tree_as_fixed(view), view.precision)
     return judge_host(view.survey, need_of(view)).plus(code)

@@ -19,7 +19,7 @@ LARGEST_SCRATCH_DATA = 64 * 10**6
 
 
 def obstacle_to_proof(view: View) -> str:
-    """Return the reason why `verify` cannot run the proof; empty if it can."""
+    """Return the reason why `verify` cannot run the proof, or an empty string if it can."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""
     return "the data is not on the host yet, and is too large to be sent for a proof alone"
@@ -33,10 +33,10 @@ def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
 
 @contextlib.contextmanager
 def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
-    """Create a folder on the host with the project as the whole plan changes it; remove it at the end of the block.
+    """Create a scratch folder on the host with the project as changed by `plan`; remove it at the end of the block.
 
-    `plan` must contain all changes, including those already made on the host, because the folder is built from the
-    laptop's files.
+    `plan` must include the changes already made on the host, because the scratch folder is built from the laptop's
+    files.
     """
     view, nonce = context.view, secrets.token_hex(8)
     files = [change for change in plan.changes if isinstance(change, FileChange)]
@@ -49,7 +49,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
 
 
 def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
-    """Return (name, bytes) of the separately uploaded data; empty if it is too large for a scratch folder."""
+    """Return (name, bytes) of each separately uploaded file, or () if the data is too large for a scratch folder."""
     data = view.data
     if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()

@@ -47,10 +47,10 @@ def run_project(
     prompter: Prompter | None = None,
     start: Callable[[Host, StartRequest], StartAnswer] = start_job,
 ) -> Outcome:
-    """Run all stages, and return the outcome with the failed stage, if any, and the next command.
+    """Run all stages, and return the outcome.
 
-    `pending` is a connection that is already being opened. `options.phase` selects the stages to run for one of several
-    runs. `start` starts the job on the host.
+    `pending` is a connection that is already being opened. If the command has several runs, `options.phase` selects the
+    stages to run now. `start` starts the job on the host.
     """
     listener.stage_started("connect")
     with run_session(selection, listener, options, pending, prompter) as context:
@@ -115,7 +115,7 @@ def keep_evidence(context: Context) -> None:
 
 
 def until_training(context: Context) -> RunOptions:
-    """Return the options; in the phase PREPARE, with `until` set to the stage before the training."""
+    """Return the options. In the phase PREPARE, `until` is the stage before the training."""
     options, run = context.options, run_of(context.view)
     started = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force
     includes_training = options.until in ("", "train", "logs") and options.force != "logs"
@@ -127,7 +127,7 @@ def until_training(context: Context) -> RunOptions:
 
 
 def no_such_run(host: str, run: str) -> RemoteFault:
-    """Return the error for a run to resume that the host does not have."""
+    """Return the error for a resume of a run that the host does not have."""
     message = f"{host} has no run {run} any more"
     return RemoteFault(message, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
 
@@ -169,7 +169,7 @@ def download_failed_run(context: Context, ran: RunResult) -> None:
 
 
 def report(context: Context, ran: RunResult) -> None:
-    """Write the report of the run, if the host has that run."""
+    """Write the report of the run, if the host has the run."""
     run = run_of(context.view)
     if run is not None and run.state is not JobState.ABSENT:
         note_seen(folder_of(context.view), run)
@@ -197,7 +197,7 @@ def write_report(context: Context, run: RunSurvey, stages: Sequence[StageOutcome
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
-    """Return the jobs before the newest one; empty if there are none or the host does not answer."""
+    """Return the jobs before the newest one, or () if the host cannot be queried."""
     if run.job < 2:
         return ()
     try:
@@ -232,7 +232,10 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
 
 
 def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
-    """Return the record of the run if Ctrl-C interrupted the wait for its job, because the view is then out of date."""
+    """Return the record of the run if Ctrl-C interrupted the wait for its job, else None.
+
+    After Ctrl-C the view is outdated.
+    """
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:
         return None

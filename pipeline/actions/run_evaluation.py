@@ -69,14 +69,17 @@ def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, d
 
 
 def with_own_settings(note: RunNote, records: Records) -> RunNote:
-    """Return the note, without its `--set` options if this user did not write it: a cloned project may bring one."""
+    """Return the note.
+
+    If this user did not write it, its `--set` options are removed: cloned projects may contain notes.
+    """
     if is_own_note(records.folder_named(note.name)):
         return note
     return replace(note, given=("--host", note.host, "--config", note.config))
 
 
 def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
-    """Load the current config of a run, with the run's recorded overrides and the given ones."""
+    """Load the current config of a run, with the run's recorded overrides and with `overrides`."""
     words = dict(zip(note.given, note.given[1:], strict=False))
     recorded = [following for word, following in zip(note.given, note.given[1:], strict=False) if word == "--set"]
     here = Path.cwd()

@@ -138,11 +138,11 @@ def _finish(context: Context, ran: RunResult, options: RunOptions) -> None:
 
 
 Failed = list[tuple[int, Report, ExitCode]]
-"""The index of a host, its findings, and their exit code."""
+"""For each failure: the index of the host, its findings, and their exit code."""
 
 
 def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bool]:
-    """Run the training on all hosts until it ends. Returns the failures, and whether there was work to do."""
+    """Run the training on all hosts until it ends. Return the failures, and True if there was work to do."""
     report = judge_group([context.view for context in contexts])
     if not report.ok:
         return [(0, report, exit_code_of(report.findings, ExitCode.ENVIRONMENT))], True
@@ -168,7 +168,7 @@ def _train(contexts: Sequence[Context], options: RunOptions) -> tuple[Failed, bo
 
 
 def _group_state(contexts: Sequence[Context], options: RunOptions) -> GroupState:
-    """Return the state of the run on all hosts, after restarting the supervisors that had died."""
+    """Restart the supervisors that have died, and return the state of the run on all hosts."""
     for context in contexts:
         run = run_of(context.view)
         if options.resume and run is None:
@@ -179,7 +179,7 @@ def _group_state(contexts: Sequence[Context], options: RunOptions) -> GroupState
 
 
 def _start(contexts: Sequence[Context]) -> Report:
-    """Start the run's next job on all hosts, after stopping jobs that wait for the failed job of another host."""
+    """Stop the jobs that wait for the failed job of another host, then start the run's next job on all hosts."""
     stop_running(contexts)
     for context in contexts:
         require_secrets(context.view.host.config, context.view.config)

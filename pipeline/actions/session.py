@@ -59,7 +59,7 @@ def host_session(
     prompter: Prompter | None = None,
     pending: PendingHost | None = None,
 ) -> Iterator[Context]:
-    """Yield a context with its first view. The project is read while the host is being connected and surveyed.
+    """Yield a context with its first view. The project is read while halfstep connects to the host and surveys it.
 
     `pending` is a connection that is already being opened.
     """
@@ -100,7 +100,7 @@ def refresh_view(context: Context) -> None:
 
 
 def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:
-    """Scan the local project and its data. With `must_keep` False, a read-only project is not an error."""
+    """Scan the local project and its data. With `must_keep` False, a read-only project folder is not an error."""
     try:
         records.prepare()
     except HalfstepError:

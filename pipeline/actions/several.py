@@ -1,4 +1,4 @@
-"""`run` with several configs or values: one run for each, whose jobs the host runs one after another."""
+"""`run` with several configs or values: one run for each. The host executes their jobs one after another."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run_several(
 def submit(
     held: HeldJobs, selections: Sequence[Selection], outcomes: list[Outcome], prompter: Prompter | None
 ) -> list[Outcome]:
-    """Submit the prepared jobs. If that fails, every run whose job was prepared has failed."""
+    """Submit the prepared jobs. If the submission fails, every run whose job was prepared has failed."""
     prepared = [outcome.ok and outcome.run.partition("@")[0] in held.runs for outcome in outcomes]
     try:
         held.submit(selections[0].host, prompter)
@@ -93,7 +93,10 @@ def copy_checkpoints(known: Selection, new: Selection) -> None:
 
 
 def options_for(phase: Phase, options: RunOptions) -> RunOptions:
-    """Return the options of a run in this phase: `force` applies once, and only the last phase waits for the job."""
+    """Return the options of a run in this phase.
+
+    `force` applies in one phase only, and only FOLLOW waits for the job.
+    """
     if phase is Phase.PREPARE:
         return replace(options, phase=phase, detach=True)
     force = options.force if options.force in ("", "logs") else "train"
@@ -107,7 +110,7 @@ def is_prepared(outcome: Outcome, options: RunOptions) -> bool:
 
 
 def is_training(outcome: Outcome, options: RunOptions) -> bool:
-    """Return True if the run's job is queued or running, and the command waits for it."""
+    """Return True if the run's job is queued or running, and the command waits for the job."""
     running = any(stage.name == "train" and stage.state is StageState.RUNNING for stage in outcome.stages)
     return outcome.ok and running and not options.detach
 
@@ -120,7 +123,7 @@ PHASES: tuple[tuple[Phase, Callable[[Outcome, RunOptions], bool]], ...] = (
 
 
 def combined_outcome(now: Outcome, before: Outcome) -> Outcome:
-    """Return the newer outcome of a run, completed with names, run and job from the older one."""
+    """Return the newer outcome of a run. Names, and a run or job that is unknown, come from the older outcome."""
     run, job = now.run or before.run, now.job or before.job
     return replace(
         now, host=before.host, config=before.config, given=before.given, varied=before.varied, run=run, job=job
@@ -128,7 +131,10 @@ def combined_outcome(now: Outcome, before: Outcome) -> Outcome:
 
 
 def worst_exit_code(outcomes: Sequence[Outcome]) -> ExitCode:
-    """Return 130 if interrupted, else the code of the first failed run, preferably one that is not in REPEATABLE."""
+    """Return 130 if a run was interrupted, else the exit code of a failed run.
+
+    The first exit code outside REPEATABLE takes precedence.
+    """
     codes = [outcome.exit_code for outcome in outcomes if not outcome.ok]
     if ExitCode.INTERRUPTED in codes:
         return ExitCode.INTERRUPTED

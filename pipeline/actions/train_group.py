@@ -29,7 +29,7 @@ from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.quantities import duration
 
 OTHERS_S = 60.0
-"""The number of seconds after a failure until the jobs on the other hosts are stopped."""
+"""The seconds between the failure of a job and the stop of the jobs on the other hosts."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class JobEnd:
 
 
 def start_on_all(contexts: Sequence[Context]) -> Report:
-    """Start the run's next job on every host, or on none; all resume from the same step.
+    """Start the run's next job on every host, or on none; all jobs resume from the same step.
 
-    Raises any error of a host, after stopping the jobs that were already started.
+    If a host fails, the jobs that were already started are stopped, and the host's error is raised.
     """
     resume, problem = _resume_paths(contexts)
     if problem is not None:
@@ -59,7 +59,7 @@ def start_on_all(contexts: Sequence[Context]) -> Report:
         return Report(rendezvous.findings)
     number = max(next_number(run_of(context.view)) for context in contexts)
     fresh_code = [_record_start(context) for context in contexts]
-    # Verbs without a run name use the run that was recorded last, which must be that of the first host.
+    # Verbs without a run name use the run that was recorded last. The first host's run is therefore recorded last.
     _record_start(contexts[0])
     started: list[Context] = []
     try:
@@ -74,7 +74,7 @@ def start_on_all(contexts: Sequence[Context]) -> Report:
 
 
 def _resume_paths(contexts: Sequence[Context]) -> tuple[list[str], Finding | None]:
-    """Return the checkpoint's path on each host (empty: start at step 0), and a finding if the hosts cannot resume."""
+    """Return the checkpoint's path on each host ("" starts at step 0), and a finding if the hosts cannot resume."""
     roots = [""] * len(contexts)
     for at, context in enumerate(contexts):
         run = run_of(context.view)
@@ -130,7 +130,7 @@ def _start_on(context: Context, node: Node, number: int, resume: str, *, fresh_c
 
 
 def stop_running(contexts: Sequence[Context]) -> None:
-    """Stop the jobs that still run although the job of another host has failed; they cannot continue without it."""
+    """Stop the jobs that still run after the job of another host has failed. The training needs all hosts."""
     running = [one for one in contexts if (run := run_of(one.view)) is not None and run.state is JobState.RUNNING]
     for context in running:
         name = context.view.host.name
@@ -150,7 +150,7 @@ def _stop(contexts: Sequence[Context]) -> None:
 
 
 def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd, ...]:
-    """Follow the jobs of all hosts, and return how each ended, the earliest first.
+    """Follow the jobs of all hosts, and return the end of each, the earliest first.
 
     The first host's progress is shown. After a failure, the jobs on the other hosts are stopped if they do not end by
     themselves. On KeyboardInterrupt, which is raised again, the jobs keep running.
@@ -170,7 +170,7 @@ def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd,
                 _stop([one for at, one in enumerate(contexts) if at not in {end.at for end in seen}])
             continue
         seen.append(end)
-        # An unreachable host is not a failed job.
+        # A lost connection does not mean that the job has failed.
         if end.error is None and not end.ended_well and deadline == float("inf") and len(seen) < len(contexts):
             deadline = time.monotonic() + OTHERS_S
             name = contexts[end.at].view.host.name

@@ -16,8 +16,8 @@ VERBS: dict[str, Verb] = {
     "init": Verb(
         "create the config files of this project",
         "Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml, unless the host has a file already or is an SSH "
-        "alias. DESTINATION is user@address:port, or the ssh command that your provider shows, in quotes; with it, "
-        "init also checks whether the host has torch and a persistent volume.",
+        "alias. DESTINATION is user@address:port, or the ssh command that your provider shows, in quotes. If it is "
+        "given, init also checks whether the host has torch and a persistent volume.",
         [
             click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
@@ -26,7 +26,7 @@ VERBS: dict[str, Verb] = {
             options.text(
                 "--data", metavar="PATH", help="training data: a folder or file, sent separately from the code"
             ),
-            options.card("GPU of the host, such as titan-rtx or 7.5; lets `plan` work without connecting"),
+            options.card("GPU of the host, such as titan-rtx or 7.5; with it, `plan` needs no connection"),
             options.flag("--force", help="overwrite existing configs"),
             options.flag("-y", "--yes", help="answer each prompt with its default or yes; reject new host keys"),
         ],
@@ -34,9 +34,9 @@ VERBS: dict[str, Verb] = {
     ),
     "run": Verb(
         "run all stages; stages that are already done are skipped",
-        "Run all stages on the host: sync, environment, fix, verify, train, logs. Skip those that are already done. "
-        "Several configs or values, separated by commas, start several runs: all are verified first, then trained one "
-        "after another on the host.",
+        "Run all stages on the host: sync, environment, fix, verify, train, logs. Stages that are already "
+        "done are skipped. Several configs or values, separated by commas, start several runs: all are verified first, "
+        "then trained one after another on the host.",
         [
             options.host(f"{HOST}; a,b: one training on both hosts"),
             options.config(f"{CONFIG}; a,b: several runs"),
@@ -105,14 +105,14 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List all runs, newest first, with the state that was last seen. `pipeline status RUN` queries the host for "
+        "List all runs, newest first, with their last known state. `pipeline status RUN` queries the host for "
         "the current state of a run.",
         module="list_runs",
         group=WATCH,
     ),
     "logs": Verb(
         "print the trainer's output",
-        "Print the output of the run's newest job. If the host is unreachable, print the local copy and how old it is.",
+        "Print the output of the run's newest job. If the host is unreachable, print the local copy and its age.",
         [
             options.run(),
             options.flag("-f", "--follow", help="keep printing until the job ends"),
@@ -169,7 +169,7 @@ VERBS: dict[str, Verb] = {
         group=RUN,
     ),
     "wait": Verb(
-        "wait for a run's job to end; the exit code tells how it ended",
+        "wait for a run's job to end; the exit code shows how it ended",
         "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped early, checkpoint kept.",
         [options.run()],
         group=WATCH,
@@ -221,7 +221,7 @@ VERBS: dict[str, Verb] = {
     "evaluate": Verb(
         "score an adapter and its base model, and print published results for comparison",
         "Evaluate an adapter and its base model on the evaluation split, as a job on the host, and print the "
-        "scores. After an interruption, run it again: answers that exist already are kept.",
+        "scores. After an interruption, run the command again: finished answers are kept.",
         [
             options.run(),
             click.Option(
@@ -250,7 +250,7 @@ VERBS: dict[str, Verb] = {
     "push": Verb(
         "upload a run's adapter to the model hub, with a model card",
         "Upload a run's adapter to the model hub, with a model card: base model, data, precision, scores. Without "
-        "--repo, write the card locally and print the lines of Python that load the adapter.",
+        "--repo, write the card locally and print the Python code that loads the adapter.",
         [
             options.run(),
             options.text(

@@ -41,7 +41,7 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
     kind = get_completion_class(shell)
     if kind is None or shell not in SCRIPT_PATHS:
         raise BadUsage(
-            f"no completion for the shell {shell or '(SHELL is not set)'}: bash, zsh and fish have one",
+            f"no completion for the shell {shell or '(SHELL is not set)'}; supported are bash, zsh and fish",
             hint="SHELL=bash pipeline --install-completion",
         )
     for name in COMMANDS:
@@ -54,7 +54,7 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
 
 
 def without_space(script: str) -> str:
-    """Return click's script, changed so that no space follows a completed `KEY=`; fish needs no change."""
+    """Return click's script, changed so that no space follows a completed `KEY=`. fish needs no change."""
     for line, replacement in NO_SPACE.items():
         script = script.replace(line, replacement, 1)
     return script

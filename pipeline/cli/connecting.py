@@ -23,9 +23,10 @@ from remote.project.identity import project_of
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
-    """Return host, config and overrides as typed; with only `--resume`, read them from the record of that run.
+    """Return host, config and overrides.
 
-    Raises BadUsage if another user wrote the record: its settings would count as typed, and may name files or secrets.
+    If only `--resume` was typed, read them from the record of that run. Raises BadUsage if another user wrote the
+    record: its settings could name files or secrets, and would be trusted as if the user had typed them.
     """
     if host or config:
         return host, config, overrides
@@ -51,7 +52,7 @@ def _given(name: str, option: str) -> str:
 
 
 def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, Any]:
-    """Return the verb's parameters, with `selection` and `pending` (a connection) for host, config and overrides.
+    """Return the verb's parameters. `selection` and `pending`, a connection, replace host, config and overrides.
 
     For several hosts, `others` contains the selections and connections of all hosts after the first. For several
     configs or values, `more` contains the selections of all runs after the first.
@@ -64,7 +65,7 @@ def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, 
     names, config_name = hosts_in(_given(host, "--host")), _given(config, "--config")
     if not connects.several:
         if len(names) > 1:
-            raise BadUsage(f"--host {host} names several hosts: use one at a time", where="--host")
+            raise BadUsage(f"--host {host} names several hosts; this command takes one", where="--host")
         return {**rest, **_connected(load_selections(names, config_name, overrides, Path.cwd()), connects, rest)}
     points = combinations(config_name, overrides, Path.cwd(), many=rest["yes"])
     if len(points) == 1:
@@ -85,7 +86,7 @@ def _connected(selections: Sequence[Selection], connects: Connects, values: dict
     project, may_prompt = project_of(selections[0].loaded.root), not values["as_json"]
     pairs = [(one, PendingHost(one.host, project, keep=connects.keep, may_prompt=may_prompt)) for one in selections]
     if any(one.host.config.host != LOCAL for one in selections):
-        # The handshake waits for this import. The verb's own code is imported while the handshake waits for the host.
+        # The SSH handshake cannot start before this import. The verb's own code is imported during the handshake.
         load(CONNECTION)
     others = {"others": pairs[1:]} if connects.several else {}
     return {"selection": pairs[0][0], "pending": pairs[0][1], **others}

@@ -21,7 +21,7 @@ ON_RUN = (
 )
 
 OTHER_WORDS = {"resume": "pipeline run --resume RUN", "train": "pipeline run --host HOST --config NAME"}
-"""Words that are typed for a verb of another name, with the command."""
+"""Words that users type for a command of another name, with the correct command."""
 
 
 class Verbs(click.Group):
@@ -33,7 +33,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of the verb; None if there is no such verb."""
+        """Return the command of the verb, or None if there is no verb of that name."""
         del ctx
         return command(cmd_name) if cmd_name in VERBS else None
 
@@ -49,7 +49,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb that was typed. Raises UsageError that suggests the most similar verb."""
+        """Return the typed verb. Raises BadUsage or UsageError, which suggest the correct command."""
         if args[0] not in VERBS:
             if args[0] in OTHER_WORDS:
                 raise BadUsage(f"no such command: {args[0]!r}", hint=OTHER_WORDS[args[0]])
@@ -79,7 +79,7 @@ def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
         if connects is not None:
             values = load("pipeline.cli.connecting").select_and_connect(values, connects)
         verb = getattr(load(f"pipeline.verbs.{module}"), module)
-        gc.enable()  # switched off when the process began
+        gc.enable()  # disabled during the imports at process start
         return verb(**values)
 
     return call

@@ -28,7 +28,7 @@ Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that i
 \b
 pipeline init                       create configs
 pipeline run --host titan -c NAME   copy, prove, train
-pipeline run --host titan -c NAME   again: no work left
+pipeline run --host titan -c NAME   again: nothing to do
 """
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     open_streams()
     try:
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # a second Ctrl-C during the report of the first one
+    except KeyboardInterrupt:  # a second Ctrl-C while the first one is reported
         code = int(ExitCode.INTERRUPTED)
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     close_streams()
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def open_streams() -> None:
-    """Make all three standard streams usable for any text; a closed one is redirected to /dev/null."""
+    """Make the three standard streams accept any text, and redirect closed streams to /dev/null."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             redirect_to_null(fd)
@@ -73,7 +73,7 @@ def open_streams() -> None:
 
 
 def close_streams() -> None:
-    """Flush the output streams: a failing flush at interpreter exit would print an error and change the exit code."""
+    """Flush the output streams now, because a failing flush at interpreter exit would change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -92,7 +92,7 @@ def redirect_to_null(fd: int) -> None:
 def run(words: list[str]) -> int:
     """Run `pipeline WORDS` and return its exit code."""
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the start of the process
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked during the imports at process start
         if COMPLETE in os.environ:
             return shell_complete(pipeline, {}, "pipeline", COMPLETE, os.environ[COMPLETE])
         if not words or (words[0] == "--install-completion" and HELP_OPTIONS & {*words}):
@@ -110,12 +110,12 @@ def run(words: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _report(words, Interrupted("interrupted"))
     except SystemExit as done:
-        if not isinstance(done.__context__, BrokenPipeError):  # rich exits if the reader of stdout has closed the pipe
+        if not isinstance(done.__context__, BrokenPipeError):  # rich exits if the pipe at stdout is closed
             raise
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return ExitCode.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last resort: a defect of ours, reported without a traceback
+    except Exception as error:  # noqa: BLE001 - the last resort: a defect of halfstep, reported without a traceback
         return _report(words, _disk_full(error) or _bug(error))
 
 
@@ -134,8 +134,8 @@ def _report_usage(words: list[str], error: click.ClickException) -> int:
 def _report(words: list[str], error: HalfstepError) -> int:
     if isinstance(error, Interrupted):
         error.hint = error.hint or shlex.join(["pipeline", *words])
-    # If writing the JSON object to stdout fails, the error is printed to stderr; if that also fails, only the exit
-    # code reports it.
+    # If the JSON object cannot be written to stdout, the error is printed to stderr. If stderr fails too, only the exit
+    # code reports the error.
     for shown in (words, [word for word in words if word != "--json"]):
         with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
             importlib.import_module("pipeline.show.failure").show_error(shown, error)

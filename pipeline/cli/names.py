@@ -57,7 +57,7 @@ def manual() -> Iterable[str]:
 
 
 def keys() -> Iterable[str]:
-    """Return every key that `--set` accepts, followed by `=`."""
+    """Return every key that `--set` accepts, with `=` appended."""
     names = (*keys_of("config"), *(f"fixers.{name}" for name in FIXERS), *(f"host.{key}" for key in keys_of("host")))
     return [f"{name}=" for name in names]
 

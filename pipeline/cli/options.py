@@ -31,16 +31,16 @@ def flag(*names: str, help: str) -> click.Option:
 
 
 def text(*names: str, help: str, metavar: str, source: str = "", required: bool = False) -> click.Option:
-    """Return an option with one value, which is empty by default."""
+    """Return an option with one value; the default is an empty string."""
     completion = completes(source) if source else None
     option = click.Option(names, required=required, metavar=metavar, help=help, shell_complete=completion)
-    if not required:  # click takes even a default of None as a value, and then requires none
+    if not required:  # click treats a default of None as a value, and then no longer requires the option
         option.default = ""
     return option
 
 
 def stage(*names: str, help: str) -> click.Option:
-    """Return an option whose value is one of the six stages, and empty by default."""
+    """Return an option whose value is one of the six stages; the default is an empty string."""
     option = text(*names, metavar="STAGE", help=help, source="stages")
     option.callback = _known_stage
     return option
@@ -107,10 +107,10 @@ def _close_terminal(context: click.Context, parameter: click.Parameter, wanted: 
 
 
 def runs() -> click.Argument:
-    """`[RUN]...`; empty if it is omitted."""
+    """The argument `[RUN]...`; the value is () if it is omitted."""
     return click.Argument(["runs"], nargs=-1, metavar="[RUN]...", shell_complete=completes("runs"))
 
 
 def run() -> click.Argument:
-    """`[RUN]`; None if it is omitted."""
+    """The argument `[RUN]`; the value is None if it is omitted."""
     return click.Argument(["run"], required=False, metavar="[RUN]", shell_complete=completes("runs"))

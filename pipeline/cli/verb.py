@@ -12,9 +12,10 @@ RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 
 @dataclass(frozen=True)
 class Connects:
-    """Options for the connection of a verb. `keep`: halfstep's files may stay on the host after the verb has ended.
+    """Options for the connection of a verb.
 
-    `several`: the verb accepts several hosts, configs or values, separated by commas; see `select_and_connect`.
+    If `keep` is set, halfstep's files may remain on the host after the verb has ended. If `several` is set, the verb
+    accepts several hosts, configs or values, separated by commas; see `select_and_connect`.
     """
 
     keep: bool
@@ -29,7 +30,7 @@ class Verb:
     help: str
     params: Sequence[click.Parameter] = ()
     module: str = ""
-    """The name of the verb's module in `pipeline/verbs/` and of its function; empty: the verb's name."""
+    """The name of the verb's module in `pipeline/verbs/`, and of its function. Empty if both have the verb's name."""
     group: str = RESULTS
     """The heading under which `pipeline --help` lists the verb."""
     connects: Connects | None = None

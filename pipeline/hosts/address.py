@@ -32,9 +32,10 @@ def address_of(host: LoadedHost) -> Address:
 
 
 def python_of(config: HostConfig) -> str:
-    """Return the interpreter of the host file, or for `local` without a container the current one if it has torch.
+    """Return the interpreter that the host file names.
 
-    An empty result means that the host looks for the project's virtual environment, then for `python3`.
+    For `local` without a container, the default is the current interpreter, if it has torch. An empty string means that
+    the host searches for the project's virtual environment, then for `python3`.
     """
     here = config.host == LOCAL and config.container is None
     current = sys.executable if here and importlib.util.find_spec("torch") is not None else ""
@@ -42,7 +43,7 @@ def python_of(config: HostConfig) -> str:
 
 
 def container_of(config: HostConfig) -> Container | None:
-    """Return the container in which everything runs; None if there is none."""
+    """Return the container in which everything runs, or None if the host has no `container:`."""
     wanted = config.container
     if wanted is None:
         return None

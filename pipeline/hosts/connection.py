@@ -21,7 +21,7 @@ from remote.protocol.survey import Survey, SurveyRequest
 def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None) -> Iterator[Host]:
     """Connect to the host until the end of the block. With `keep` False, no files remain on the host.
 
-    Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name.
+    Raises HostFileUntrusted before data is sent, and NameUnknown with the most similar known name.
     """
     require_trust(host, prompter)
     link = open_host(trusted_address(host), keep=keep, prompter=prompter)

@@ -18,9 +18,9 @@ from remote.pull.reconnect import RetryPolicy
 def follow_to_end(
     host: Host, project: str, run: str, listener: Listener, on_news: Callable[[JobNews], None] = lambda _: None
 ) -> JobNews | None:
-    """Follow a job and return its last event; None if there was none. `on_news` is called with each event.
+    """Follow a job and return its last event, or None if the job sent none.
 
-    A lost connection is opened again, and following continues.
+    `on_news` is called with each event. A lost connection is reopened.
     """
     last: JobNews | None = None
     for news in follow_job(host, project, run, retry=announcing_retries(listener)):
@@ -33,7 +33,7 @@ def follow_to_end(
 
 
 def note_in_words(run: str, note: WatchNote) -> str:
-    """Return a note of the watch as one line, with its step and check."""
+    """Return one line with the message, the step and the check of a note of the watch."""
     if note.severity == "info":
         return f"{run} {note.message}"
     return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
@@ -46,7 +46,7 @@ def note_news(folder: Path, news: JobNews) -> None:
 
 
 def announcing_retries(listener: Listener) -> RetryPolicy:
-    """Return the default retry policy for a lost connection, which reports each retry."""
+    """Return the default retry policy for lost connections, extended to report each retry."""
 
     def report(error: HalfstepError, wait_s: float) -> None:
         listener.progress(f"{error.message}; retrying in {duration(wait_s)}")

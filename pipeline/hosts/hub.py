@@ -15,7 +15,7 @@ LIBRARY = "huggingface_hub"
 
 
 def hub_library() -> Any:
-    """Import huggingface_hub, which is large and needed only for uploads. Raises BadUsage if it is missing."""
+    """Import huggingface_hub on demand, because the import is slow. Raises BadUsage if it is not installed."""
     try:
         return importlib.import_module(LIBRARY)
     except ImportError:
@@ -25,7 +25,7 @@ def hub_library() -> Any:
 
 
 def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:
-    """Create the model repository if it does not exist, add the files in one commit, and return the commit's address.
+    """Create the model repository if it does not exist, add the files in one commit, and return the commit's URL.
 
     The token comes from `HF_TOKEN` or from the library's own login. Raises BadUsage if the hub refuses the name or the
     login, CannotConnect if it is unreachable.

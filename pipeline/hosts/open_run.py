@@ -24,7 +24,7 @@ from remote.protocol.survey import Survey, SurveyRequest
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 """Exit codes of an unreachable host: the run's last known state may still be valid."""
 UNREACHABLE_OR_GONE = (*UNREACHABLE, ExitCode.JOB_LOST)
-"""Exit codes after which only pulled data can be shown: the host is unreachable, or the run is gone."""
+"""Exit codes after which only local data can be shown: the host is unreachable, or no longer has the run."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class OpenRun:
     def look(self) -> tuple[RunSurvey, tuple[str, ...]]:
         """Survey the run; also return the names of the project's other runs that train on the host.
 
-        First, if the run's supervisor was killed, the job gets a new one.
+        If the run's supervisor was killed, a new supervisor is started for the job first.
         """
         survey = self.survey_host()
         if adopt_if_orphaned(self.host, self.note.project, survey.run(self.note.run)):
@@ -68,7 +68,7 @@ class OpenRun:
 
 @contextlib.contextmanager
 def open_run(run: str | None, here: Path, *, prompter: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
-    """Find a run by name and connect to its host. Raises BadUsage and what `open_note` raises."""
+    """Find a run by name and connect to its host. Raises BadUsage, and the errors of `open_note`."""
     with open_note(*named_run(run, here), prompter=prompter, keep=keep) as opened:
         yield opened
 
@@ -95,10 +95,10 @@ def open_note(
 
 
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:
-    """Return the host of a run, with the settings with which the run was started. Raises BadUsage.
+    """Return the host of a run, with the settings that the run was started with. Raises BadUsage.
 
-    A record that this user did not write (for example, in a cloned project) is only used if the host of that name
-    has the same settings now.
+    A record that this user did not write (for example, in a cloned project) is used only if the current settings of the
+    host of that name are equal.
     """
     try:
         remembered = HostConfig.model_validate(note.host_config)
@@ -119,9 +119,9 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
 
 
 def unreachable_warning(note: RunNote, error: HalfstepError, instead: str) -> Finding:
-    """Return a warning that the host is unreachable or lacks the run; `instead` says what is shown instead.
+    """Return a warning that the host is unreachable or lacks the run.
 
-    The warning has the exit code of the error.
+    `instead` describes the data that is shown instead. The warning has the exit code of the error.
     """
     if error.exit_code is ExitCode.JOB_LOST:
         message = f"{note.host} has no run {note.name} any more; {instead}"

@@ -28,10 +28,10 @@ def read_output(
     follow: RetryPolicy | None = None,
     prompter: Prompter | None = None,
 ) -> tuple[Finding, ...]:
-    """Pass the output of the run's newest job, or its last `lines`, to `sink`.
+    """Write the output of the run's newest job, or its last `lines` lines, to `sink`.
 
-    With `follow`, a retry policy for lost connections, continue until the job ends. If the host is unreachable, pass
-    the local copy, and return a warning with its age. Raises HalfstepError if neither can be read.
+    With `follow`, a retry policy for lost connections, continue until the job ends. If the host is unreachable, write
+    the local copy, and return a warning with the age of the copy. Raises HalfstepError if neither can be read.
     """
     seen = False
     folder = records.folder_named(note.name)

@@ -1,4 +1,4 @@
-"""Find the weights that a script saved outside of `HALFSTEP_OUTPUT_DIR` or without PEFT, and how to download them."""
+"""Find weights that a script saved outside of `HALFSTEP_OUTPUT_DIR` or without PEFT, and how to download them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weights on a host: a message with their places and their size, and the command that downloads them."""
+    """Weights on a host: a message with their paths and total size, and the command that downloads them."""
 
     message: str
     command: str
 
 
 def find_own_weights(host: Host, config: HostConfig, project: str, run: str) -> OwnWeights | None:
-    """Return the weights of a run that are no LoRA adapter.
+    """Return the weights of a run that are not a LoRA adapter, or None if there are none.
 
-    None if there are none. Files that the project itself contains are left out.
+    Weights that are files of the project itself are not included.
     """
     layout = ProjectLayout(project)
     root = layout.run(run).root
@@ -60,7 +60,10 @@ def _in_code(path: str) -> str:
 
 
 def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:
-    """Yield each file, or its folder if that contains a saved model: several weights files or a config.json."""
+    """Yield the path of each file.
+
+    Files of a saved model are represented by their folder, which contains several weights files or a config.json.
+    """
     parents = [str(PurePosixPath(entry.path).parent) for entry in saved]
     for entry, parent in zip(saved, parents, strict=True):
         model = parents.count(parent) > 1 or f"{parent}/config.json" in paths

@@ -1,4 +1,4 @@
-"""A host that is being connected to and surveyed in the background, while the caller loads code and reads files."""
+"""Connect to a host and survey it in the background, while the caller loads code and reads files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Question = Callable[[Prompter], bool | str | None]
 
 
 class RelayedPrompter:
-    """Passes questions from the connecting thread to the waiting thread, which alone may use the terminal."""
+    """Passes questions from the connecting thread to the waiting thread, which owns the terminal."""
 
     def __init__(self, events: queue.SimpleQueue[tuple[Question, Answer] | None]) -> None:
         self._events = events
@@ -40,15 +40,16 @@ class RelayedPrompter:
         return bool(self._relay(lambda prompter: prompter.can_confirm()))
 
     def secret(self, prompt: str) -> str | None:
-        """Return what was typed, without echo; None if nothing was typed."""
+        """Return the typed text, which is not echoed, or None if nothing was typed."""
         answer = self._relay(lambda prompter: prompter.secret(prompt))
         return answer if isinstance(answer, str) else None
 
 
 class PendingHost:
-    """Connects and surveys the host in a thread of its own. Use as a context manager, which closes the connection.
+    """Connects to the host and surveys it in a background thread.
 
-    `keep` False leaves no files on the host. With `may_prompt` False every question is an error instead.
+    A context manager that closes the connection. With `keep` False, no files remain on the host. With `may_prompt`
+    False, every question raises an error.
     """
 
     def __init__(self, host: LoadedHost, project: str, *, keep: bool, may_prompt: bool) -> None:
@@ -74,9 +75,9 @@ class PendingHost:
         self._events.put(None)
 
     def result(self, prompter: Prompter | None) -> tuple[Host, Survey, float]:
-        """Return the open host, its survey and the survey's Unix time. While waiting, `prompter` answers questions.
+        """Return the open host, its survey and the Unix time of the survey.
 
-        Raises the error of connecting, logging in or the survey.
+        `prompter` answers questions in the meantime. Raises any error of the connection, the login or the survey.
         """
         while (event := self._events.get()) is not None:
             question, answer = event

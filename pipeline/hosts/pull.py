@@ -21,7 +21,7 @@ from remote.pull.weights import check_weights, pull_weights
 
 @dataclass(frozen=True)
 class Pulled:
-    """The size of the pulled data, and its problems. `checkpoint`: the one whose adapter was pulled, if any."""
+    """The size and the problems of the pulled data. `checkpoint` is the checkpoint whose adapter was pulled, if any."""
 
     findings: tuple[Finding, ...] = ()
     added_bytes: int = 0
@@ -38,10 +38,10 @@ def pull_run(
     listener: Listener,
     checkpoint: Checkpoint | None = None,
 ) -> Pulled:
-    """Pull event files and output of the run, and with `weights` its adapter, into `folder`.
+    """Pull the event files and the output of the run into `folder`, and with `weights` also its adapter.
 
-    If the run has not saved its adapter, the adapter of the trainer checkpoint is pulled. The output of several
-    processes is also written once per rank.
+    If the run has not saved its adapter, the adapter of `checkpoint` is pulled instead. If several processes wrote the
+    output, it is also split into one file per rank.
     """
     listener.progress("pulling the logs")
     reports = [pull_events(host, project, run.run, run.events, folder)]
@@ -62,7 +62,7 @@ def pull_run(
 
 
 def judge_pulled(folder: Path, run: RunSurvey) -> Report:
-    """Return what is missing locally: event files by size and identity, the adapter by digest."""
+    """Return a finding for each event file and adapter that is missing or incomplete in `folder`."""
     report = check_mirror(run.events, folder)
     if run.adapter_sha256 and not check_weights(folder, run.adapter_sha256).ok:
         message = "the adapter was not pulled"

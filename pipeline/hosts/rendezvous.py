@@ -1,4 +1,4 @@
-"""Find the rendezvous of a group of hosts: addresses at which each host reaches every other host."""
+"""Find the rendezvous of a group of hosts: the addresses at which the hosts reach each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.rendezvous import Listening
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """A free port of each host, in the order of the hosts, and a finding for each pair that cannot connect."""
+    """A free port of each host, in the order of the hosts, and a finding for each pair of hosts that cannot connect."""
 
     places: tuple[Listening, ...]
     findings: tuple[Finding, ...]

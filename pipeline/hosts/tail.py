@@ -1,4 +1,4 @@
-"""The end of an output of any size, in limited memory."""
+"""Keep the end of a byte stream of any length in limited memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEPT_BYTES = 32 * 2**20
 
 
 class Tail:
-    """Keeps the last `limit` bytes that it is fed, and counts the lines before them."""
+    """Keeps the last `limit` bytes of a stream, and counts the lines before them."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
@@ -23,9 +23,9 @@ class Tail:
             self._trim(len(self._kept) - self._limit)
 
     def end(self, lines: int | None = None) -> tuple[bytes, int]:
-        """Return the last `lines` lines, including an unfinished one, and the line number of the first one.
+        """Return the last `lines` lines, including an unfinished line, and the line number of the first of them.
 
-        Without `lines`, return everything that is kept.
+        Without `lines`, return all kept bytes.
         """
         self._trim(max(0, len(self._kept) - self._limit))
         at = 0 if lines is None else len(self._kept)
@@ -34,12 +34,12 @@ class Tail:
         return bytes(self._kept[at:]), self._lines_before + self._kept.count(b"\n", 0, at) + 1
 
     def text(self, lines: int | None = None) -> tuple[str, int]:
-        """Return the same as text."""
+        """Return the result of `end`, decoded as UTF-8."""
         data, first = self.end(lines)
         return data.decode("utf-8", "replace"), first
 
     def utf16(self) -> tuple[str, int]:
-        """Return all that is kept as text in UTF-16, which PowerShell writes, and the number of its first line."""
+        """Return all kept bytes, decoded as UTF-16, which PowerShell writes, and the number of the first line."""
         data, _ = self.end()
         return data.decode("utf-16-le", "replace").removeprefix("\ufeff"), self._lines_before + 1
 

@@ -1,4 +1,4 @@
-"""Ask the user to confirm a project's host file that redirects a name, trains on the laptop, or requests secrets."""
+"""Ask the user to confirm host files of a project that redirect a name, train on the laptop, or request secrets."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from remote.link.ssh.route import ResolvedHop
 from remote.protocol.text import one_line
 
 RULES = "2 "
-"""The version of the rules below. A confirmation that was stored under other rules is asked for again."""
+"""The version of the rules below. A confirmation that was stored under another version is not valid."""
 LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
 def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
-    """Ask the user to confirm the host file, if it needs that. Raises HostFileUntrusted.
+    """Ask the user to confirm the host file, if a confirmation is required.
 
-    The confirmation is stored in the user's configuration folder, never in the project. It is valid for these settings
-    at this path: after a change the user is asked again. Without a terminal, a file that reaches one of the user's
-    machines under another name is used: a script that runs `pipeline run` in one's own project must not fail.
+    Raises HostFileUntrusted. The confirmation is stored in the user's configuration folder, never in the project. It is
+    valid for these settings at this path: after a change, the user must confirm again. If there is no terminal, a file
+    that reaches one of the user's machines under another name needs no confirmation, so that scripts can run `pipeline
+    run` in the user's own project.
     """
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
@@ -51,7 +52,8 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     elif unnamed:
         return
     if not reasons:
-        # Once its host key is accepted, the machine is one of the user's: the same file must not need an answer then.
+        # Once the user has accepted its host key, the machine counts as one of the user's. Without this record, the
+        # file would need a confirmation then.
         with contextlib.suppress(BadUsage, DiskFull):
             keep_consent(used_hosts(environment), _line(host))
         return
@@ -72,19 +74,22 @@ def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -
 
 
 def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
-    """Return the host's address; folders above a workdir that the user chose may belong to other users of the host."""
+    """Return the host's address.
+
+    If the user chose the workdir, its parent folders may belong to other users of the host.
+    """
     return replace(
         address_of(host), trusts_owners=_chose_workdir(host, os.environ if environment is None else environment)
     )
 
 
 def can_trust_owners(host: LoadedHost) -> bool:
-    """Return True if a confirmation of the host file would let folders above its workdir belong to other users."""
+    """Return True if the parent folders of the workdir may belong to other users once the host file is confirmed."""
     return host.path is not None and not is_shipped_host(host.path) and host.config.workdir != Address.workdir
 
 
 def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
-    """Return True if the workdir is not the default, and is from `--set` or from a confirmed host file."""
+    """Return True if the workdir was set by `--set` or by a confirmed host file, to another value than the default."""
     if host.config.workdir == Address.workdir:
         return False
     if host.config.workdir != host.file_values.get("workdir"):
@@ -98,23 +103,23 @@ def _line(host: LoadedHost) -> str:
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
-    """Return the user's file of confirmed host files, each a digest and a path."""
+    """Return the file that lists the confirmed host files. Each line has a digest and a path."""
     return consents("trusted_hosts", environment)
 
 
 def used_hosts(environment: Mapping[str, str]) -> Path:
-    """Return the user's file of host files that needed no confirmation when they were used first."""
+    """Return the file that lists the host files that needed no confirmation when they were first used."""
     return consents("used_hosts", environment)
 
 
 def digest_of(host: LoadedHost) -> str:
-    """Return a digest of the values in the host file, regardless of comments and order."""
+    """Return a digest of the values in the host file, independent of comments and order."""
     text = RULES + json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the reasons for a confirmation as phrases that follow the file's name: "names the local machine"."""
+    """Yield the reasons for a confirmation as phrases after the file's name, such as "trains on the local machine"."""
     if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
         yield reached
     elif not meaning and (surprise := _not_as_named(host)):
@@ -124,10 +129,10 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _not_as_named(host: LoadedHost) -> str:
-    """Return a phrase if a file not named `local` selects this machine, or `local` selects another; otherwise empty.
+    """Return a phrase if a file not named `local` selects this machine, or `local` selects another one, else "".
 
-    A file named `local` also needs it if it selects a program, which `plan` and `hosts check` start too, or a workdir,
-    from which an agent loads its code: a cloned project could contain that folder.
+    Also return a phrase if a file named `local` sets a key of LOADED: `plan` and `hosts check` start that program, and
+    an agent loads its code from the workdir, which a cloned project could contain.
     """
     address = address_of(host)
     if host.name == LOCAL:
@@ -140,7 +145,7 @@ def _not_as_named(host: LoadedHost) -> str:
 
 
 def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return a phrase if the target or a gateway is one of the user's machines under another name than the file's."""
+    """Return a phrase if the target or a gateway is a machine of the user with another name than the file, else ""."""
     if meaning_without_file(host, environment):
         return ""
     address = address_of(host)
@@ -154,7 +159,7 @@ def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
 
 
 def _place_of(name: str, environment: Mapping[str, str]) -> str:
-    """Return the file of the user or of this machine that has the name of a host; empty if there is none."""
+    """Return the file of the user or of this machine that contains the host name, or "" if no file contains it."""
     if is_alias(name, environment):
         return "your ~/.ssh/config"
     places = (folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent))
@@ -163,10 +168,10 @@ def _place_of(name: str, environment: Mapping[str, str]) -> str:
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return a phrase for the machine that the host's name means without its file; empty if it has no other meaning.
+    """Return a phrase for the machine that the host's name would select without the host file, or "" if there is none.
 
-    That is an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. No name server
-    is queried, so that a host file costs no time.
+    Such a name is an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
+    not queried, because a query takes time.
     """
     name = host.argument or host.name
     if host.source.shadows:
@@ -180,7 +185,7 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
 
 
 def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) -> str:
-    """Return a phrase for the difference between the file's machine and the name's machine; empty if they are equal."""
+    """Return a phrase if the file selects another machine, route or host key than the name alone, else ""."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
@@ -196,7 +201,7 @@ def _redirected(host: LoadedHost, meaning: str, environment: Mapping[str, str]) 
 
 
 def _identity(hop: ResolvedHop) -> tuple[object, ...]:
-    """Return the settings that decide which machine is reached and which host key it must have."""
+    """Return the settings that determine the machine and its expected host key."""
     return (
         hop.host,
         hop.port,

@@ -1,4 +1,4 @@
-"""Warnings that another run is training, which the user may have meant if no exact run name was given."""
+"""Warn about other runs that are training: the user may have meant one of them if no exact run name was given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remote.protocol.jobs import JobState
 def judge_others(
     verb: str, run: str | None, selected: RunNote, state: JobState, training: Iterable[str]
 ) -> tuple[Finding, ...]:
-    """Return a warning for each running run that the user may have intended, if the selected one is not running."""
+    """Return a warning for each running run that the user may have meant, if the selected run is not running."""
     if state is JobState.RUNNING:
         return ()
     return tuple(
@@ -29,7 +29,10 @@ def judge_others(
 def others_elsewhere(
     verb: str, run: str | None, selected: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
-    """Return the same warnings for runs on other hosts, each of which is surveyed."""
+    """Return a warning for each running run on another host that the user may have meant.
+
+    Each of these hosts is surveyed.
+    """
     running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != selected.host)
     surveyed = (_survey(verb, selected, note, records, prompter) for note in running if _fits(run, selected, note.name))
     return tuple(finding for findings in surveyed for finding in findings)

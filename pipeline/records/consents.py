@@ -21,7 +21,7 @@ ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 
 
 def consents(name: str, environment: Mapping[str, str]) -> Path:
-    """Return the user's file of that name, with one confirmation per line."""
+    """Return the path of the user's file of that name. The file has one confirmation per line."""
     return own_known_hosts(environment).with_name(name)
 
 
@@ -48,7 +48,7 @@ def keep_consent(path: Path, *fields: str) -> None:
 
 
 def _line(fields: tuple[str, ...]) -> bytes:
-    """Return one line with fields that are separated by tabs: a path may contain line breaks and tabs of its own."""
+    """Return the fields as one line, separated by tabs. Line breaks and tabs inside a field are escaped."""
     return "\t".join(field.translate(ESCAPES) for field in fields).encode("utf-8", "surrogateescape")
 
 

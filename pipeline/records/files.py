@@ -40,7 +40,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock. After `sign`, the error Busy in another process names the holder."""
+    """A held lock. After `sign`, the error Busy that another process raises names the holder."""
 
     path: Path
     doing: str
@@ -55,10 +55,11 @@ class Lock:
 
 @contextlib.contextmanager
 def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> Iterator[Lock]:
-    """Hold the lock until the end of the block or of the process. Raises Busy with the name of the holder.
+    """Hold the lock until the end of the block or of the process.
 
-    With `sign` False, the lock file is not written until `Lock.sign`, for a verb that may have nothing to do. `wait`
-    True waits for the holder instead of raising Busy, for locks that are held briefly.
+    Raises Busy, which names the holder. With `sign` False, the caller writes the lock file later with `Lock.sign`, once
+    it has work to do. With `wait` True, wait for the holder instead of raising Busy; this is for locks that are held
+    briefly.
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):
@@ -79,7 +80,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
 
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Convert an OSError in the block to DiskFull, or to BadUsage if a file exists where a folder is needed."""
+    """Convert a full disk in the block to DiskFull, and a file in place of a folder to BadUsage. Other errors pass."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The type of the named inputs of a stage or run, and the digest of a value."""
+"""The type of the inputs of a stage or run, and the digest of a value."""
 
 from __future__ import annotations
 

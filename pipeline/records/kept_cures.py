@@ -29,7 +29,10 @@ class KeptCures:
 
 
 def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
-    """Return the recorded cures of exactly this config, as they are for it now; names without a cure are ignored."""
+    """Return the recorded cures of this config, with their current definitions.
+
+    Returns () if the config has changed. Names of cures that do not exist are ignored.
+    """
     try:
         kept = decode(KeptCures, read_json(path))
     except (OSError, ValueError, Malformed):

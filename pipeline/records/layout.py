@@ -73,7 +73,7 @@ class Records:
         return run if _host_of(self.runs / run / NOTE) in ("", host) else with_host
 
     def export(self, engine: str, config: str) -> Path:
-        """Return the folder of a config's task for an engine. Raises BadUsage if it is a symbolic link."""
+        """Return the folder of a config's exported task for an engine. Raises BadUsage if it is a symbolic link."""
         folder = self.folder / "export" / f"{engine}-{safe_name(config)}"
         refuse_link(folder)
         return folder
@@ -93,7 +93,7 @@ class Records:
         return self.folder / "runs.lock"
 
     def _state(self, host: str) -> Path:
-        """Return the folder of a host's stages. Raises BadUsage if it is a symbolic link."""
+        """Return the folder with the stage checkpoints of a host. Raises BadUsage if it is a symbolic link."""
         folder = self.folder / "state" / safe_name(host)
         refuse_link(folder)
         return folder
@@ -107,19 +107,19 @@ class Records:
         return self._state(host) / f"{safe_name(config)}.cures.json"
 
     def resumed(self, host: str, config: str) -> Path:
-        """Return the file with the runs that were resumed with changed inputs."""
+        """Return the file that lists the runs that were resumed with changed inputs."""
         return self._state(host) / f"{safe_name(config)}.resumed.json"
 
     def evidence(self, host: str, config: str) -> Path:
-        """Return the file with the last fixes, proof and cures."""
+        """Return the file with the last fixes, proof and cures of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.evidence.json"
 
     def lock(self, host: str, config: str) -> Path:
-        """Return the lock of these files."""
+        """Return the lock file of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.lock"
 
     def prepare(self) -> None:
-        """Create the folder with a .gitignore that excludes it, and the JSON Schemas that configs name."""
+        """Create `.halfstep/` with a .gitignore that excludes it, and with the JSON Schemas to which configs refer."""
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_atomic(ignore, b"*\n")
@@ -130,7 +130,7 @@ class Records:
 
 
 def _host_of(note: Path) -> str:
-    """Return the host in a run's record; empty if it cannot be read."""
+    """Return the host in a run's record, or "" if the record cannot be read."""
     try:
         return str(read_json(note)["host"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -138,5 +138,5 @@ def _host_of(note: Path) -> str:
 
 
 def safe_name(name: str) -> str:
-    """Return `name` as one path component."""
+    """Return `name` with the characters replaced that are not allowed in a path component."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

@@ -1,4 +1,4 @@
-"""Records of the files and settings of each run, and of runs that were resumed with different ones."""
+"""Record the inputs of each run, and the runs that were resumed with changed inputs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ RUN_INPUTS = "inputs.json"
 
 @dataclass(frozen=True)
 class RunInputs:
-    """The inputs of a run. `files`: digests by path, before changes by fixers; `others`: machine, card, data.
+    """The inputs of a run.
 
-    `command` is the command of the job, for display. `commit` is the commit of the project's git repository, and
-    `uncommitted` are the files that differ from it.
+    `files` maps each path to its digest before changes by fixers. `others` are machine, card and data. `command` is the
+    command of the job, for display. `commit` is the commit of the project's git repository; `uncommitted` are the files
+    that differ from that commit.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -37,7 +38,7 @@ def write_inputs(folder: Path, inputs: RunInputs) -> None:
 
 
 def read_inputs(folder: Path) -> RunInputs | None:
-    """Return the recorded inputs; None if there are none."""
+    """Return the recorded inputs, or None if no valid record exists."""
     try:
         return decode(RunInputs, read_json(folder / RUN_INPUTS))
     except (OSError, ValueError, Malformed):
@@ -45,9 +46,9 @@ def read_inputs(folder: Path) -> RunInputs | None:
 
 
 def read_resumed(path: Path) -> dict[str, str]:
-    """Return the runs that were resumed with changed inputs, by fingerprint of the work.
+    """Return the ids of the runs that were resumed with changed inputs, by fingerprint of the work.
 
-    A run is the name of a folder: anything else, which a cloned project may contain, is ignored.
+    Ids that are not valid folder names are ignored, because a cloned project may contain them.
     """
     try:
         recorded = read_json(path).items()
@@ -57,12 +58,12 @@ def read_resumed(path: Path) -> dict[str, str]:
 
 
 def write_resumed(path: Path, resumed: Mapping[str, str]) -> None:
-    """Record the runs that were resumed with changed inputs."""
+    """Record the ids of the runs that were resumed with changed inputs, by fingerprint of the work."""
     write_atomic(path, dumps(dict(resumed)))
 
 
 def differing_files(before: RunInputs, now: RunInputs) -> Iterator[tuple[str, str]]:
-    """Yield each file that differs, and how: changed, added, deleted."""
+    """Yield the path of each file that differs, and "changed", "added" or "deleted"."""
     for path in sorted({*before.files, *now.files}):
         if path not in before.files:
             yield path, "added"
@@ -75,7 +76,7 @@ def differing_files(before: RunInputs, now: RunInputs) -> Iterator[tuple[str, st
 def differing_values(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield `a.b` and both values for each key that differs."""
+    """Yield the key as `a.b`, the old value and the new value, for each key whose values differ."""
     for key in {**before, **now}:
         old, new = before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):

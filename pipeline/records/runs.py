@@ -1,4 +1,4 @@
-"""The recorded runs of a project: one note each, so that runs can be listed and found offline."""
+"""The recorded runs of a project. Each run has a note, with which it can be listed and found offline."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 class RunNote:
     """The record of a run. `state`, `step` and `seen_unix` describe its job when it was last seen.
 
-    `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
-    independent of clocks. `name` is the run's name in this project, see Records. `evaluates` is the name of the run
-    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command that
-    started the evaluation. `varied` are the overrides that distinguish it from other runs of the command that started
-    it. `job` is the number of that job, and `waits` why it has not begun although it is RUNNING. `rewritten` are
-    the files that fixers had changed in the copy on the host when it was started. `losses` cover its newest job.
+    `given` are the options of the command that started the run. The run with the highest `start` was started last.
+    `name` is the run's name in this project, see Records. For an evaluation, `evaluates` is the evaluated run or the
+    path of the adapter, and `verb` is the command; for a training, `evaluates` is empty. `varied` are the overrides
+    that distinguish the run from other runs of the same command. `job` is the number of the newest job; `waits` is the
+    reason why a RUNNING job is still queued. `rewritten` are the files that fixers had changed on the host.
     """
 
     run: str
@@ -94,7 +93,7 @@ def write_note(records: Records, note: RunNote) -> None:
 
 
 def write_start(records: Records, note: RunNote) -> None:
-    """Record a run that is started, resumed or joined now, as the project's last start."""
+    """Record that the run is started, resumed or reattached to now, as the project's last start."""
     with locked(records.runs_lock, "record a start", sign=False, wait=True):
         _write(records, note, 1 + max((known.start for known in list_notes(records)), default=0))
 
@@ -104,14 +103,14 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     known = read_note(folder)
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
-        if note.step is None:  # the progress of the earlier job, until the new one has its first step
+        if note.step is None:  # keep the progress of the earlier job until the new job has its first step
             note = replace(note, step=known.step, steps=known.steps, loss=known.loss, best_loss=known.best_loss)
         start = start or known.start
     _write_note(folder, replace(note, start=start, name=folder.name), signed=True)
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """Return the note in a run's folder; None if it cannot be read or belongs to another run."""
+    """Return the note in a run's folder, or None if the note cannot be read or belongs to another run."""
     try:
         note = replace(decode(RunNote, read_json(folder / NOTE)), name=folder.name)
     except (OSError, ValueError, Malformed):
@@ -122,7 +121,7 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def is_own_note(folder: Path) -> bool:
-    """Return True if this user wrote the note, which is not the case in a cloned project."""
+    """Return True if this user wrote the note. Notes that come with a cloned project have no valid signature."""
     try:
         body = read_json(folder / NOTE)
         kept = str(body.pop(SIGNATURE, ""))
@@ -147,7 +146,7 @@ def list_notes(records: Records) -> tuple[RunNote, ...]:
 
 
 def damaged_notes(records: Records) -> tuple[Path, ...]:
-    """Return the notes that cannot be read."""
+    """Return the paths of the notes that cannot be read."""
     paths = sorted(records.runs.glob(f"*/{NOTE}")) if records.runs.is_dir() else []
     return tuple(path for path in paths if read_note(path.parent) is None)
 
@@ -161,10 +160,10 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
 
 
 def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
-    """Return the run of that name, the newest of that config, or the only one with that prefix.
+    """Return the run of that name, the newest run of that config, or the only run with that prefix.
 
-    Without `run`, return the training that was started or resumed last, and no evaluation or merge; `trained` leaves
-    these out always. Raises BadUsage with the nearest name.
+    Without `run`, return the training that was started or resumed last. With `trained`, evaluations and merges are
+    never returned. Raises BadUsage with the most similar name.
     """
     trained = trained or run is None
     notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
@@ -193,9 +192,9 @@ def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote])
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """Return the run of that name, or else the newest run of that config, or else all runs with that prefix.
+    """Return the run of that name, else the newest run of that config, else all runs with that prefix.
 
-    `notes` are sorted, the newest first.
+    `notes` must be sorted, the newest first.
     """
     of_config = [note for note in notes if note.config == run and not note.evaluates]
     named = [note for note in notes if note.name == run] or of_config
@@ -225,7 +224,7 @@ def _curves_in(folder: Path) -> Path:
 
 
 def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
-    """Return what `find_note` returns, with the project's records. Raises BadUsage."""
+    """Return the result of `find_note`, and the project's records. Raises BadUsage."""
     records = Records(find_project(here))
     return find_note(records, run, trained=trained), records
 
@@ -249,7 +248,7 @@ def note_job(
     number: int = 0,
     waits: str = "",
 ) -> None:
-    """Record the state of a job: its `number`, or 0 for the recorded one. A record that is the same stays as it is."""
+    """Record the state of the job `number`; 0 is the recorded job."""
     if (note := read_note(folder)) is None:
         return
     if number not in (0, note.job):
@@ -271,7 +270,7 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    _write_note(folder, seen, signed=is_own_note(folder))  # the rest of it may have come with a cloned project
+    _write_note(folder, seen, signed=is_own_note(folder))  # a cloned project's note must not become signed
 
 
 def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:

@@ -19,7 +19,7 @@ VERSION = 1
 class StageCheckpoint:
     """The record of a completed stage, with the fingerprint of its inputs.
 
-    It does not prove that the result still exists.
+    The record does not prove that the result still exists.
     """
 
     stage: str
@@ -34,28 +34,28 @@ class StageCheckpoint:
 
 @dataclass(frozen=True)
 class StageCheckpoints:
-    """All checkpoints of one project, host and config. `problem` says why the file could not be used."""
+    """All stage checkpoints of one project, host and config. `problem` is the reason why the file could not be used."""
 
     stages: dict[str, StageCheckpoint] = field(default_factory=dict)
     problem: str = ""
 
     def of(self, stage: str) -> StageCheckpoint | None:
-        """Return the checkpoint of that stage, or None."""
+        """Return the checkpoint of that stage, or None if the stage has no checkpoint."""
         return self.stages.get(stage)
 
     def with_checkpoint(self, checkpoint: StageCheckpoint) -> StageCheckpoints:
-        """Return these checkpoints with this one, which replaces an older one of its stage."""
+        """Return a copy with `checkpoint`, which replaces an older checkpoint of the same stage."""
         return replace(self, stages={**self.stages, checkpoint.stage: checkpoint})
 
     def without(self, stages: tuple[str, ...]) -> StageCheckpoints:
-        """Return these checkpoints without the ones of the named stages."""
+        """Return a copy without the checkpoints of the named stages."""
         return replace(self, stages={name: c for name, c in self.stages.items() if name not in stages})
 
 
 def read_checkpoints(path: Path) -> StageCheckpoints:
-    """Read checkpoints.
+    """Read the checkpoints from a file.
 
-    If the file is missing, damaged or from a newer version, return none: every stage runs again.
+    If the file is missing, damaged or from a newer version, the result has no checkpoints, and every stage runs again.
     """
     try:
         return parse_checkpoints(read_regular(path, MAX_JSON))
@@ -66,7 +66,7 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
 
 
 def parse_checkpoints(data: bytes) -> StageCheckpoints:
-    """Parse checkpoints. For damaged data, return none, and the reason in `problem`."""
+    """Parse checkpoints. If the data is damaged, the result has no checkpoints, and `problem` is the reason."""
     try:
         record = json.loads(data)
         version, body, digest = record["version"], record["claims"], record["sha256"]
