@@ -8,8 +8,9 @@ import os
 import select
 import signal
 import subprocess
-from typing import Any, Callable, Deque, Dict, List, Optional, Sequence
+from typing import Any, Deque, Dict, List, Optional, Sequence
 
+from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import DISK_ERRORS, Refusal
 from remote.protocol.exits import ExitCode
@@ -27,8 +28,6 @@ HINTS = {
     "No module named 'torch'": "this package imports torch while it is built: remove it from the requirements, and"
     " install it on the host by `pip install --no-build-isolation`",
 }
-ParseLine = Callable[[str], Optional[Dict[str, Any]]]
-"""A function that turns one line of output into an event, or None."""
 
 
 def run_command(
@@ -39,12 +38,13 @@ def run_command(
     *,
     cwd: Optional[str] = None,
     keep: Sequence[int] = (),
-    parse: Optional[ParseLine] = None,
+    pip: Optional[PipOutput] = None,
 ) -> str:
     """Run the command and return its last 400 lines of output.
 
     Raises Refusal with its last lines if it fails, and EOFError if the laptop disconnects; by then, the command and its
     children have ended. `keep` lists descriptors that the command inherits, such as a lock to hold as long as it runs.
+    `pip` turns the output of a `pip install` into events.
     """
     try:
         process = subprocess.Popen(
@@ -61,7 +61,7 @@ def run_command(
         raise refused("no-python", f"{failure}: {argv[0]}: {error.strerror}", argv[0]) from None
     lines: Deque[str] = collections.deque(maxlen=KEPT_LINES)
     try:
-        _follow(call, process, lines, parse)
+        _follow(call, process, lines, pip)
         process.wait()
     finally:
         _end(process)
@@ -71,7 +71,7 @@ def run_command(
     return text
 
 
-def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], parse: Optional[ParseLine]) -> None:
+def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], pip: Optional[PipOutput]) -> None:
     """Append the output to `lines` until it ends, and push events. Raises EOFError if the laptop disconnects."""
     assert process.stdout is not None
     output, laptop = process.stdout.fileno(), call.connection.source.fileno()
@@ -88,10 +88,13 @@ def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], par
             lines.extend(texts)
             if not data:
                 return
-            events = [event for event in map(parse, texts) if event is not None] if parse is not None else []
-            if events:
-                latest = events[-1]
-                call.push(latest)
+            events = [event for event in map(pip.event, texts) if event is not None] if pip is not None else []
+        else:
+            installation = pip.installation() if pip is not None else None
+            events = [installation] if installation is not None else []
+        if events and events[-1] != latest:
+            latest = events[-1]
+            call.push(latest)
         call.keep_alive(latest)
 
 

@@ -1,9 +1,11 @@
-"""Parse pip's output into events: the current action, and the progress of a download."""
+"""Turn pip's output into events: the current action, and the progress of a download or an installation."""
 
 from __future__ import annotations
 
+import glob
+import os
 import re
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 COLLECTING = re.compile(r"Collecting ([^\s(]+)")
 DOWNLOADING = re.compile(r"\s*Downloading (\S+)(?: \(([\d.]+ [kMG]?B)\))?")
@@ -14,10 +16,17 @@ ARCHIVE = re.compile(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.\w+|\.zip)")
 
 
 class PipOutput:
-    """Parses pip's output line by line. A `Progress` line belongs to the previous download."""
+    """Parses pip's output line by line. A `Progress` line belongs to the previous download.
 
-    def __init__(self) -> None:
+    pip prints nothing while it installs packages, which can take minutes. `installation` counts the packages that were
+    finished since this object was created, in the site-packages folders of `venv`.
+    """
+
+    def __init__(self, venv: str) -> None:
         self._download = ""
+        self._records = os.path.join(glob.escape(venv), "lib", "python*", "site-packages", "*.dist-info", "INSTALLER")
+        self._packages: List[str] = []
+        self._before = set(glob.glob(self._records))
 
     def event(self, line: str) -> Optional[Dict[str, Any]]:
         """Return the event {doing}, with {done, total} in bytes during a download.
@@ -39,9 +48,20 @@ class PipOutput:
             return {"doing": f"building {building.group(1)}"}
         installing = INSTALLING.match(line)
         if installing:
-            number = len(installing.group(1).split(", "))
-            return {"doing": f"installing {number} package{'s' * (number != 1)}"}
-        return None
+            self._packages = installing.group(1).split(", ")
+        return self.installation() if installing else None
+
+    def installation(self) -> Optional[Dict[str, Any]]:
+        """Return the event {doing, done, total} in packages, or None if no installation has begun.
+
+        pip installs the packages one after another, in the order in which it printed them, and writes INSTALLER last.
+        """
+        if not self._packages:
+            return None
+        total = len(self._packages)
+        done = min(len(set(glob.glob(self._records)) - self._before), total)
+        doing = f"installing {self._packages[min(done, total - 1)]} ({min(done + 1, total)} of {total})"
+        return {"doing": doing, "done": done, "total": total}
 
     def _downloading(self, file: str, size: str) -> Optional[Dict[str, Any]]:
         name = file.rpartition("/")[2].replace("%2B", "+")

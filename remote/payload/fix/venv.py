@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from remote.payload.fix.downloads import PLANS_WITHOUT_DOWNLOADING, parse_report, reachable, require_room, sum_downloads
-from remote.payload.fix.installing import PIP, ParseLine, run_command
+from remote.payload.fix.installing import PIP, run_command
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -39,9 +39,9 @@ class Venv:
     def python(self) -> str:
         return os.path.join(self.path, "bin", "python")
 
-    def run(self, argv: List[str], failure: str, parse: Optional[ParseLine] = None) -> str:
+    def run(self, argv: List[str], failure: str, pip: Optional[PipOutput] = None) -> str:
         """Run a command and return its output. Raises Refusal, EOFError; see run_command."""
-        return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), parse=parse)
+        return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), pip=pip)
 
     def make(self, base: str) -> None:
         """Create the venv with pip.
@@ -119,7 +119,7 @@ class Venv:
         """Run `pip install`; push its progress as events."""
         progress = ["--progress-bar", "raw"] if pip >= RAW_PROGRESS else []
         argv = [self.python, *PIP, "install", *progress, *arguments]
-        self.run(argv, f"{what} could not be installed", PipOutput().event)
+        self.run(argv, f"{what} could not be installed", PipOutput(self.path))
 
 
 def _find_uv(environment: Mapping[str, str]) -> Optional[str]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.server
+import os
+import sys
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from remote.payload.fix.downloads import Downloads, parse_report, reachable, require_room, sum_downloads
-from remote.payload.fix.installing import last_lines, reason_of
+from remote.payload.fix.installing import last_lines, reason_of, run_command
 from remote.payload.fix.pip_output import PipOutput
+from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
@@ -28,8 +32,8 @@ Installing collected packages: six, torch
 Successfully installed six-1.17.0 torch-2.13.0"""
 
 
-def test_pips_output_says_what_it_is_doing_and_how_far_a_download_is() -> None:
-    output = PipOutput()
+def test_pips_output_says_what_it_is_doing_and_how_far_a_download_is(tmp_path: Path) -> None:
+    output = PipOutput(str(tmp_path))
     torch = "downloading torch 2.13.0+cu129 (915.1 MB)"
     assert [event for line in OUTPUT.splitlines() if (event := output.event(line))] == [
         {"doing": "collecting torch==2.13.0"},
@@ -38,15 +42,79 @@ def test_pips_output_says_what_it_is_doing_and_how_far_a_download_is() -> None:
         {"doing": torch, "done": 457550000, "total": 915100000},
         {"doing": "downloading six 1.17.0"},
         {"doing": "building six"},
-        {"doing": "installing 2 packages"},
+        {"doing": "installing six (1 of 2)", "done": 0, "total": 2},
     ]
+
+
+def test_an_installation_is_counted_by_the_packages_that_pip_has_finished(tmp_path: Path) -> None:
+    site = tmp_path / "[venv]" / "lib" / "python3.11" / "site-packages"
+
+    def unpack(folder: str, *, finished: bool) -> None:
+        (site / folder).mkdir(parents=True, exist_ok=True)
+        if finished:
+            (site / folder / "INSTALLER").write_text("pip")
+
+    unpack("pip-26.0.dist-info", finished=True)
+    output = PipOutput(str(tmp_path / "[venv]"))
+    assert output.installation() is None, "no installation has begun"
+    output.event("Installing collected packages: six, torch, pip")
+    unpack("six-1.17.0.dist-info", finished=True)
+    unpack("torch-2.13.0.dist-info", finished=False)
+    assert output.installation() == {"doing": "installing torch (2 of 3)", "done": 1, "total": 3}
+    unpack("torch-2.13.0.dist-info", finished=True)
+    unpack("pip-26.1.dist-info", finished=True)
+    assert output.installation() == {"doing": "installing pip (3 of 3)", "done": 3, "total": 3}
+
+
+SILENT_PIP = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[1], "lib", "python3.11", "site-packages", "six-1.17.0.dist-info")
+print("Installing collected packages: six, torch", flush=True)
+folder.mkdir(parents=True)
+(folder / "INSTALLER").write_text("pip")
+open(sys.argv[2]).read()
+"""
+
+
+class Laptop:
+    """Stands in for a Call: it collects the events, and opens `fifo` when the first package is reported as finished."""
+
+    def __init__(self, fifo: Path) -> None:
+        os.mkfifo(fifo)
+        self.fifo, self.events = fifo, list[dict[str, Any]]()
+        self.connection, self.source = self, self
+        self.descriptors = os.pipe()
+
+    def fileno(self) -> int:
+        return self.descriptors[0]
+
+    def push(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event.get("done") == 1:
+            self.fifo.write_text("")
+
+    def keep_alive(self, event: dict[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def test_progress_is_pushed_while_pip_installs_without_a_word(tmp_path: Path) -> None:
+    laptop, venv = Laptop(tmp_path / "fifo"), str(tmp_path / "venv")
+    argv = [sys.executable, "-c", SILENT_PIP, venv, str(laptop.fifo)]
+    run_command(cast(Call, laptop), argv, dict(os.environ), "it failed", pip=PipOutput(venv))
+    laptop.close()
+    assert laptop.events[-1] == {"doing": "installing torch (2 of 2)", "done": 1, "total": 2}
+    assert [event["done"] for event in laptop.events] == sorted({event["done"] for event in laptop.events})
 
 
 @pytest.mark.parametrize(
     "line", ["", "Progress 5 of 10", "Progress x of y", "Downloading", "\x1b[2K", "Progress 1 of 0"]
 )
-def test_lines_without_progress_are_no_events(line: str) -> None:
-    assert PipOutput().event(line) is None
+def test_lines_without_progress_are_no_events(line: str, tmp_path: Path) -> None:
+    assert PipOutput(str(tmp_path)).event(line) is None
 
 
 NOTHING_FOUND = """ERROR: Could not find a version that satisfies the requirement no-such (from versions: none)
