@@ -21,7 +21,7 @@ class FileChange:
 
 
 def gather_reasons(why: Iterable[str]) -> tuple[str, ...]:
-    """Return each reason once, with all its lines: `lines 28, 35: ...` for `line 28: ...` and twice `line 35: ...`."""
+    """Merge equal reasons: `line 28: x` and `line 35: x` become `lines 28, 35: x`."""
     places: dict[str, dict[str, None]] = {}
     for words in why:
         line, colon, reason = words.partition(": ")
@@ -38,7 +38,7 @@ def _place(lines: list[str]) -> str:
 class HostChange:
     """One change on the host outside the project tree: a payload operation with its arguments and a description.
 
-    `undo` is the operation that reverts it; empty if there is none.
+    `undo` is the operation that reverts the change, or empty if no operation does.
     """
 
     fixer: str
@@ -58,7 +58,7 @@ class SkippedPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """The findings and changes of fixers. `skipped` lists the places that they leave unchanged."""
+    """The findings and changes of fixers. `skipped` lists the places that the fixers leave unchanged."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()

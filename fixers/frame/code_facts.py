@@ -1,4 +1,4 @@
-"""Facts about the project's Python code on which edits depend: the settings that it reads, and what its files do."""
+"""Facts about the project's Python code that fixers need: the settings that it reads, and what each file does."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 class CodeFacts:
     """Facts about the project's Python code.
 
-    `keys`: bfloat16 keys that the code reads from a config without a float16 key.
-    `paired`: bfloat16 keys that the code always reads together with a float16 key.
+    `keys`: bfloat16 keys that the code reads from a config; it does not read a float16 key beside them.
+    `paired`: bfloat16 keys that the code reads from a config, always together with a float16 key.
     `options`: names of renamed Trainer options that the project also defines itself. They are not renamed.
     `into_trainer`: the project parses a command line or a file into Trainer arguments.
     `jax`: paths of Python files that use JAX.
@@ -52,7 +52,7 @@ class CodeFacts:
     `shared`: files that code in `pure_folders` imports.
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
-    `deepspeed_only`: modules that only trainings with DeepSpeed run.
+    `deepspeed_only`: modules that run only in trainings with DeepSpeed.
     `trl_scripts`: scripts that parse arguments of TRL.
     """
 
@@ -90,19 +90,22 @@ class CodeFacts:
 
     @property
     def off_is_half(self) -> tuple[Float16WhenOff, ...]:
-        """The bfloat16 switches that select float16 when they are off. Empty if the project uses Trainer arguments."""
+        """The bfloat16 switches that select float16 when they are off; none if the project uses Trainer arguments."""
         return () if self.into_trainer else self.traits.off_is_half
 
     def stays_pure(self, path: str) -> bool:
-        """Return True if the file must keep bfloat16: it is in one of `pure_folders`, or code in one imports it.
+        """Return True if the file must keep bfloat16: it is in `pure_folders`, or a file in these folders imports it.
 
-        If such an imported file used float16, both dtypes would be mixed.
+        If the imported file used float16, the program would mix both dtypes.
         """
         return path in self.shared or any(path.startswith(folder) for folder in self.pure_folders)
 
     @property
     def pure_folders(self) -> tuple[str, ...]:
-        """The folders, each with a slash, whose commands select `pure_bf16` and cannot select float16 instead."""
+        """The folders whose commands select `pure_bf16` and cannot select float16 instead.
+
+        Each path ends with a slash.
+        """
         owners = self.traits.pure if self.traits.overwritten else ()
         kept = (folder for owner, folder in owners if self._keeps_pure(owner))
         return tuple(f"{folder}/" if folder else "" for folder in kept)

@@ -71,19 +71,19 @@ class Traits:
 
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files that cast gradients for
     float32 master weights of their own. `scales`: the code scales a loss, or uses a library that does.
-    `pure`: the objects on which commands and configs switch `pure_bf16` on, each with the folder of that file.
+    `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
     `off_is_half`: switches for bfloat16, each with its line; the code selects float16 if they are off. `unprepared`:
-    classes that hold models or optimizers without being one, and functions that return such objects. `policies`:
-    bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler. `one_machine`,
-    `more_machines`: commands or configs start processes on one machine, or on a number that may be larger.
+    classes that contain several optimizers but are no optimizer, and functions that return an instance of one.
+    `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler.
+    `one_machine`: commands or configs start processes on one machine. `more_machines`: they may use several machines.
     `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
     itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
     dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
     of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
-    `half_speech`: a speech checkpoint in half precision is named. `accelerate`: configs of Accelerate, each with its
-    distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters or
-    names adapters. `optimizes`: its code names optimizers or trainers.
+    `half_speech`: a file names a speech checkpoint in half precision. `accelerate`: configs of Accelerate, each with
+    its distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters
+    or names adapters. `optimizes`: its code names optimizers or trainers.
     """
 
     flash: bool = False
@@ -116,7 +116,8 @@ class Traits:
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
 
-        A layer uses the attention of the whole model if its file does not name an implementation.
+        A place without a switch fails if its own file is changed, or if its file does not name an attention
+        implementation.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         for place in self.flash_only:
@@ -136,7 +137,7 @@ class Traits:
 
     @property
     def only_one_machine(self) -> bool:
-        """Whether the project's commands start processes on one machine only."""
+        """Whether the project's commands and configs start processes on one machine only."""
         return (self.one_machine or any(each.one_machine for each in self.launched)) and not self.more_machines
 
     @property
@@ -276,9 +277,7 @@ def _texts(names: Iterable[bytes]) -> list[str]:
 
 
 def _home(path: str) -> str:
-    """Return the folder of the program that a script or config starts: the parent of `scripts/`, `configs/` and
-    similar.
-    """
+    """Return the folder of the program that a script or config starts: the parent of folders such as `scripts/`."""
     folder = dirname(path)
     while basename(folder) in HOLDS_SCRIPTS:
         folder = dirname(folder)
@@ -292,7 +291,7 @@ def merge_traits(parts: Iterable[Traits]) -> Traits:
 
 
 def _merged(values: list[Any]) -> Any:
-    """Return True if any boolean is true; for tuples, their items without duplicates."""
+    """Merge booleans with `or`, and tuples into one tuple without duplicates."""
     if isinstance(values[0], tuple):
         return tuple(dict.fromkeys(one for each in values for one in each))
     return any(values)

@@ -24,7 +24,7 @@ OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 
 @dataclass(frozen=True)
 class Keys:
-    """Config keys for bfloat16. `alone`: read without a float16 key. `paired`: read together with a float16 key."""
+    """Config keys for bfloat16. `alone`: the code reads no float16 key beside it. `paired`: it does."""
 
     alone: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()

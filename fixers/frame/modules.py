@@ -40,12 +40,13 @@ OWN_ATTENTION = LinePattern(
     (b"flash_attn", b"_supports_sdpa"),
 )
 TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
-"""OWN_ATTENTION and TAKES_SWITCH match the project's own attention. Without FlashAttention, it may fail or differ."""
+"""OWN_ATTENTION and TAKES_SWITCH match code that implements attention. Without FlashAttention, it may fail or return
+other results."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """One file. `imports` are dotted names, relative ones with their dots; `from a import b` gives a and a.b.
+    """One file. `imports` are dotted names; a relative name begins with dots. `from a import b` gives a and a.b.
 
     `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
@@ -77,7 +78,7 @@ class Module:
 
 
 def read_module(path: str, data: bytes) -> Module:
-    """Return the file as a module, judged by its text; of a notebook, by its code cells without their output."""
+    """Return the facts about a file, found by text searches. Of a notebook, only the code cells are searched."""
     is_notebook = path.endswith(".ipynb")
     source = _code_of(path, data) if is_notebook else data
     return Module(

@@ -24,7 +24,7 @@ IN_LIST = re.compile(r"^[ \t]*-[ \t]*[\"']?([A-Za-z0-9][^\n\"'#]*)", re.MULTILIN
 EXACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)==(\d+(?:\.\d+)+)")
 READMES = re.compile(r"readme[\w.-]*\.(?:md|rst|txt)$", re.IGNORECASE)
 BEFORE_TRANSFORMERS_5 = "4.999"
-"""The newest transformers where huggingface-hub is older than 1.0, which transformers 5 requires."""
+"""The newest transformers version for a huggingface-hub below 1.0: transformers 5 requires huggingface-hub 1.0."""
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
 
@@ -42,7 +42,10 @@ def project_pins(folders: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 
 def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[str, str]:
-    """Return the newest allowed version of each package, from the nearest folder above the file that limits it."""
+    """Return the newest allowed version of each package.
+
+    The nearest folder above the file that limits the package decides.
+    """
     pins: dict[str, str] = {}
     parts = dirname(path).split("/")
     for depth in range(1, len(parts) + 1):
@@ -53,8 +56,8 @@ def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[st
 def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
     """Return `{folder: {package: newest allowed version}}`; the version is empty if nothing limits it.
 
-    The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and what a README
-    pins exactly. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
+    The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and exact versions
+    in a README. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
     version; the library's own requirements do not count.
     """
     copies = copied_packages(tree.paths())
@@ -80,7 +83,7 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
 
 
 def _add_copies(tree: Tree, copies: Iterable[tuple[str, str]], folders: dict[str, dict[str, str]]) -> None:
-    """Pin the versions of copied libraries in the folders that contain the copies and do not pin them otherwise."""
+    """Pin each copied library to its version in the folders that contain the copy, unless they pin another version."""
     for root, package in copies:
         library, version = basename(dirname(package)).replace("_", "-"), _version_of(tree, package)
         for folder in _above(root) if version else ():
@@ -89,7 +92,7 @@ def _add_copies(tree: Tree, copies: Iterable[tuple[str, str]], folders: dict[str
 
 
 def _above(root: str) -> Iterator[str]:
-    """Yield the folder and those that contain it, without the project's top folder."""
+    """Yield the folder and the folders that contain it, without the project's top folder."""
     folder = root.rstrip("/")
     while folder:
         yield folder
@@ -116,7 +119,7 @@ def _limits(pins: Mapping[str, str]) -> dict[str, str]:
 def parse_pins(text: str) -> dict[str, str]:
     """Return the newest version that each line of a requirements file allows, such as `{"transformers": "4.46.1"}`.
 
-    The version is empty if nothing limits it; `<5` means the version just below.
+    The version is empty if nothing limits it; for `<5`, it is the version just below 5.
     """
     return dict(filter(None, map(_parse, text.splitlines())))
 

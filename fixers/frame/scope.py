@@ -32,7 +32,10 @@ SPLIT = re.compile(r"[-_.]")
 
 
 def judge_scope(path: str, data: bytes, target: Target) -> str:
-    """Return why the file is not part of training on the card; empty if it may be."""
+    """Return the reason why the file is not part of training on the card.
+
+    The reason is empty if the file may be part of it.
+    """
     if path in target.started:
         return ""
     place = _judge_place(path)
@@ -46,7 +49,10 @@ def judge_scope(path: str, data: bytes, target: Target) -> str:
 
 
 def is_outside(module: Module, target: Target) -> bool:
-    """Return True if the module is not part of training on the card, as `judge_scope` judges a file that is no copy."""
+    """Return True if the module is not part of training on the card.
+
+    Unlike `judge_scope`, do not exclude copies of libraries.
+    """
     if module.path in target.started:
         return False
     return module.foreign or module.path in target.code_facts.scripts or bool(_judge_place(module.path))

@@ -30,8 +30,9 @@ class SourceFixer(Protocol):
     """A module of `fixers/code/` or `fixers/settings/`; its docstring is its rule page.
 
     `needles`: files that contain none of these words are not parsed. `below`: the fixer applies only if the card is
-    known and has a lower compute capability; None: it always applies. `requires`: fixers that must run together with
-    this one. `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
+    known and has a lower compute capability. If it is None, the fixer always applies. `requires`: fixers that must run
+    together with this one. `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise
+    `Unparsable`.
     """
 
     @property

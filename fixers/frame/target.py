@@ -18,7 +18,7 @@ class Target:
 
     `packages`: installed or pinned versions by package. `settings`: the config's `fixers:` entries. `code_facts`: facts
     about the project's Python code. `started`: files that the config's command names. `pins`: the newest allowed
-    versions by folder, for the files below that folder.
+    versions for the files below each folder.
     """
 
     card: Gpu | None = None
@@ -38,7 +38,7 @@ class Target:
         return self.card is not None and tuple(self.card.capability) < capability
 
     def at_least(self, package: str, version: tuple[int, ...]) -> bool | None:
-        """Return True if the package has at least this version; None if its version is unknown."""
+        """Return True if the package has at least this version, or None if its version is unknown."""
         installed = self.packages.get(package)
         if installed is None:
             return None

@@ -1,4 +1,4 @@
-"""What the text of each file says to all steps of planning, in one reading; unchanged files come from the cache."""
+"""Facts that planning needs about each file. A file is read once; the facts about an unchanged file are cached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remote.protocol.values import decode
 class FileFacts:
     """`digest`: empty if the file cannot be read. `wanted`: the source fixers that the file may concern.
 
-    `code` and `module` are empty for other files than the project's own code, settings, commands and documents.
+    `code` and `module` are empty unless the file is the project's own code, settings, commands or documentation.
     """
 
     path: str
@@ -70,7 +70,10 @@ def _read(tree: Tree, copies: tuple[str, ...], path: str) -> FileFacts:
 
 
 def _known(tree: Tree, cache: PlanCache | None, path: str, copies: tuple[str, ...]) -> FileFacts | None:
-    """Return the cached facts; None if the file is new or changed, or if it was a copy of a library or is one now."""
+    """Return the cached facts.
+
+    Return None if the file is new or changed, or if a copied library now includes or excludes it.
+    """
     if cache is None or not cache.rows or not isinstance(tree, Digested):
         return None
     with suppress(OSError, ValueError, TypeError):

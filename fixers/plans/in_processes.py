@@ -16,9 +16,10 @@ FEWEST = 64
 
 
 def in_processes(make: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None) -> list[Result]:
-    """Return the result of each item, in order. What `make` changes in memory may be lost.
+    """Return the result of each item, in order.
 
-    The parts of a process that fails are computed here, so that an exception is raised as without processes.
+    Other effects of `make` in memory may be lost. If a process fails, its items are computed again in this process, so
+    that their exception is raised here.
     """
     count = _processes(len(items)) if processes is None else processes
     started = [_start(make, items[at::count]) for at in range(1, count)]
@@ -30,7 +31,10 @@ def in_processes(make: Callable[[Item], Result], items: Sequence[Item], processe
 
 
 def _processes(items: int) -> int:
-    """Return 1 where a fork could copy locks that another thread holds, or where the processors are unknown."""
+    """Return the number of processes.
+
+    It is 1 if a fork could copy a lock that another thread holds, or if the number of usable processors is unknown.
+    """
     if threading.active_count() > 1 or not hasattr(os, "sched_getaffinity"):
         return 1
     return max(1, min(len(os.sched_getaffinity(0)), items // FEWEST))

@@ -51,7 +51,7 @@ def _leaves(
 def _is_unused(
     changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]
 ) -> bool:
-    """Return True if no changed definition is used, or its calls pass every argument with a changed default."""
+    """Return True if each changed definition is unused, or all its calls pass every argument with a changed default."""
     used = _used_names(body, text, others)
     return all(
         isinstance(old, DEFINITIONS) and (old.name not in used or _defaults_are_given(old, new, (text, *others)))
@@ -60,7 +60,7 @@ def _is_unused(
 
 
 def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
-    """Return all names that the other modules or the statements of this one may use, found by a text search."""
+    """Return the names that other modules or the statements of this module may use, found by a text search."""
     lines = text.splitlines(keepends=True)
     definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
     used = {name for name in definitions if any(_contains(other, name.encode()) for other in others)}

@@ -26,7 +26,7 @@ NEVER_FIXED = frozenset({".git", RECORDS_FOLDER})
 
 @dataclass(frozen=True)
 class Step:
-    """One rewritten file: the digests of its original and of every content that fixes wrote."""
+    """One rewritten file: the digest of its original, and the digests of all contents that fixes wrote."""
 
     before: str
     ours: tuple[str, ...]
@@ -66,7 +66,10 @@ def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
 
 
 def undo_on_disk(root: Path) -> Undone:
-    """Restore every file that a fix rewrote; files that were edited since stay and are reported."""
+    """Restore every file that a fix rewrote.
+
+    A file that was edited after the fix is not restored; a finding names it.
+    """
     if not (root / UNDO).is_dir():
         return Undone((), ())
     restored: list[str] = []
@@ -121,10 +124,10 @@ def _digest_on_disk(root: Path, path: str) -> str | None:
 
 
 def _inside(root: Path, path: str) -> Path:
-    """Return the file under root.
+    """Return the file under `root`.
 
-    Raises FixRefused for paths that leave it by `..` or through a link, or that no fixer rewrites: the journal of a
-    cloned project could name git's settings.
+    Raises FixRefused for paths outside `root` (by `..` or through a link) and for files that no fixer rewrites. The
+    journal of a cloned project could name any path, such as git's settings.
     """
     name = PurePosixPath(path)
     file = root / name

@@ -1,4 +1,4 @@
-"""Facts about the project's code: those of its files together, and those that depend on several files."""
+"""Facts about the project's code: the merged facts of all its files, and facts that depend on several files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 
 IMPORTS, USES, SHARED, DEEPSPEED = "*", "* uses", "* shared", "* deepspeed"
-"""Cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files, and the
-files that only trainings with DeepSpeed run."""
+"""Keys of cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files,
+and modules that run only with DeepSpeed."""
 
 
 def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
@@ -50,7 +50,7 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
 
 
 def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
-    """Return the facts, with those that follow from the project's commands and the files that they start."""
+    """Add the facts that depend on which files the project's commands start."""
     if own.pure_folders:
         shared = several.judge(SHARED, several.modules, partial(_shared, own.pure_folders)).shared
         own = replace(own, shared=shared)
@@ -128,7 +128,7 @@ def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) ->
 
 
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:
-    """Return the scripts that may be imported: a file in their folder, or one that names their folder, imports them."""
+    """Return the scripts whose name is imported by a file that is in the same folder or imports the folder's name."""
     by_name: dict[bytes, list[str]] = {}
     for script in scripts:
         by_name.setdefault(splitext(basename(script))[0].encode(), []).append(script)
@@ -144,6 +144,6 @@ def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set
 
 
 def _is_near(script: str, importer: str, words: set[bytes]) -> bool:
-    """Return True if the importing file is in the script's folder, or names that folder in an import."""
+    """Return True if the importing file is in the script's folder or imports the folder's name."""
     folder = dirname(script)
     return folder == dirname(importer) or basename(folder).encode() in words

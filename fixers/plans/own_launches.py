@@ -1,4 +1,4 @@
-"""Find the files that only trainings with DeepSpeed run, from the commands and documents that start the scripts."""
+"""Find the files that run only in trainings with DeepSpeed, from the commands and documents that start the scripts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def deepspeed_only(
     modules: Sequence[str],
     accelerate: Sequence[tuple[str, str]] = (),
 ) -> tuple[str, ...]:
-    """Return the scripts that are started only with DeepSpeed, and the modules that no other script imports.
+    """Return the scripts that are started only with DeepSpeed, and the modules that only these scripts import.
 
-    `untrained` are scripts that never train. They are ignored, and so are scripts whose names show that they use a
-    trained model.
-    `accelerate`: the configs of Accelerate, each with its distributed type. One without DeepSpeed, which no command
-    names, may start every script that Accelerate starts.
+    `untrained`: scripts that never train. These scripts and scripts with the name of an inference script are ignored.
+    `accelerate`: the configs of Accelerate, each with its distributed type. If no command names a config without
+    DeepSpeed, any script that Accelerate starts may use that config.
     """
     with_deepspeed: set[str] = set()
     without: set[str] = set()
@@ -43,7 +42,7 @@ def deepspeed_only(
 
 
 def _unnamed(launched: Sequence[Launched], accelerate: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the configs of Accelerate that select something else than DeepSpeed, and that no command names."""
+    """Return the configs of Accelerate that do not select DeepSpeed and that no command names."""
     plain = (path for path, kind in accelerate if kind != DEEPSPEED)
     return [path for path in plain if not any(_is_named(path, each) for each in launched)]
 
@@ -93,6 +92,6 @@ def _name_of(path: str) -> bytes:
 
 
 def _is_near(module: str, importer: str, words: Collection[bytes]) -> bool:
-    """Return True if the importing file is in the module's folder, or names that folder in an import."""
+    """Return True if the importing file is in the module's folder or imports the folder's name."""
     folder = dirname(module)
     return folder == dirname(importer) or not folder or basename(folder).encode() in words

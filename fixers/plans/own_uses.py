@@ -18,7 +18,7 @@ FLOAT16 = ("torch.float16", "torch.half")
 
 
 def float16_only(tree: Tree, names: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the dtypes among the names that are float16 wherever the project gives them a value for a card."""
+    """Return the names whose value on a card is float16 in every assignment of the project."""
     return tuple(name for name in names if _is_float16_only(tree, name, paths))
 
 
@@ -36,7 +36,7 @@ def _files_with(tree: Tree, name: str, paths: Sequence[str]) -> Iterator[tuple[s
 
 
 def _parsed(path: str, data: bytes) -> PythonSource | None:
-    """Return the parsed file; None for a file that is not Python."""
+    """Return the parsed file, or None if it is not Python."""
     with suppress(Unparsable):
         return TREES.read(path, data) if path.endswith(".py") else None
     return None
@@ -84,7 +84,7 @@ def _defaults(arguments: ast.arguments, name: str) -> Iterator[ast.expr]:
 
 
 def _is_float16(source: PythonSource, value: ast.expr) -> bool:
-    """Return True for float16, also where the CPU gets another dtype."""
+    """Return True for float16, and for a conditional expression that selects float16 unless the device is a CPU."""
     if isinstance(value, ast.IfExp) and excludes_other_device(value.test):
         return _is_float16(source, value.body)
     if isinstance(value, ast.IfExp) and selects_other_device(value.test):

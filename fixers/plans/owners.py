@@ -1,4 +1,4 @@
-"""The training programs to which a file belongs: those that import it, that its commands start, or that read it.
+"""Find the training programs to which a file belongs: programs that import or read it, or that its commands start.
 
 A config belongs to a program only if something names it: code, a command, a document or another config. A config of
 Accelerate or DeepSpeed belongs to the programs that import a library which reads it.
@@ -44,7 +44,7 @@ class Owners:
         self.programs = tuple(programs)
 
     def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
-        """Return the programs to which the file belongs; None if no training runs it."""
+        """Return the programs to which the file belongs, or None if no training uses it."""
         if path.endswith(PYTHON):
             return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
         own, names_scripts = self._started_by(path, data), bool(scripts_in(data))
@@ -75,7 +75,10 @@ class Owners:
         return tuple(each for each in self.programs if any(part.dynamic for part in each.modules)) or None
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
-        """Return the programs that read a config of Accelerate or DeepSpeed: only those that name it, if any do."""
+        """Return the programs that read a config of Accelerate or DeepSpeed.
+
+        If some of them name the config, return only these.
+        """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
@@ -94,7 +97,10 @@ class Owners:
         return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
 
     def _naming(self, path: str, name: bytes, *, is_pattern: bool = False) -> tuple[Program, ...]:
-        """Return the programs whose code, commands or documents contain the name; all, if a config contains it."""
+        """Return the programs whose code, commands or documents contain the name.
+
+        If a config contains it, return all programs.
+        """
         word = re.compile(name if is_pattern else rb"(?<![\w-])%b(?![\w-])" % re.escape(name), re.MULTILINE)
         found: dict[Program, None] = {}
         for where, text in self.texts:
@@ -122,7 +128,7 @@ class Owners:
 
 
 def _only_evaluates(path: str, data: bytes) -> bool:
-    """Return True for a config in a folder of evaluation or filtering without a key of a training."""
+    """Return True for a config that is in a folder of evaluation or filtering and has no key of a training."""
     return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
 
 

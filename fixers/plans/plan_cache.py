@@ -61,7 +61,7 @@ class PlanCache:
 
     @staticmethod
     def of(root: Path, key: str) -> PlanCache:
-        """Load the cache for these fixers and this target; empty if there is none or it cannot be read."""
+        """Load the cache for these fixers and this target. Return an empty cache if no cache can be read."""
         cache = PlanCache(root / FOLDER / f"{key}.json")
         if find_link(cache.file) is not None:
             return cache
@@ -73,7 +73,7 @@ class PlanCache:
         return cache
 
     def find(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
-        """Return the stored outcome; None if the file is new or changed."""
+        """Return the stored outcome, or None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None
@@ -86,7 +86,7 @@ class PlanCache:
         self.store_row(path, digest, encode(_to_stored(outcome)) if outcome != NO_OUTCOME else None)
 
     def find_row(self, path: str, digest: str) -> list[Any] | None:
-        """Return the stored row of plain values; None if the file is new or changed."""
+        """Return the stored row of plain values, or None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest or not isinstance(kept, list):
             return None
@@ -99,7 +99,7 @@ class PlanCache:
         self.rows[path] = (digest, row)
 
     def save(self) -> None:
-        """Write the cache; without permission to write, or behind a link, planning continues uncached."""
+        """Write the cache. If the folder is a symbolic link or not writable, planning continues without a cache."""
         if not self.grown or find_link(self.file.parent) is not None:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}

@@ -16,7 +16,7 @@ STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The file that starts, and all modules that it imports, itself included."""
+    """A script or notebook (`entry`), and all modules that it imports (`modules`). `modules` includes the entry."""
 
     entry: str
     modules: tuple[Module, ...]
@@ -31,9 +31,11 @@ class Program:
 
 
 def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tuple[Program, ...]:
-    """Return the programs in which something trains; `started` are scripts that a config starts.
+    """Return the programs that train.
 
-    A module that trains and that no program imports is a program of its own, since the project does not contain the
+    `started`: scripts that a config starts; each of them counts as a program that trains.
+
+    If no program imports a module that trains, that module is a program of its own: the project does not contain the
     script that starts it.
     """
     by_path = {module.path: module for module in modules}
@@ -57,7 +59,7 @@ def _may_start(module: Module) -> bool:
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:
-    """Return the scripts in a file of commands, as they are written there. Modules after `-m` become paths."""
+    """Return the scripts that a file of commands names, as the file writes them. Modules after `-m` become paths."""
     named = [each.decode() for each in SCRIPT.findall(data)]
     named += [each.decode().replace(".", "/") + ".py" for each in STARTED_MODULE.findall(data)]
     return tuple(dict.fromkeys(named))
@@ -94,7 +96,10 @@ class _Resolver:
         return tuple(found.values())
 
     def imported_by(self, module: Module) -> tuple[str, ...]:
-        """Return the files that the module imports; many programs share most of their modules."""
+        """Return the files that the module imports.
+
+        The result is cached, because many programs share most of their modules.
+        """
         known = self.imports.get(module.path)
         if known is None:
             folder = dirname(module.path)
@@ -103,7 +108,10 @@ class _Resolver:
         return known
 
     def files_of(self, name: str, folder: str) -> tuple[str, ...]:
-        """Return the files of a module for code in `folder`: those nearest to it, each with the packages above."""
+        """Return the files that an import of `name` in `folder` may load.
+
+        These are the nearest matches and their parent packages.
+        """
         known = self.files.get((name, folder))
         if known is None:
             found = self._relative(name, folder) if name.startswith(".") else self._absolute(name.split("."), folder)

@@ -121,7 +121,7 @@ class _Sharing:
         return is_unneeded(self.changes[path], program, self.read)
 
     def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Return the doubts, and one more for each program that needs a change withheld because of another program."""
+        """Add a doubt for each program that needs a change which another program's doubt withholds."""
         spread = dict(doubts)
         while True:
             new: dict[str, Doubt] = {}
@@ -141,8 +141,10 @@ class _Sharing:
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files that stay unchanged: every program that uses the file is unproved, or the change affects one
-        unproved program."""
+        """Return the files that stay unchanged.
+
+        All programs of such a file are unproved, or the change affects an unproved program.
+        """
         return frozenset(
             path
             for path, own in self.attached.items()

@@ -1,4 +1,4 @@
-"""Find a project's alternatives to FlashAttention, and whether callers rely on a default that selects it."""
+"""Find a project's alternatives to FlashAttention, and defaults that select FlashAttention."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _is_switch(test: str) -> bool:
 def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
     """Return True for the default of an argument to which every call in this file gives a value.
 
-    Calls inside the function itself are ignored. Such a default is not changed, because callers in other files may rely
-    on other effects of the FlashAttention branch.
+    Calls inside the function itself are ignored. The fixer does not change this default, because callers in other files
+    may rely on other effects of the FlashAttention branch.
     """
     arguments = source.names.parent(node)
     function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
@@ -76,7 +76,10 @@ def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:
-    """Return the name of the argument with this default, and its position: 1000 for a keyword-only argument."""
+    """Return the name and the position of the argument with this default.
+
+    A keyword-only argument has the position 1000.
+    """
     positional = [*arguments.posonlyargs, *arguments.args]
     if default in arguments.defaults:
         at = len(positional) - len(arguments.defaults) + arguments.defaults.index(default)
@@ -94,7 +97,10 @@ def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
 
 
 def _leaves_out(call: ast.Call, name: str, at: int) -> bool:
-    """Return True if the call gives the argument no value. Unpacked arguments count as a value."""
+    """Return True if the call does not pass the argument.
+
+    An unpacked argument (`*args`, `**kwargs`) counts as passing it.
+    """
     unpacked = any(each.arg is None for each in call.keywords) or any(
         isinstance(each, ast.Starred) for each in call.args
     )

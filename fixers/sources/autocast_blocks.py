@@ -37,7 +37,7 @@ def _is_evaluation(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def autocast_around(source: PythonSource, node: ast.AST) -> ast.AST | None:
-    """Return the innermost autocast block or decorated function around the node; None if there is none."""
+    """Return the innermost autocast block or decorated function around the node, or None."""
     for above in source.names.ancestors(node):
         if isinstance(above, (ast.With, ast.AsyncWith)):
             if any(_is_autocast(source, item.context_expr) for item in above.items):

@@ -1,4 +1,4 @@
-"""Find the option to which Python code assigns a value: by keyword, key, name, default, fallback or flag."""
+"""Find the option to which Python code assigns a value, by a keyword, key, name, default, fallback or flag."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ LITERAL = re.compile(r"([rRuU]?)(\"\"\"|'''|\"|')(.*)\2", re.DOTALL)
 
 
 def constant_of(node: ast.AST | None) -> object:
-    """Return the value of a literal; `...` for any other node."""
+    """Return the value of a literal, or `...` for any other node."""
     return node.value if isinstance(node, ast.Constant) else ...
 
 
 def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> str | None:
-    """Return a string literal with the value `word` and the same quotes; None for concatenated or escaped literals."""
+    """Return the literal with the value `word` and the same quotes.
+
+    Return None for a concatenated or escaped literal.
+    """
     literal = LITERAL.fullmatch(source.segment(node))
     if literal is None or literal[3] != node.value:
         return None
@@ -27,12 +30,12 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
-    """Return True if the value, or a conditional expression with it, is assigned to a name that matches `called`."""
+    """Return True if a name that matches `called` gets this value, directly or as part of a conditional expression."""
     return chosen_name(source, node, called) is not None
 
 
 def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name to which the value, or a conditional expression with it, is assigned, if it matches `called`."""
+    """Return the name that gets this value, directly or as part of a conditional expression, if it matches `called`."""
     child = _whole_choice(source, node)
     above = source.names.parent(child)
     match above:
@@ -55,7 +58,7 @@ def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -
 
 
 def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name of the function that returns the value or a conditional expression with it, if it matches."""
+    """Return the name of the function that returns this value, directly or as part of a conditional expression."""
     function = source.names.function(node)
     if isinstance(source.names.parent(_whole_choice(source, node)), ast.Return) and isinstance(
         function, (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -65,7 +68,7 @@ def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[
 
 
 def callee_of(source: PythonSource, node: ast.expr) -> ast.expr | None:
-    """Return the function to which the value is passed as a keyword argument; None if it is not."""
+    """Return the function that gets this value as a keyword argument. Return None for any other value."""
     above = source.names.parent(_whole_choice(source, node))
     call = source.names.parent(above) if isinstance(above, ast.keyword) else None
     return call.func if isinstance(call, ast.Call) else None
@@ -121,7 +124,7 @@ def _default_argument(called: re.Pattern[str], arguments: ast.arguments, child: 
 def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> str | None:
     """Return the option name for a fallback argument, as in `config.get("dtype", "bfloat16")`.
 
-    The name is `dtype` for `getattr(torch, "bfloat16")`, and the flag for a `typer.Option` or `typer.Argument`.
+    For `getattr(torch, "bfloat16")`, the name is `dtype`. For `typer.Option` or `typer.Argument`, it is the flag.
     """
     if child not in call.args:
         return None

@@ -30,7 +30,10 @@ def commands_in_config(path: str, data: bytes) -> Script:
 
 
 def _texts(name: str, value: Node) -> tuple[Scalar, ...]:
-    """Return the scalars that contain shell text: the value of a command key, or list items with complete commands."""
+    """Return the scalars that contain shell text.
+
+    These are the value of a command key, or the items of its list that contain a space.
+    """
     if name not in TEXT_KEYS or isinstance(value, Mapping):
         return ()
     scalars = value.items if isinstance(value, Sequence) else (value,)
@@ -44,7 +47,10 @@ def _words(data: bytes, node: Sequence) -> tuple[Word, ...]:
 
 
 def _shell_of(data: bytes, node: Scalar) -> Script:
-    """Parse a scalar's text as commands; empty if escapes or doubled quotes make its bytes differ from its text."""
+    """Parse a scalar's text as commands.
+
+    The script is empty if escapes or doubled quotes make the bytes differ from the text.
+    """
     start, stop = node.span.start, node.span.end
     if node.style in ("|", ">"):
         start = data.index(b"\n", start) + 1

@@ -36,6 +36,6 @@ def copied_packages(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def version_in(text: str) -> str:
-    """Return the version assigned in the `__init__.py` of a package; empty if the version is not a literal."""
+    """Return the version that a package's `__init__.py` assigns, or an empty string if it is not a literal."""
     found = VERSION.search(text)
     return found[1] if found else ""

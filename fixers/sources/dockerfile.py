@@ -30,7 +30,7 @@ def scan_dockerfile(data: bytes) -> Script:
 
 
 def _instructions(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the byte range of each instruction with its continuation lines, without comments in between."""
+    """Yield the byte range of each instruction with its continuation lines."""
     start, at = -1, 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while at < len(data):
         end = data.find(b"\n", at)

@@ -15,7 +15,7 @@ def tail_of(call: ast.Call) -> str:
 
 
 def written(source: PythonSource, node: ast.AST) -> str:
-    """Return the source text of a name or attribute; empty for other nodes."""
+    """Return the source text of a name or attribute, or an empty string for any other node."""
     return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
@@ -32,7 +32,7 @@ def values_of(call: ast.Call) -> list[ast.expr]:
 
 
 def assigned_before(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
-    """Yield the values assigned to the name in the function of `before`, up to its line."""
+    """Yield the values that the function around `before` assigns to the name, up to the line of `before`."""
     function = source.names.function(before)
     for node in source.remember("assignments", lambda: _assignments(source)).get(name, ()):
         if node.lineno <= before.lineno and source.names.function(node) is function:

@@ -111,7 +111,7 @@ def _trains(source: bytes) -> bool:
 def half_models_in(source: bytes) -> Iterator[str]:
     """Yield the classes and functions whose text loads or casts a model in a dtype other than float32.
 
-    Casts in a branch are ignored, because an option selects them.
+    A cast in a branch is ignored, because an option selects that branch.
     """
     if not holds_any(source, CHOOSES_DTYPE) or not holds_any(source, (b"nn.Module", b"from_pretrained(", b".half()")):
         return
@@ -121,7 +121,7 @@ def half_models_in(source: bytes) -> Iterator[str]:
 
 
 def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each line that selects a dtype, with the header line of its block."""
+    """Yield each line that selects a dtype, and the header line of the block around it."""
     lines = body.split(b"\n")
     for at, line in enumerate(lines):
         if any(word in NOT_SELECTED.sub(b"", line) for word in CHOOSES_DTYPE):
@@ -133,7 +133,7 @@ def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _selects(line_and_header: tuple[bytes, bytes]) -> bool:
     """Return False for autocast and for a cast in a branch, such as `if fp16: model.to(torch.float16)`.
 
-    Autocast computes in half precision and does not change the dtype of the weights.
+    Autocast does not change the dtype of the weights.
     """
     line, above = line_and_header
     if AUTOCASTS.search(line):

@@ -1,4 +1,4 @@
-"""Find models whose dtype must not change: an engine already created their optimizer, or a test compares dtypes."""
+"""Find models whose dtype must not change, because their optimizer exists already or a test compares dtypes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_prepared_with_optimizer(source: PythonSource, owner: str, at: ast.AST) ->
 
 
 def is_tested_in_half(source: PythonSource, owner: str, at: ast.AST) -> bool:
-    """Return True in a test function, or if the same options cast the model and create its inputs."""
+    """Return True in a test function, or if one dictionary of options casts the model and creates its inputs."""
     function = source.names.function(at)
     if isinstance(function, FUNCTIONS) and TEST.fullmatch(getattr(function, "name", "")):
         return True

@@ -40,8 +40,8 @@ MASKED = "layers get a padding mask of two dimensions here, which only FlashAtte
 class FlashOnly:
     """A place that fails without FlashAttention, and the reason.
 
-    `switch`: the setting that selects the branch; empty for layers that use a named attention implementation.
-    `chosen_here`: the same file selects that implementation.
+    `switch`: the setting that selects the branch, or empty if the place is a layer that uses a named attention
+    implementation. `chosen_here`: the file with the layer also selects the implementation.
     """
 
     path: str
@@ -56,7 +56,7 @@ class FlashOnly:
 
 
 def may_contain_flash_only(data: bytes) -> bool:
-    """Return True if the file may contain such code, by a text search."""
+    """Return True if the file may contain code that fails without FlashAttention, by a text search."""
     if holds_any(data, (b"flash_att",)):
         lines = lines_with(data, (b"flash_att",))
         if NAMES_SWITCH.search(lines + b"\n") and CHOOSES.search(data):
@@ -156,7 +156,10 @@ def _without_not(test: ast.expr) -> ast.expr:
 
 
 def _failure(source: PythonSource, branch: ast.If, with_flash: bool) -> tuple[str, int]:
-    """Return the reason and the line of a failure without FlashAttention; an empty reason if none is found."""
+    """Return the reason and the line of a failure without FlashAttention.
+
+    The reason is empty if no failure is found.
+    """
     on, off = (branch.body, branch.orelse) if with_flash else (branch.orelse, branch.body)
     after = [] if off and isinstance(off[-1], LEAVES) else _following(source, branch)
     run = [*off, *after]
@@ -178,7 +181,7 @@ def _following(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _unassigned(source: PythonSource, branch: ast.If, on: list[ast.stmt], run: list[ast.stmt]) -> Iterator[ast.Name]:
-    """Yield the names that `run` reads and that only `on` assigns."""
+    """Yield the names that are read in `run` and assigned only in `on`."""
     scope = _function_scope(source, branch)
     if scope is None:
         return

@@ -22,7 +22,7 @@ OTHERS = re.compile(r"(?:.*[_.])?(?:(?:b?float|fp|bf)(?:16|32|64)|tf32|no|int8|f
 
 
 def line_that_refuses(source: bytes) -> int:
-    """Return the first line that raises or asserts against float16 on a card; 0 if there is none."""
+    """Return the first line that raises an error for float16 on a card, or 0 if no line does."""
     if not holds_any(source, (b"raise", b"assert")):
         return 0
     found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
@@ -30,7 +30,10 @@ def line_that_refuses(source: bytes) -> int:
 
 
 def _float16_leads_to_error(found: re.Match[bytes]) -> bool:
-    """Return True if float16 leads to the error, or if the condition compares with float16 and its value is unknown."""
+    """Return True if float16 leads to the error.
+
+    A condition with an unknown value counts if it compares with float16.
+    """
     text = (
         f"{found['branch'].decode('utf-8', 'replace')} pass"
         if found["branch"]
@@ -47,7 +50,7 @@ def _float16_leads_to_error(found: re.Match[bytes]) -> bool:
 
 
 def _holds(test: ast.expr) -> bool | None:
-    """Return the value of the test if float16 is selected on a card, and bfloat16 is not; None if it is unknown."""
+    """Return the value of the test when float16 is selected on a card and bfloat16 is not, or None if it is unknown."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             held = _holds(inner)
@@ -72,7 +75,7 @@ def _compares(left: ast.expr, operation: ast.cmpop, right: ast.expr) -> bool | N
 
 
 def _equals(left: ast.expr, words: list[ast.expr]) -> bool | None:
-    """Return whether `left` equals one of `words` if float16 is selected and the device is a card; None if unknown."""
+    """Return True or False for `left in words` when float16 is selected on a card, or None if the result is unknown."""
     switches = [_is_selected(each) for each in (left, *words)]
     if len(words) == 1 and None not in switches and not isinstance(words[0], ast.Constant):
         return switches[0] == switches[1] if _is_switch(left) else switches[1]

@@ -26,7 +26,7 @@ ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16|[48]_?bit|
 def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Collection[str] = ()) -> bool:
     """Return True if the statement casts the model's trainable parameters to float32.
 
-    `casters`: functions of other files that do so.
+    `casters`: functions of other files that cast trainable parameters to float32.
     """
     if isinstance(statement, ast.For):
         return _is_cast_loop(source, statement, owner)
@@ -81,7 +81,7 @@ def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str, casters: C
 
 
 def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, casters: Collection[str]) -> bool:
-    """Return True if a statement of the block casts the model, and no later one changes its dtype."""
+    """Return True if a statement of the block casts the model and no later statement changes the dtype."""
     for statement in reversed(block):
         if is_cast(source, statement, owner, casters):
             return True
@@ -91,7 +91,7 @@ def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, caste
 
 
 def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for a list that contains the owner, by `models = [owner]` or `models.append(owner)`."""
+    """Return True if the node is a list that contains the owner: `models = [owner]` or `models.append(owner)`."""
     name = written(source, node)
     if not name:
         return False

@@ -37,7 +37,7 @@ NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 def is_float32(
     source: PythonSource, owner: str, at: ast.AST, half_models: Collection[str] = (), *, speech: bool = False
 ) -> bool:
-    """Return True if the model named `owner` in the function of `at` is created in float32 and never cast.
+    """Return True if the model named `owner` in the function around `at` is created in float32 and never cast.
 
     `half_models`: classes that cast their models to half precision. `speech`: the project names no speech checkpoint in
     half precision.
@@ -50,9 +50,10 @@ def is_float32(
 
 @dataclass(frozen=True)
 class FloatSearch:
-    """The state of a search: the scope whose assignments are considered (None for all), and the visited names.
+    """The state of a search: the visited names, and the scope whose assignments are considered (None: all scopes).
 
-    `half_models`: classes that create half-precision models. `speech`: checkpoints of speech models are float32.
+    `half_models`: classes that create half-precision models. `speech`: the checkpoints of speech models are assumed to
+    be float32.
     """
 
     scope: ast.AST | None
@@ -62,7 +63,7 @@ class FloatSearch:
 
 
 def scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
-    """Return the function that binds the name, or the module; None for attributes of `self`."""
+    """Return the function or module that binds the name, or None for an attribute of `self`."""
     root = owner.partition(".")[0]
     if root == "self":
         return None
@@ -109,7 +110,7 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
 
 
 def may_refer_to(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True if the node is the owner, contains it, or is an argument or loop variable named like a module."""
+    """Return True for the owner, an object that contains it, or an argument or loop variable named like a module."""
     name = written(source, node)
     if not name:
         if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
@@ -144,7 +145,7 @@ def may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 
 def _assigned_values(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
-    """Yield every value assigned to the name in the scope; None for bindings without a known value."""
+    """Yield every value assigned to the name in the scope, and None for each binding whose value is unknown."""
     if is_argument(scope, owner.partition(".")[0]):
         yield None
     assigned = 0
@@ -216,7 +217,7 @@ def _is_float32_value(source: PythonSource, value: ast.expr | None, search: Floa
 
 
 def _is_returned_float32(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
-    """Return True if the call is one of a function in this file that returns only models created in float32."""
+    """Return True if the call is to a function in this file that returns only models created in float32."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
     if len(named) != 1 or name in search.visited or WRITES_HALF.search(source.segment(named[0])):
@@ -249,7 +250,7 @@ def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch)
 
 
 def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) -> bool:
-    """Return False if the argument is or may be a half-precision model."""
+    """Return False if the argument may be a half-precision model."""
     if isinstance(part, ast.Call) and _is_of(source, part, "torch.nn."):
         return _is_float32_value(source, part, search)
     name = written(source, part)
@@ -262,7 +263,7 @@ def _is_base_float32(source: PythonSource, name: str, search: FloatSearch) -> bo
 
 
 def _is_model(source: PythonSource, name: str, search: FloatSearch) -> bool:
-    """Return True if the name is assigned from a load or cast, or is named like a model."""
+    """Return True if a load or a cast is assigned to the name, or if the name is common for models."""
     values = (value for value in _assigned_values(source, name, search.scope) if isinstance(value, ast.Call))
     loaded = any(tail_of(value) in ("from_pretrained", "half", "bfloat16", "get_peft_model") for value in values)
     return loaded or NAMES_MODULE.fullmatch(name.rpartition(".")[2]) is not None

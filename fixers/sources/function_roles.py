@@ -1,4 +1,4 @@
-"""Find functions that cast parameters to float32 or unscale gradients, and code that trains only parts of a model."""
+"""Find functions that cast parameters to float32 or unscale gradients, and files that train only parts of a model."""
 
 from __future__ import annotations
 

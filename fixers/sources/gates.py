@@ -84,7 +84,7 @@ def _find_card_test_results(source: PythonSource) -> frozenset[str]:
 
 
 def _copies(source: PythonSource, results: set[str]) -> set[str]:
-    """Return the names to which the file assigns one of these names: `bf16_ready = verify_bfloat_support`."""
+    """Return the names to which the file assigns one of the given names: `bf16_ready = verify_bfloat_support`."""
     found: set[str] = set()
     for node in source.names.of_type(ast.Assign):
         if isinstance(node.value, ast.Name) and node.value.id in results | found:

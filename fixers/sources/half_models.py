@@ -1,4 +1,4 @@
-"""Find models that are loaded or cast in half precision, judged by one file and the names that it calls."""
+"""Find models that are loaded or cast in half precision, judged by the code of one file and the names that it calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def may_be_half(
     """Return True if the model named `owner` may have half-precision weights.
 
     `half_makers`: the project's classes and functions that load or cast a model in half precision. `loads_float32`: the
-    library loads in float32 by default. A name that the file does not define may be half precision.
+    library loads in float32 by default. A model whose name the file does not define may be half precision.
     """
     if MAY_BE_HALF.search(source.data) or is_cast_anywhere(source, owner):
         return True
@@ -49,7 +49,10 @@ def may_be_half(
 
 
 def stays_bfloat16(source: PythonSource, owner: str) -> bool:
-    """Return True if the file casts the model to bfloat16 and nowhere to float16: it trains without a loss scaler."""
+    """Return True if the file casts the model to bfloat16 and never to float16.
+
+    Such a model trains without a loss scaler.
+    """
     casts = (call for call in source.names.of_type(ast.Call) if tail_of(call) in ("to", *CASTS))
     dtypes = {
         _dtype_of_cast(source, call)
@@ -77,7 +80,7 @@ class Search:
         self.asked: set[tuple[str, ast.AST | None]] = set()
 
     def of_name(self, name: str, at: ast.AST) -> bool:
-        """Return True if a value assigned to the name, or to the object that contains it, may be half precision."""
+        """Return True if a value assigned to the name, or to its object (`a` in `a.b`), may be half precision."""
         scope = scope_of(self.source, name, at)
         if (name, scope) in self.asked:
             return False
@@ -159,11 +162,11 @@ class Search:
         return any(self.source.names.meaning(each) in HALVES for each in call.args)
 
     def is_dtype_of_self(self, value: ast.expr) -> bool:
-        """Return True if the value is `self.dtype` of a class that is never cast, so that it is float32."""
+        """Return True if the value is `self.dtype` and the file never casts `self`: the dtype is then float32."""
         return written(self.source, value) == "self.dtype" and not is_cast_anywhere(self.source, "self")
 
     def of_callee(self, call: ast.Call) -> bool:
-        """Return True if the callee is not defined here, or selects half precision."""
+        """Return True if the callee selects half precision, or if the file does not define it."""
         source, name = self.source, tail_of(call)
         own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
         if own:
@@ -185,13 +188,16 @@ class Search:
         return bool(name) and is_cast_anywhere(self.source, name)
 
     def is_model(self, value: ast.expr) -> bool:
-        """Return True for an argument named like a module."""
+        """Return True for an argument with a name that is common for modules."""
         name = written(self.source, value).rpartition(".")[2]
         return NAMES_MODULE.fullmatch(name) is not None or isinstance(value, ast.Call)
 
 
 def _quantises(load: ast.Call) -> bool:
-    """Return True if the load may quantise the weights, as unpacked options may; `load_in_8bit=False` does not."""
+    """Return True if the load may quantise the weights.
+
+    Unpacked options may quantise; `load_in_8bit=False` does not.
+    """
     given = (each.value for each in load.keywords if each.arg in QUANTISES)
     return any(not isinstance(value, ast.Constant) or bool(value.value) for value in given)
 
@@ -204,7 +210,10 @@ def _is_bound(source: PythonSource, name: str, at: ast.AST) -> bool:
 
 
 def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield the values assigned to the name in the scope (None: in the file), including tuple unpacking."""
+    """Yield the values assigned to the name in the scope, including tuple unpacking.
+
+    If the scope is None, search the file.
+    """
     for node in source.names.of_type(ast.Assign):
         if scope is None or source.names.function(node) is scope:
             for target in node.targets:
@@ -216,7 +225,7 @@ def _values(source: PythonSource, name: str, scope: ast.AST | None) -> Iterator[
 
 
 def _part(value: ast.expr, targets: list[ast.expr], target: ast.expr) -> ast.expr:
-    """Return the tuple item or `prepare` argument that is assigned to the target; otherwise the whole value."""
+    """Return the tuple item or the argument of `prepare` that is assigned to the target, or else the whole value."""
     at = targets.index(target)
     if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(targets):
         return value.elts[at]

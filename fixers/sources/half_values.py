@@ -49,7 +49,7 @@ class Search:
     depth: int = 0
 
     def enter(self, node: ast.AST) -> Search | None:
-        """Return the search one step further; None if the node is too far away or known not to be half precision."""
+        """Return the search after one more step, or None if the node is too far away or already searched."""
         if self.depth > DEPTH or self.reached.get(node, DEPTH + 1) <= self.depth:
             return None
         self.reached[node] = self.depth
@@ -88,7 +88,7 @@ def _is_half_name(source: PythonSource, name: ast.Name, search_from_here: Search
 
 
 def _is_half_path(source: PythonSource, path: ast.Attribute, search_from_here: Search) -> bool:
-    """Return True for an attribute such as `self.model` that the file casts, or to which it assigns a half model."""
+    """Return True for an attribute such as `self.model` that the file casts or that holds a half-precision model."""
     if _is_cast_in_place(source, path):
         return True
     name = written(source, path)
@@ -123,7 +123,7 @@ def _is_half_call(source: PythonSource, call: ast.Call, search_from_here: Search
 
 
 def _is_half_result(source: PythonSource, call: ast.Call, search_from_here: Search) -> bool:
-    """Return True if the callee is a half-precision model, or a function that returns the half dtype of its input."""
+    """Return True if the callee is a half-precision model, or a function that returns a half-precision value."""
     if tail_of(call) in SHARDS and any(each.arg in ("mixed_precision", "mp_policy") for each in call.keywords):
         return _has_half_policy(source)
     if _is_half(source, call.func, search_from_here):
@@ -187,7 +187,7 @@ def _owner(source: PythonSource, node: ast.AST, name: str = "self") -> ast.AST |
 
 
 def _casts(source: PythonSource) -> tuple[tuple[str, ast.AST | None], ...]:
-    """Return every name that is cast to half precision in place, with its class or scope."""
+    """Return every name that is cast to half precision in place, with the class or scope that binds the name."""
     return source.remember("casts-in-place", lambda: tuple(_find_casts(source)))
 
 
@@ -218,7 +218,7 @@ def _casts_to_half(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _assigned(source: PythonSource, name: ast.Name) -> Iterator[ast.Assign]:
-    """Yield the assignments to the name in its function up to its line; for a global name, those in the module."""
+    """Yield the assignments to the name in its function up to its line. For a global name, search the module."""
     function = source.names.function(name)
     same = source.remember("assignments-by-name", lambda: _by_name(source)).get(name.id, ())
     within = [each for each in same if source.names.function(each) is function and each.lineno <= name.lineno]
@@ -247,7 +247,7 @@ def _parts(target: ast.expr) -> Iterator[ast.expr]:
 
 
 def _leaves_autocast(source: PythonSource, assignment: ast.Assign, use: ast.Name) -> bool:
-    """Return True if an autocast block computes the value by a call, and the name is used outside the block."""
+    """Return True if a call in an autocast block computes the value, and the name is used outside the block."""
     if not isinstance(assignment.value, ast.Call) or makes_float32(source, assignment.value):
         return False
     block = autocast_around(source, assignment)

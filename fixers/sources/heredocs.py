@@ -1,4 +1,4 @@
-"""Find Python heredocs in a shell script: run by an interpreter, or written to a module."""
+"""Find Python heredocs in a shell script. The script runs a heredoc with an interpreter or writes it to a module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_python_heredoc(data: bytes, heredoc: Heredoc) -> bool:
 
 
 def python_heredocs(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of the Python heredocs of a script; none if it does not parse."""
+    """Yield the ranges of the Python heredocs of a script. Yield nothing if the script does not parse."""
     if b"<<" not in data:
         return
     try:

@@ -18,7 +18,7 @@ class Imported:
 
 
 def name_of(source: PythonSource, module: str) -> str | None:
-    """Return the name under which the file imports a module at the top level; None if it does not."""
+    """Return the name under which the file imports a module at the top level, or None if there is no such import."""
     for name, meanings in source.names.module.bindings.items():
         if set(meanings) == {module}:
             return name
@@ -28,7 +28,7 @@ def name_of(source: PythonSource, module: str) -> str | None:
 def imported(source: PythonSource, module: str, why: str) -> Imported | None:
     """Return the module's name in the file, and the edit that adds the import if it is missing.
 
-    None if the name is bound to another object, or if an import cannot be inserted.
+    Return None if the name is bound to another object, or if an import cannot be inserted.
     """
     name = name_of(source, module)
     if name is not None:

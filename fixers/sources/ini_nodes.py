@@ -36,7 +36,7 @@ def _written(value: Scalar) -> str:
 
 
 def _pairs(data: bytes, at: int) -> list[tuple[Scalar, Scalar, str]]:
-    """Return every `key = value` on a line of its own, with its section."""
+    """Return every line `key = value`, with the name of its section."""
     found: list[tuple[Scalar, Scalar, str]] = []
     section, number = "", 1
     while at < len(data):

@@ -37,7 +37,7 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
 
 
 def holds_json_lines(data: bytes) -> bool:
-    """Return True for records, one on each line: data, which no program reads as settings."""
+    """Return True if each line is a JSON record. Such a file contains data, not settings."""
     lines = [line for line in data.splitlines()[:2] if line.strip()]
     try:
         return len(lines) == 2 and all(isinstance(json.loads(line), (dict, list)) for line in lines)
@@ -63,7 +63,7 @@ class JsonString:
         return len(self.value.encode("utf-8", "surrogatepass"))
 
     def file_offset(self, offset: int) -> int:
-        """Return the file offset of the character at this UTF-8 offset of the value."""
+        """Convert a UTF-8 offset in the value to a byte offset in the file."""
         decoded_bytes, at = 0, self.start
         for unit in CHARACTER.finditer(self.written):
             if decoded_bytes >= offset:
@@ -75,7 +75,7 @@ class JsonString:
 
 
 def json_string(data: bytes, node: Node | None) -> JsonString | None:
-    """Return the node as a string with positions; None if it is not a string."""
+    """Return the node as a string with positions, or None if it is not a string."""
     if not isinstance(node, Scalar) or not node.style:
         return None
     start = node.span.start + 1

@@ -39,7 +39,7 @@ TOKENS = re.compile(
 
 
 def reason_against_masking(source: PythonSource, padded: ast.expr) -> str:
-    """Return the reason why the loss might not ignore the label -100; empty if it certainly does."""
+    """Return the reason why the loss might not ignore the label -100, or an empty string if it ignores that label."""
     for node in ast.walk(padded):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):

@@ -35,7 +35,7 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
 
 
 def parse_again(source: Source) -> None:
-    """Parse the file with every parser that its name selects. Raises Unparsable; Unchecked if there is no parser."""
+    """Parse the file with every parser for its name. Raises Unparsable, or Unchecked if no parser supports the name."""
     parsers = [parse for matches, parse in PARSERS if matches(source.path)]
     for parse in parsers:
         parse(source)

@@ -64,7 +64,7 @@ def _is_training_later(python: PythonSource, call: ast.Call) -> bool:
 
 
 def _trains(python: PythonSource, call: ast.Call) -> bool:
-    """Return True if the call is named like training, or calls a function in this file that contains such a call."""
+    """Return True if the name of the call means training, or if the call is to a function in this file that trains."""
     if TRAINS.fullmatch(tail_of(call)):
         return True
     called = call.func.id if isinstance(call.func, ast.Name) else ""

@@ -35,10 +35,11 @@ OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 
 @dataclass(frozen=True)
 class Launched:
-    """One start of a script: the file that starts it, the script as named there, and whether DeepSpeed starts it.
+    """One start of a script by a command in the file at `path`.
 
-    `one_machine`: a launcher starts its processes on one machine, as it does by default. `config`: the config file of
-    Accelerate, as the command names it; `any` if it names none.
+    `script` is the path that the command contains. `deepspeed`: DeepSpeed starts the script. `one_machine`: a launcher
+    starts the processes, all of them on one machine. `config`: the config file that `accelerate launch` gets, or `any`
+    if the command names no config; empty for other launchers.
     """
 
     path: str
@@ -53,7 +54,7 @@ def is_document(path: str) -> bool:
 
 
 def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
-    """Return every start of a script that the text contains, in the order in which they appear."""
+    """Return every start of a script in the text, in the order of the text."""
     if b".py" not in data and b" -m " not in data:
         return ()
     text = CONTINUED.sub(b" ", data)
@@ -91,7 +92,7 @@ def _is_on_one_machine(line: bytes) -> bool:
 
 
 def _config_of(line: bytes) -> str:
-    """Return the config that `accelerate launch` is given, `any` for its default, or empty for other launchers."""
+    """Return the config in an `accelerate launch` line, `any` for the default config, or empty for other launchers."""
     if b"accelerate" not in line:
         return ""
     given = ACCELERATE_CONFIG.search(line)
@@ -99,7 +100,10 @@ def _config_of(line: bytes) -> str:
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    """Return the file at the script's path, relative to the starting file, or all files with that path's end."""
+    """Return the file at the script's path, relative to the starting file.
+
+    If there is none, return all files whose path ends with the script's path.
+    """
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:
         return (beside,)

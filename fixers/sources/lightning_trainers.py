@@ -23,7 +23,7 @@ def only_evaluates(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
-    """Yield the call itself, or the calls of the function that returns its result."""
+    """Yield the call, or if a function returns the call's result, the calls of that function."""
     above = source.names.parent(call)
     function = source.names.function(call)
     if not isinstance(above, ast.Return) or not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):
@@ -33,7 +33,10 @@ def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
 
 
 def _uses(source: PythonSource, made: ast.Call) -> Iterator[str | None]:
-    """Yield each method called on the result until its name is reassigned; None if its use cannot be followed."""
+    """Yield each method called on the result until its name is reassigned.
+
+    Yield None for a use that cannot be followed.
+    """
     above = source.names.parent(made)
     match above:
         case ast.Attribute(attr=method):

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 LARGEST_CODE = 2**20
-"""Larger files are data rather than code; no vocabulary of them is kept in memory."""
+"""Larger files are data rather than code: their words are not kept in memory."""
 BLANKED = bytes(byte if re.match(rb"\w", bytes((byte,))) else 32 for byte in range(256))
 
 
@@ -35,7 +35,10 @@ def holds(source: bytes, word: bytes) -> bool:
 
 
 def holds_any(source: bytes, words: tuple[bytes, ...]) -> bool:
-    """Return True if the file contains one of the words. Most words are searched in the file's vocabulary only."""
+    """Return True if the file contains one of the words.
+
+    For most words, only the file's set of distinct words is searched.
+    """
     vocabulary = _vocabulary(source).text
     return any(map(vocabulary.__contains__, words)) or _holds_phrase(source, vocabulary, words)
 
@@ -59,13 +62,16 @@ def may_name(source: bytes, names: frozenset[bytes]) -> bool:
 
 @cache
 def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
-    """Return those that are not words of letters, digits and underscores only, each with such words, longest first."""
+    """Return the texts with other characters than letters, digits and `_`, each with the words in it, longest first."""
     parts = {word: sorted(re.findall(rb"\w+", word), key=len, reverse=True) for word in words}
     return tuple((word, each) for word, each in parts.items() if each != [word])
 
 
 class _Vocabulary(NamedTuple):
-    """The distinct words of a file, and the same as one text; of a large file no words, but all its text."""
+    """The distinct words of a file, and a text that contains them.
+
+    For a large file, no words and the file's whole text.
+    """
 
     words: frozenset[bytes]
     text: bytes

@@ -36,7 +36,7 @@ MOVES = ("to", "cuda", "cpu")
 
 @dataclass(frozen=True)
 class Loss:
-    """The inputs of a loss and its class weights, which must have the same dtype.
+    """The inputs and the class weights of a loss. Inputs and weights must have the same dtype.
 
     `fixed_dtype`: the weights belong to a module that is part of a model or is cast later.
     """
@@ -77,7 +77,7 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
 
 
 def _made(source: PythonSource, value: ast.expr) -> ast.Call | None:
-    """Return the constructor call inside `.to(device)` and the like; None if one of them casts to half precision."""
+    """Return the constructor call inside calls such as `.to(device)`, or None if a call casts to half precision."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
         if casts_to_half(source, value):
             return None
@@ -93,8 +93,8 @@ def _kind(source: PythonSource, made: ast.Call) -> frozenset[str] | None:
 def _called(source: PythonSource, call: ast.Call, modules: dict[str, list[Module]]) -> list[Module]:
     """Return the loss modules that the call may refer to.
 
-    These are the last assignment before the call in the same function, otherwise all in the class, otherwise all in the
-    file.
+    These are the last module assigned before the call in the same function, or else all modules of the class, or else
+    all modules of the file.
     """
     held = modules.get(source.segment(call.func), [])
     held = [each for each in held if _class_of(source, each.assignment) is _class_of(source, call)] or held
@@ -144,7 +144,7 @@ def _weights_of(source: PythonSource, made: ast.Call) -> list[ast.expr]:
 
 
 def _is_part_of_model(source: PythonSource, module: ast.expr) -> bool:
-    """Return True for an attribute in a class with bases: its weights are cast together with the model."""
+    """Return True for an attribute of a class with bases: a cast of the model also casts the weights of the loss."""
     inside = _class_of(source, module) if isinstance(module, ast.Attribute) else None
     return inside is not None and bool(inside.bases)
 

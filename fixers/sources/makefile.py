@@ -33,7 +33,7 @@ def scan_makefile(data: bytes) -> Script:
 
 
 def _logical_lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the range of each line with its continuation lines, without the line end."""
+    """Yield the range of each line with its continuation lines, excluding the final line break."""
     at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while at < len(data):
         match = LINE.match(data, at)
@@ -50,7 +50,7 @@ def _scan(data: bytes, start: int, stop: int) -> tuple[Command, ...]:
 
 
 def _variable(data: bytes, found: re.Match[bytes], stop: int) -> Command:
-    """Parse a variable: its whole value as one word, and the words in the value."""
+    """Parse a variable. Return its whole value as one word, and the words in the value."""
     items = [word for command in _scan(data, found.end(), stop) for word in command.words]
     raw = data[found.end() : stop].decode("latin-1")
     text = items[0].text if len(items) == 1 and items[0].raw == raw.rstrip() else None

@@ -1,4 +1,4 @@
-"""Find the statements that wrap a model for sharding or replication, before which its dtypes must be final."""
+"""Find the statements that wrap a model for sharding or replication. Casts must be inserted before these statements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRAPS_APART = re.compile(
 def before_wrap(python: PythonSource, statement: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
     """Return the statement before which a cast must be inserted, and the model's name at that point.
 
-    It is the earliest statement in the block that wraps or copies the model, or `statement` if there is none.
+    It is the earliest statement in the block that wraps or copies the model, or `statement` if no statement does.
     """
     block = block_of(python, statement)
     cast = False
@@ -52,7 +52,7 @@ def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: st
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """Return the name of the wrapped model if the call wraps the owner or returns it; None otherwise."""
+    """Return the name of the model that the call wraps, if the owner is that model or the result of the call."""
     if wraps_model(python, call, owner):
         return owner
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
@@ -79,7 +79,7 @@ def _assigned_before(python: PythonSource, statement: ast.stmt, owner: str) -> b
 
 
 def flattening(python: PythonSource, statement: ast.stmt, owner: str) -> list[ast.stmt]:
-    """Return the statements at or inside `statement` in which FSDP flattens the model.
+    """Return the statements in `statement` (or `statement` itself) in which FSDP flattens the model.
 
     FSDP stores frozen and trainable parameters in one tensor, which has one dtype. The list is empty if a policy wraps
     trainable modules separately, or if weights are quantised.
@@ -113,7 +113,7 @@ def shards_by_arguments(python: PythonSource) -> bool:
 
 
 def _is_on(value: ast.expr) -> bool:
-    """Return True for a strategy, as a string, a list or True."""
+    """Return True if the argument selects a strategy: it is a list, or a literal that is true."""
     return isinstance(value, (ast.List, ast.Tuple)) or (isinstance(value, ast.Constant) and bool(value.value))
 
 

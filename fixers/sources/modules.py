@@ -21,7 +21,7 @@ class Modules:
         self._parsed: dict[str, PythonSource | None] = {}
 
     def source(self, path: str) -> PythonSource | None:
-        """Return the parsed file; None if it does not parse."""
+        """Return the parsed file, or None if it does not parse."""
         if path not in self._parsed:
             try:
                 self._parsed[path] = read_python(path, self._read(path))
@@ -30,7 +30,7 @@ class Modules:
         return self._parsed[path]
 
     def definition(self, source: PythonSource, node: ast.expr) -> tuple[PythonSource, str] | None:
-        """Return the file of this project that defines an imported name, and its name there."""
+        """Return the project's file that defines an imported object, and the object's name in that file."""
         meaning = source.names.meaning(node)
         if meaning is None or "." not in meaning.lstrip("."):
             return None

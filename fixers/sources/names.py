@@ -17,7 +17,7 @@ LEAVES = (ast.Name, ast.Constant, ast.alias)
 NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"}) | frozenset(
     {"arg", "conversion", "simple", "is_async", "type_ignores", "rest", "kwd_attrs"}
 )
-"""Fields without child nodes, or with contexts and operators, which the parser shares between nodes."""
+"""Fields without child nodes, and fields with contexts or operators: the parser shares these objects between nodes."""
 KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
 FIELDS = {
     kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)
@@ -73,7 +73,7 @@ class Names:
             above = self.parents.get(above)
 
     def meaning(self, node: ast.AST) -> str | None:
-        """Return the qualified name (`torch.cuda.is_bf16_supported`) of an expression; None if unknown."""
+        """Return the qualified name (`torch.cuda.is_bf16_supported`) of an expression, or None if it is unknown."""
         found = self.look_up(node)
         return found if isinstance(found, str) else None
 
@@ -148,7 +148,7 @@ def index_names(tree: ast.Module) -> Names:
 
 
 def _children(node: ast.AST, fields: tuple[str, ...]) -> list[ast.AST]:
-    """Return the child nodes in field order, without contexts and operators, which are shared objects."""
+    """Return the child nodes in field order, without contexts and operators (the parser shares these objects)."""
     children: list[ast.AST] = []
     for name in fields:
         value = getattr(node, name, None)
@@ -174,7 +174,7 @@ def _open_scope(names: Names, node: ast.AST, children: list[ast.AST]) -> None:
 
 
 def _within(node: ast.AST, children: list[ast.AST]) -> frozenset[int]:
-    """Return the ids of the children that are evaluated in the node's scope: not defaults, decorators or bases."""
+    """Return the ids of the children that are evaluated in the node's scope. Defaults, decorators and bases are not."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return frozenset(id(child) for child in node.body)
@@ -212,5 +212,5 @@ def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
 
 
 def _is_missing_import(parent: ast.AST) -> bool:
-    """Return True for an assignment of None, as after `except ImportError`: the name still refers to the import."""
+    """Return True for an assignment of None, as after `except ImportError`. The name still refers to the import."""
     return isinstance(parent, ast.Assign) and isinstance(parent.value, ast.Constant) and parent.value.value is None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TABLE = "table"
-"""The tag of mappings in TOML and INI, where a block cannot be inserted after another."""
+"""The tag of mappings in TOML and INI. In these files, a block cannot be inserted after another block."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Mapping:
     flow: bool = False
 
     def get(self, key: str) -> Node | None:
-        """Return the value of the first entry whose key is the scalar `key`; None if there is none."""
+        """Return the value of the first entry whose key is the scalar `key`, or None."""
         return next((v for k, v in self.entries if isinstance(k, Scalar) and k.text == key), None)
 
 
@@ -78,7 +78,7 @@ def _walk(node: Node | None, path: Path, visited: set[int]) -> Iterator[tuple[Pa
 
 
 def find(node: Node | None, path: Path) -> Node | None:
-    """Return the node at `path`; None if it does not exist."""
+    """Return the node at `path`, or None if the path does not exist."""
     for step in path:
         if isinstance(node, Mapping) and isinstance(step, str):
             node = node.get(step)

@@ -58,7 +58,10 @@ class NotebookMap:
         return string.file_offset(offset), string.file_offset(offset + end - start)
 
     def encode(self, text: str, at: int) -> bytes:
-        """Return `text` encoded for insertion at `at`; complete lines before a string become separate JSON strings."""
+        """Return `text` encoded for insertion at `at`.
+
+        Complete lines at the start of a string become separate JSON strings.
+        """
         _, cell, position, offset = self._piece(at)
         ascii_only = self._data.isascii()
         if offset or not text.endswith("\n") or not cell.listed:

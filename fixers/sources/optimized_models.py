@@ -29,7 +29,7 @@ def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
 
 
 def _owners_grouped(source: PythonSource, value: ast.expr) -> Iterator[str]:
-    """Yield the models given to a function of another file that groups parameters: `get_grouped_parameters(model)`."""
+    """Yield the models passed to another file's function that groups parameters: `get_grouped_parameters(model)`."""
     if isinstance(value, ast.Call) and GROUPS.fullmatch(tail_of(value)):
         own = any(each.name == tail_of(value) for each in source.names.of_type(ast.FunctionDef))
         given = () if own else (written(source, each) for each in (*value.args, *values_of(value)))
@@ -37,7 +37,7 @@ def _owners_grouped(source: PythonSource, value: ast.expr) -> Iterator[str]:
 
 
 def _owners_returned_by(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """Yield the models whose parameters a function in this file returns, under their names in the calling code."""
+    """Yield the models whose parameters a function in this file returns. Each name is the one that the caller uses."""
     functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
     if len(functions) != 1:
         return

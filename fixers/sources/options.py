@@ -19,7 +19,7 @@ def entries_of(
 ) -> Iterator[tuple[ast.expr | ast.keyword, ast.expr]]:
     """Yield every key (or keyword) and value that this file puts into the dictionary.
 
-    `within`: names of dictionaries already being read, because `options = {"a": 1, **options}` refers to itself.
+    `within`: names of the dictionaries being read. They stop the recursion for `options = {"a": 1, **options}`.
     """
     if isinstance(options, ast.Dict):
         for key, value in zip(options.keys, options.values, strict=True):
@@ -59,7 +59,7 @@ def _is_named(source: PythonSource, target: ast.expr, name: str) -> bool:
 
 
 def name_of_entry(key: ast.expr | ast.keyword) -> object:
-    """Return the key as a string; `...` if it is not a constant."""
+    """Return the key as a string, or `...` if it is not a constant."""
     return key.arg if isinstance(key, ast.keyword) else constant_of(key)
 
 

@@ -31,7 +31,7 @@ class PlainLoop:
 
 
 def plain_loop(source: PythonSource) -> PlainLoop | None:
-    """Return the file's only training loop; None if other code also uses gradients."""
+    """Return the file's only training loop, or None if the file has no plain loop or other code uses gradients."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
     made = _made(source)
     if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
@@ -77,7 +77,7 @@ def _is_scale(source: PythonSource, factor: ast.expr) -> bool:
 
 
 def _made(source: PythonSource) -> ast.Assign | None:
-    """Return the assignment of the file's only optimizer; None if there is not exactly one."""
+    """Return the assignment of the file's only optimizer, or None if the file creates no optimizer or several."""
     made = {id(each.call): each for each in consumers_of(source) if not each.trainer}
     if len(made) != 1:
         return None
@@ -137,7 +137,10 @@ def _reads_gradients(source: PythonSource) -> bool:
 
 
 def _clips(source: PythonSource, steps: tuple[ast.Call, ...]) -> tuple[ast.stmt, ...] | None:
-    """Return the first clipping statement before each step in its block; None if the file clips elsewhere."""
+    """Return the first clipping statement before each step in the step's block.
+
+    Return None if the file also clips gradients in other places.
+    """
     first: list[ast.stmt] = []
     covered: set[ast.Call] = set()
     for step in steps:

@@ -51,7 +51,10 @@ class PythonSource:
         return cast(T, self._remembered[key])
 
     def mentions(self, pattern: re.Pattern[bytes]) -> bool:
-        """Return True if the pattern matches a name or a one-word string, not only comments and prose."""
+        """Return True if the pattern matches a name or a string of one word.
+
+        Matches in comments and prose do not count.
+        """
         return any(self._is_code(match.start()) for match in pattern.finditer(self.text))
 
     def _is_code(self, offset: int) -> bool:
@@ -95,7 +98,10 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """Return the edit that inserts a keyword argument before another, on a separate line if that one has one."""
+        """Return the edit that inserts a keyword argument before another one.
+
+        If that one starts a line, insert a line.
+        """
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
         gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "
@@ -116,13 +122,13 @@ class PythonSource:
     def remove_argument(self, call: ast.Call, keyword: ast.keyword, why: str) -> Edit | None:
         """Return the edit that removes a keyword argument, its comma, and its lines if they contain nothing else.
 
-        None if comments or brackets separate it from its neighbours.
+        Return None if comments or brackets separate the argument from its neighbours.
         """
         span = self._own_lines(keyword) or self._between_neighbours(call, keyword)
         return self.replace(span[0], self.text[span[0] : span[1]].decode("utf-8"), "", why) if span else None
 
     def remove_own_lines(self, first: Located, last: Located, why: str) -> Edit | None:
-        """Return the edit that removes the lines of `first` to `last`; None if other code is on these lines."""
+        """Return the edit that removes the lines of `first` to `last`, or None if other code is on these lines."""
         start, end = self._lines[first.lineno - 1], self.span(last)[1]
         rest = OWN_LINE_ENDS.match(self.text, end)
         if rest is None or self.text[start : self.span(first)[0]].strip():
@@ -147,13 +153,13 @@ class PythonSource:
         return (start, after) if BETWEEN.fullmatch(self.text, end, after) else None
 
     def indentation(self, statement: ast.stmt) -> str | None:
-        """Return the blanks before the statement on its line; None if other code precedes it."""
+        """Return the blanks before the statement on its line, or None if other code precedes it."""
         start = self._lines[statement.lineno - 1]
         before = self.text[start : start + statement.col_offset]
         return before.decode() if not before.strip(b" \t\f") else None
 
     def insert_before(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """Return the edit that inserts indented lines before a statement; None if other code is on its line."""
+        """Return the edit that inserts indented lines before a statement, or None if other code is on its line."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         indentation = self.indentation(statement)
         if indentation is None:
@@ -163,7 +169,7 @@ class PythonSource:
         return self.insert(self._lines[first - 1], "".join(f"{indentation}{line}{newline}" for line in lines), why)
 
     def insert_after(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """Return the edit that inserts indented lines after a statement; None if other code is on its last line."""
+        """Return the edit that inserts indented lines after a statement, or None if other code is on its last line."""
         indentation = self.indentation(statement)
         end = self.span(statement)[1]
         line = bisect_right(self._lines, end)
@@ -179,7 +185,10 @@ class PythonSource:
         return self.insert(rest_end, body if ended else newline + body, why)
 
     def quote_for(self, node: ast.AST) -> str | None:
-        """Return the quote character for a string inserted in the node; None if enclosing f-strings use both."""
+        """Return the quote character for a string inserted in the node.
+
+        Return None if enclosing f-strings use both quote characters.
+        """
         literals = (above for above in self.names.ancestors(node) if isinstance(above, ast.JoinedStr))
         taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
         return next((quote for quote in ('"', "'") if quote not in taken), None)
@@ -196,7 +205,7 @@ def reads_python(path: str) -> bool:
 
 
 class KeptTrees:
-    """A cache of parsed modules that a later planning step reads again, up to a limit of source bytes."""
+    """A cache of parsed modules for later planning steps, up to a limit of source bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

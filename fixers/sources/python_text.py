@@ -25,7 +25,8 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 class MappedText:
     """UTF-8 text for the parser, and the mapping of its positions to the file's bytes.
 
-    `file_range(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
+    `file_range(start, end)` returns the range in the file. `encode(text, at)` returns the bytes for `text` at a
+    position.
     `inserted_newlines`: offsets of the newlines between cells, which the file does not contain.
     `unread`: the errors of cells that do not parse.
     """

@@ -25,7 +25,10 @@ def options_of_gradients(source: PythonSource) -> tuple[Unscaled, ...]:
 
 
 def _options(source: PythonSource, value: ast.expr) -> Iterator[str]:
-    """Yield the options that select the dtype, as in `DTYPES[args.model_dtype]`, directly or through a variable."""
+    """Yield the options that select the dtype, directly or through a variable.
+
+    In `DTYPES[args.model_dtype]`, the option is `model_dtype`.
+    """
     values = list(assigned_before(source, value, value.id)) if isinstance(value, ast.Name) else [value]
     for each in values:
         key = _key(each)

@@ -1,4 +1,4 @@
-"""Add a statement beside another one: on a line of its own, or within the line of statements separated by `;`."""
+"""Add a statement before or after another one, on a separate line or, if `;` joins statements, on the same line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign)
 
 
 def add_after(source: PythonSource, statement: ast.stmt, line: str, why: str) -> Edit | None:
-    """Return the edit that adds `line` after a statement; None if a compound statement shares its line."""
+    """Return the edit that adds `line` after a statement, or None if a compound statement is on the same line."""
     own = source.insert_after(statement, (line,), why)
     shared = own is None and isinstance(statement, SIMPLE)
     return source.insert(source.span(statement)[1], f"; {line}", why) if shared else own
 
 
 def add_before(source: PythonSource, statement: ast.stmt, line: str, why: str) -> Edit | None:
-    """Return the edit that adds `line` before a statement; None if a compound statement shares its line."""
+    """Return the edit that adds `line` before a statement, or None if a compound statement is on the same line."""
     own = source.insert_before(statement, (line,), why)
     shared = own is None and isinstance(statement, SIMPLE)
     return source.insert(source.span(statement)[0], f"{line}; ", why) if shared else own

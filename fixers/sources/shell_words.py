@@ -22,14 +22,14 @@ HEREDOC = re.compile(r"[0-9]*<<(-?)(?!<)")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?\+?=")
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
 INLINE_COMMENT = re.compile(r"`[ \t]*#[^`]*`")
-"""A comment between the continued lines of one command, which expands to nothing."""
+"""A comment between the continued lines of one command. The shell expands it to nothing."""
 PYTHON = re.compile(r"(?:[\w./-]*/)?python[\d.]*")
 MAX_DEPTH = 40
 
 
 @dataclass
 class _Opened:
-    """A heredoc whose body has not been read yet: delimiter, tab stripping, program that reads it, output file."""
+    """A heredoc whose body is not read yet. `mark` is the delimiter; `literal` is True if it is quoted."""
 
     mark: str
     tabs: bool
@@ -54,7 +54,7 @@ class _Scanner:
         return Unparsable(message, line_of(self.data, at))
 
     def script(self, at: int, closing: str) -> int:
-        """Scan commands up to `closing` ("" for the end of the text). Returns the position after it."""
+        """Scan commands up to `closing`, or up to the end of the text if it is "". Returns the end position."""
         if len(self.closings) > MAX_DEPTH:
             raise self.fail(f"nested more than {MAX_DEPTH} levels deep", at)
         self.closings.append(closing)
@@ -70,7 +70,7 @@ class _Scanner:
         return at
 
     def command(self, at: int, closing: str) -> int:
-        """Scan one simple command and the operator after it."""
+        """Scan one simple command and the operator after it. Returns the position after the operator."""
         assignments: list[Assignment] = []
         words: list[Word] = []
         while at < self.stop:
@@ -124,7 +124,7 @@ class _Scanner:
         return at
 
     def redirection(self, at: int) -> int:
-        """Return the position after a redirection and its target; 0 if there is no redirection."""
+        """Return the position after a redirection and its target, or 0 if there is no redirection."""
         if heredoc := HEREDOC.match(self.text, at, self.stop):
             word, at = self.word(self.blanks(heredoc.end()))
             mark = re.sub(r"[\\'\"]", "", word.raw)
@@ -187,7 +187,7 @@ class _Scanner:
             items.append(word)
 
     def word(self, start: int, *, empty: bool = False) -> tuple[Word, int]:
-        """Scan the word at `start`; it has at least one character unless `empty`."""
+        """Return the word and the position after it. The word has no characters only if `empty` is True."""
         at, seen, known = start, "", True
         while at < self.stop:
             char = self.text[at]
@@ -237,7 +237,7 @@ class _Scanner:
         raise self.fail('the " that ends this string is missing', start)
 
     def expansion(self, at: int) -> tuple[int, str]:
-        """Return the position after an expansion, and its literal text if it is a lone `$`."""
+        """Return the position after an expansion, and "". If `$` starts no expansion, the text is "$"."""
         if self.text[at] == "`":
             return self.script(at + 1, "`"), ""
         if self.text.startswith("$((", at) and (end := self.arithmetic(at + 1)):
@@ -252,7 +252,7 @@ class _Scanner:
         return (name.end(), "") if name else (at + 1, "$")
 
     def arithmetic(self, start: int) -> int:
-        """Return the position after `((...))`; 0 if it is not arithmetic but nested subshells."""
+        """Return the position after the arithmetic `((...))`, or 0 if the brackets are nested subshells."""
         depth = 0
         for at in range(start, self.stop):
             depth += {"(": 1, ")": -1}.get(self.text[at], 0)

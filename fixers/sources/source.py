@@ -28,6 +28,6 @@ class Source:
 
     @property
     def unread(self) -> tuple[Unparsable, ...]:
-        """Return the errors of parts that do not parse; empty if the file was not parsed as Python."""
+        """Return the errors of parts that do not parse. The tuple is empty if the file was not parsed as Python."""
         python = self.__dict__.get("python")
         return python.unread if python is not None else ()

@@ -42,7 +42,7 @@ def read_toml(data: bytes) -> Node:
 
 @dataclass
 class _Table:
-    """A table that is being read; `span` is its header or, for an inline table, its text."""
+    """A table that is being read. `span` is the range of its header or, for an inline table, of its text."""
 
     span: Span
     flow: bool = False
@@ -62,7 +62,7 @@ def _as_node(value: Any) -> Node:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads a file that `tomllib` accepts, so that syntax errors cannot occur."""
+    """Reads a file that `tomllib` has already accepted, so that it contains no syntax errors."""
 
     data: bytes
     lines: tuple[int, ...]
@@ -175,7 +175,7 @@ class _Reader:
 
 
 def _agrees(node: Node, value: Any) -> bool:
-    """Return True if the node equals the value that `tomllib` read; numbers and dates are not compared."""
+    """Return True if the node equals the value that `tomllib` read. Numbers and dates are not compared."""
     match node, value:
         case Mapping(), dict():
             pairs = {key.text: held for key, held in node.entries if isinstance(key, Scalar)}

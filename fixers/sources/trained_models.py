@@ -14,7 +14,7 @@ FROZEN = ("eval", "requires_grad_")
 
 
 def may_train(source: PythonSource, load: ast.Call) -> bool:
-    """Return True if the loaded model is trained, or if its use is unknown and it is not in evaluation mode."""
+    """Return True if the file trains the loaded model, or if its use is unknown and it is not in evaluation mode."""
     names = _names_given(source, load)
     trained = trained_models(source)
     if trained is not None and names and not _is_returned(source, load, names):
@@ -32,7 +32,7 @@ def _is_frozen(source: PythonSource, load: ast.Call) -> bool:
 
 
 def trained_models(source: PythonSource) -> frozenset[str] | None:
-    """Return every name of a trained model in this file; None if there is no trainer or a model has no name."""
+    """Return every name of a trained model in this file, or None if the file has no trainer or a model has no name."""
     return source.remember("trained-models", lambda: _trained_models(source))
 
 

@@ -17,7 +17,7 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Removed:
-    """A removed argument. `instead` is the hint to report; empty if the argument had no effect."""
+    """A removed argument. `instead` is the hint to report, or empty if the argument had no effect."""
 
     package: str
     since: tuple[int, ...]

@@ -34,7 +34,7 @@ HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class Consumer:
-    """A call that creates an optimizer or a trainer. `owner` is the model's source text; empty if it has no name."""
+    """A call that creates an optimizer or a trainer. `owner` is the model's source text, or empty if it has no name."""
 
     call: ast.Call
     statement: ast.stmt
@@ -48,7 +48,7 @@ def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
 
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """Return True if the call shards, replicates or prepares the model; its dtypes must be final before the call."""
+    """Return True if the call shards, replicates or prepares the model. Casts must come before the call."""
     return is_wrap(source, call) and any(written(source, argument) == owner for argument in call.args)
 
 
@@ -65,7 +65,7 @@ def is_fabric_setup(source: PythonSource, call: ast.Call) -> bool:
 
 
 def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """Return True if the call adds an adapter or a cast, so that trainable parameters may be half precision."""
+    """Return True if the call adds an adapter or casts the model: trainable parameters may then be half precision."""
     tail = tail_of(call)
     touched = [written(source, argument) for argument in call.args]
     if isinstance(call.func, ast.Attribute):
@@ -90,7 +90,7 @@ def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 
 def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
-    """Return True if the expression is the model, also unwrapped or under another name in the function."""
+    """Return True if the expression is the model, the unwrapped model, or another name of the model in the function."""
     match expression:
         case ast.Attribute(attr=attribute, value=inner) if attribute in INNER:
             return is_same_model(source, inner, owner)
@@ -117,7 +117,7 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
 
 
 def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterable[str]:
-    """Return the models for which the call creates an optimizer; empty if it optimizes float32 copies."""
+    """Return the models for which the call creates an optimizer, or nothing if it optimizes float32 copies."""
     if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
         return () if are_float32(source, call) else _owners(source, call)
     if _is_optimizer_call(source, call, tail) and not are_float32(source, call):
@@ -141,7 +141,7 @@ def is_library_trainer(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
-    """Return the name of the model passed to the trainer; empty if the trainer creates the adapter."""
+    """Return the name of the model passed to the trainer, or an empty string if the trainer creates the adapter."""
     if any(keyword.arg == "peft_config" for keyword in call.keywords):
         return ""
     given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
@@ -171,7 +171,7 @@ def _is_optimizer_call(source: PythonSource, call: ast.Call, tail: str) -> bool:
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """Return the models whose parameters are passed to the call; `("",)` if there are none."""
+    """Return the models whose parameters are passed to the call, or `("",)` if no model is found."""
     return named_owners(source, call) or ("",)
 
 
@@ -190,7 +190,7 @@ def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> b
 
 
 def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the list of statements that contains this one."""
+    """Return the block (a list of statements) that contains the statement."""
     above = source.names.parent(statement)
     for name in ("body", "orelse", "finalbody", "handlers"):
         block = getattr(above, name, None)

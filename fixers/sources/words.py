@@ -11,7 +11,7 @@ CONTINUED = re.compile(r"\\\r?\n")
 
 @dataclass(frozen=True)
 class Word:
-    """One word. `text`: its value; None if the shell expands part of it. `raw`: its source text."""
+    """One word. `text`: its value, or None if the shell expands part of it. `raw`: its source text."""
 
     start: int
     end: int
@@ -20,7 +20,7 @@ class Word:
 
     @property
     def body(self) -> tuple[int, int] | None:
-        """Return the range of `text` in the file, without quotes around the word; None if it is not contiguous."""
+        """Return the range of `text` in the file, without quotes around the word, or None if it is not contiguous."""
         if self.text is None:
             return None
         for quote in ("", "'", '"'):
@@ -30,7 +30,10 @@ class Word:
 
     @property
     def inside(self) -> tuple[int, int] | None:
-        """Return the range between quotes around the word, expansions included; None for mixed quotes or escapes."""
+        """Return the range between the quotes around the word, including expansions.
+
+        Return None for mixed quotes or escapes.
+        """
         quote, inner = self.raw[:1], CONTINUED.sub("", self.raw[1:-1])
         if quote not in ("'", '"') or len(self.raw) < 2 or self.raw[-1] != quote or quote in inner or "\\" in inner:
             return None
@@ -48,7 +51,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Command:
-    """The assignments before a command, and its words; either may be empty."""
+    """The assignments before a command, and the command's words. A command may have no words or no assignments."""
 
     assignments: tuple[Assignment, ...] = ()
     words: tuple[Word, ...] = ()
@@ -70,7 +73,7 @@ class Heredoc:
 
 @dataclass(frozen=True)
 class Script:
-    """All commands, in the order of their ends, and all heredocs."""
+    """All commands, sorted by the position of their end, and all heredocs."""
 
     commands: tuple[Command, ...]
     heredocs: tuple[Heredoc, ...] = ()

@@ -30,7 +30,7 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a document; larger documents are rejected before they use much time or memory."""
+    """The limits of a document. Larger documents are rejected before they use much time or memory."""
 
     bytes: int = 2**20
     depth: int = 64
@@ -41,7 +41,7 @@ LIMITS = Limits()
 
 
 class YamlProblem(ValueError):
-    """Invalid YAML, or YAML outside the accepted subset; `line` and `column` count from 1, 0 if unknown."""
+    """Invalid YAML, or YAML outside the accepted subset. `line` and `column` count from 1; they are 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {message}" if line else message)
@@ -59,7 +59,10 @@ class _Open:
 
 
 def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) -> Node | None:
-    """Return the root of the only document, None if empty; `tags=False` rejects all tags. Raises YamlProblem."""
+    """Return the root of the only document, or None if it is empty.
+
+    `tags=False` rejects all tags. Raises YamlProblem.
+    """
     documents = compose_all(data, limits, tags=tags)
     if len(documents) > 1:
         span = documents[1].span
@@ -159,7 +162,7 @@ class _Builder:
         return tag
 
     def _span(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Span:
-        """Return the position of the value, after an anchor or tag."""
+        """Return the position of the value, without an anchor or tag before it."""
         start = event.start_mark.index
         while self._text[start : start + 1] in ("&", "!") and start < event.end_mark.index:
             start = min(_PROPERTY.match(self._text, start).end(), event.end_mark.index)  # type: ignore[union-attr]
@@ -180,7 +183,10 @@ _PROPERTY = re.compile(r"(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+(?:#[^\n]*\n\s*)*
 
 
 def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
-    """Return the text without its byte order mark, and the byte offset of each index (one number if it is constant)."""
+    """Return the text without its byte order mark, and the byte offset of each character.
+
+    For ASCII text, the offsets are one number: the length of the byte order mark.
+    """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > limits.bytes:
         raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the limit")

@@ -24,7 +24,7 @@ from fixers.sources.yaml_nodes import (
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A key that occurs twice in one mapping; YAML parsers silently keep the last."""
+    """A key that occurs twice in one mapping. YAML parsers keep only the last value and report no error."""
 
     path: Path
     first: Span
@@ -32,7 +32,7 @@ class Duplicate:
 
 
 def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
-    """Return every key that already occurred in its mapping."""
+    """Return every repeated key, without the first occurrence in its mapping."""
     found: list[Duplicate] = []
     for path, value in [((), node), *((p, v) for p, _, v in walk(node))]:
         if isinstance(value, Mapping):
@@ -49,8 +49,8 @@ def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
 def plain(node: Node | None, limits: Limits = LIMITS) -> Any:
     """Return the node as dict, list, str, bool, int, float or None, by the rules of YAML 1.1 (yes, 0x1F, 017, `<<`).
 
-    Unlike YAML 1.1, `1e-5` is a number, and dates and `22:22` stay text. The last of duplicate keys wins.
-    Raises YamlProblem if aliases expand to more than `limits.values` values.
+    Unlike YAML 1.1, `1e-5` is a number, and dates and `22:22` stay text. The last of several equal keys is used. Raises
+    YamlProblem if aliases expand to more than `limits.values` values.
     """
     if node is None:
         return None
@@ -94,7 +94,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)\Z")
 
 
 def scalar_value(node: Scalar) -> Any:
-    """Return the value of a scalar; quoted scalars and those tagged `!!str` are text."""
+    """Return the value of a scalar. Quoted scalars and scalars with the tag `!!str` are text."""
     if node.style or node.tag == CORE_TAG + "str":
         return node.text
     text = node.text
@@ -121,7 +121,7 @@ def _integer(text: str) -> int:
 
 
 def _count(node: Node, known: dict[int, int], limit: int) -> int:
-    """Count the values that `plain` would create; each node of the graph is visited once."""
+    """Return the number of values that `plain` would create. Each node of the graph is visited once."""
     if id(node) not in known:
         children: list[Node] = []
         if isinstance(node, Sequence):

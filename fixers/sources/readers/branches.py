@@ -77,7 +77,10 @@ def _before(source: PythonSource, first: ast.If, test: Test) -> list[str]:
 def _after(
     source: PythonSource, last: ast.If, test: Test, words: tuple[str, ...]
 ) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Return the statements after a chain without `else`, and the values that these statements test."""
+    """Return the default statement of a chain without `else`, and all values that the chain tests.
+
+    The default statement is a `return` or `raise` after the chain; the list is empty if there is none.
+    """
     block = _block_of(source, last)
     subject = source.segment(without_cast(test.subject))
     rest = block[block.index(_root(source, last, block)) + 1 :] if block else []
@@ -131,7 +134,7 @@ def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
 
 
 def _is_open(source: PythonSource, bf16_branch: ast.If, rest: Sequence[ast.stmt]) -> bool:
-    """Return True if other values are handled by a call in the `else` or by an earlier float16 assignment."""
+    """Return True if the chain accepts float16 without a branch: by its `else`, a float16 default or later code."""
     if rest:
         return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
     names = {source.segment(t) for each in bf16_branch.body if isinstance(each, ast.Assign) for t in each.targets}
@@ -153,7 +156,7 @@ def copies_in_one_line(body: Sequence[ast.stmt]) -> bool:
 
 
 def _spot_in(source: PythonSource, test: ast.expr) -> ast.expr | None:
-    """Return the bfloat16 string in a list, tuple or set of strings, after which another can be inserted."""
+    """Return the bfloat16 string in a list, tuple or set of strings. Another string can be inserted after it."""
     for node in ast.walk(test):
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Name, ast.Attribute)):
             display = display_of(source, node)
@@ -205,7 +208,7 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 
 def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
-    """Yield the reader of `assert x in ("bf16", "fp32")`; it is not strict below an `if` that tests another option."""
+    """Yield the reader of `assert x in ("bf16", "fp32")`. It is not strict inside an `if` that tests another option."""
     test = test_of(source, node.test)
     if test is not None and test.equal and names_bfloat16(_plain(test.words)):
         spot = _spot_in(source, node.test)
@@ -214,7 +217,10 @@ def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
 
 
 def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
-    """Return the test of the plain `if` whose body contains the statement; None if there is none."""
+    """Return the test of the `if` whose body contains the statement.
+
+    Return None if there is no such `if`, or if it tests an option or the card.
+    """
     above = source.names.parent(node)
     if not isinstance(above, ast.If) or node not in above.body or test_of(source, above.test) is not None:
         return None
@@ -222,7 +228,10 @@ def condition_of(source: PythonSource, node: ast.stmt) -> ast.expr | None:
 
 
 def asserted_conditions(source: PythonSource) -> dict[str, str]:
-    """Return `{condition: path:line}` for the conditions under which the file asserts that an option is bfloat16."""
+    """Return the conditions under which the file asserts that an option is bfloat16.
+
+    Each value is the place of the assertion as `path:line`.
+    """
     return source.remember("asserted-conditions", lambda: dict(_asserted_conditions(source)))
 
 

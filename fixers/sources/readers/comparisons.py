@@ -37,7 +37,7 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
 
 
 def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:
-    """Join `x == "a" or x == "b"` and `x != "a" and x != "b"`; parts that test something else are ignored."""
+    """Join `x == "a" or x == "b"`, or `x != "a" and x != "b"`. Other parts of an `and` are ignored."""
     same = [each for each in parts if each.equal == either]
     written = {source.segment(without_cast(each.subject)) for each in same}
     if len(written) != 1 or (either and len(same) != count):
@@ -64,7 +64,7 @@ def _keys(node: ast.expr) -> list[str | None]:
 
 
 def word_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return a string, number or torch dtype as a string; None for anything else."""
+    """Return a string, number or torch dtype as a string, or None for any other expression."""
     value = constant_of(node)
     if isinstance(value, str):
         return value

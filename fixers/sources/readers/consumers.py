@@ -23,7 +23,7 @@ from fixers.sources.readers.reader import (
 PLAIN_BASES = frozenset(
     {"object", "BaseModel", "BaseSettings", "TypedDict", "NamedTuple", "Protocol", "ABC", "Generic"}
 )
-"""Base classes that declare no switches. Any other class outside the project may declare every switch."""
+"""Base classes that declare no switches. Any other base class outside the project may declare every switch."""
 SWITCHES = ("fp16", "use_fp16", "float16", "use_float16", "half", "use_half", "fp16_mixed", "mixed_fp16")
 FROM_TRAINER = ("fp16", "fp16_full_eval")
 
@@ -32,7 +32,8 @@ FROM_TRAINER = ("fp16", "fp16_full_eval")
 class BF16Value:
     """A bfloat16 value to replace: its option, the file that contains it, and the script that reads it, if known.
 
-    `to_float32`: the value becomes float32, not float16. `plain`: an unquoted YAML scalar, so 16 is a number.
+    `to_float32`: the value becomes float32, not float16. `plain`: the value is an unquoted YAML scalar, so 16 is a
+    number.
     """
 
     option: str
@@ -56,9 +57,10 @@ class Spelling:
 class Consumers:
     """The readers and settings classes of all files.
 
-    `scripts`: the files that can be started. `selected`: the bfloat16 values that the project selects; None if unknown.
-    `locked`: readers to which no float16 value can be added, because their file cannot be edited. `unscaled`: options
-    that set the dtype of gradients in a project without loss scaling.
+    `scripts`: the files that can be started. `selected`: the bfloat16 values that the project selects, or None if
+    unknown.
+    `locked`: readers that cannot accept a float16 value, because their file cannot be edited. `unscaled`: options that
+    set the dtype of gradients in a project without loss scaling.
     """
 
     readers: tuple[Reader, ...] = ()
@@ -82,7 +84,7 @@ class Consumers:
         return [each for each in every if each.path not in self.scripts or each.path in near]
 
     def resolve(self, value: BF16Value, default: str) -> Spelling:
-        """Return the spelling that every reader of the option accepts; `default` if no reader restricts it."""
+        """Return the spelling that every reader of the option accepts, or `default` if no reader restricts it."""
         if (unscaled := self._unscaled(value)) is not None:
             return Spelling(default, unscaled)
         relevant = self.readers_of(value)
@@ -100,7 +102,10 @@ class Consumers:
         return next((each for each in self.unscaled if each.option == value.option and not value.to_float32), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
-        """Return the float16 switch that the classes with this bfloat16 switch declare; `default` if none does."""
+        """Return the float16 switch that the classes with this bfloat16 switch declare.
+
+        Return `default` if they declare none.
+        """
         declaring = [each for each in self.fields if name in each.names]
         refused: Fields | None = None
         for word in (default, *(each for each in SWITCHES if each != default)):
@@ -111,7 +116,10 @@ class Consumers:
         return Spelling(default, refused)
 
     def declares(self, fields: Fields, name: str, above: tuple[str, ...] = ()) -> bool:
-        """Return True if the class or a base class declares the switch; True for bases outside the project."""
+        """Return True if the class or a base class declares the switch.
+
+        A base class outside the project may declare it.
+        """
         if name in fields.names or (fields.declares_both and name in FROM_TRAINER):
             return True
         for base in fields.bases:
@@ -123,13 +131,16 @@ class Consumers:
         return False
 
     def refusing(self, name: str, counterpart: str) -> Fields | None:
-        """Return a class that declares the switch without its float16 counterpart, if no class declares both."""
+        """Return a class that declares the switch without its float16 counterpart.
+
+        Return None if another class declares both.
+        """
         declaring = [each for each in self.fields if name in each.names]
         missing = [each for each in declaring if not self.declares(each, counterpart)]
         return missing[0] if missing and len(missing) == len(declaring) else None
 
     def class_named(self, name: str) -> Fields | None:
-        """Return the project's class of this name; None unless there is exactly one."""
+        """Return the project's class of this name, or None if it has none or several."""
         named = [each for each in self.fields if each.name == name]
         return named[0] if len(named) == 1 else None
 
@@ -141,7 +152,7 @@ class Consumers:
         return replace(self, readers=readers, selected=selected)
 
     def locking(self, readers: Iterable[Reader]) -> Consumers:
-        """Return a copy in which these readers are locked, so that no value is replaced that they would reject."""
+        """Return a copy in which these readers are locked: a value that they would reject is not replaced."""
         all_parts = replace(self, locked=(*self.locked, *readers))
         return replace(all_parts, readers=tuple(map(all_parts._as_locked, self.readers)))
 
@@ -168,13 +179,13 @@ def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
 
 
 def _refusing(readers: Iterable[Reader], value: BF16Value, word: str) -> Reader | None:
-    """Return the reader that rejects the value; of several, the one whose path is most similar to the value's path."""
+    """Return the reader that rejects the value. If several do, return the one with the most similar path."""
     refusing = [each for each in readers if not each.accepts(word) and not _will_accept(each, value)]
     return max(refusing, key=lambda each: _words_shared(each.path, value.path), default=None)
 
 
 def _words_shared(one: str, other: str) -> int:
-    """Return how many words the two paths share, because a config is often named after the script that reads it."""
+    """Return the number of words that both paths contain: a config often has the name of the script that reads it."""
     return len({*re.split(r"[/.]", one)} & {*re.split(r"[/.]", other)})
 
 

@@ -27,7 +27,7 @@ Row = tuple[str, ast.expr, ast.expr]
 
 @dataclass(frozen=True)
 class Found:
-    """A reader, and the node after which its float16 value is inserted; None if that needs more than one line."""
+    """A reader, and the node after which its float16 value is inserted (None if that needs more than one line)."""
 
     reader: Reader
     spot: ast.expr | ast.If | ast.match_case | None = None
@@ -63,7 +63,7 @@ def _choices(source: PythonSource, keyword: ast.keyword) -> Display | None:
 
 
 def display_of(source: PythonSource, value: ast.expr | None) -> Display | None:
-    """Return the list, tuple or set; for a name, the one that the module assigns to it."""
+    """Return the list, tuple or set. For a name, return the one that the module assigns to it."""
     if isinstance(value, ast.Call) and tail_of(value) in ("list", "tuple", "set", "frozenset", "sorted") and value.args:
         value = value.args[0]
     if isinstance(value, (ast.Name, ast.Attribute)):
@@ -124,9 +124,10 @@ def _is_called(node: ast.expr, names: tuple[str, ...]) -> bool:
 
 
 def find_table(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[Found]:
-    """Yield a reader for each lookup in a dictionary with precision names as keys; without lookups, one for any option.
+    """Yield a reader for each lookup in a dictionary with precision names as keys.
 
-    A call `dict(bf16=torch.bfloat16, ...)` counts as such a dictionary if its values are dtypes.
+    If the file never looks up a key, the dictionary is a reader of any option. A call `dict(bf16=torch.bfloat16, ...)`
+    counts as such a dictionary if its values are dtypes.
     """
     rows = rows_of(source, table)
     words = tuple(word for word, _, _ in rows)
@@ -144,7 +145,7 @@ def find_table(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[Fou
 
 
 def _condition(source: PythonSource, table: ast.expr) -> str:
-    """Return the source text of the test of the `if` whose body contains the table; empty if there is none."""
+    """Return the test, as source text, of the `if` whose body contains the table, or an empty string."""
     statement = source.names.statement(table)
     above = source.names.parent(statement)
     return source.segment(above.test) if isinstance(above, ast.If) and statement in above.body else ""
@@ -169,7 +170,7 @@ def is_table_of_dtypes(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _is_table_of_precisions(rows: list[Row]) -> bool:
-    """Return True unless a value is a mapping, as in a table of switches (`{"bf16": {"enabled": True}, ...}`)."""
+    """Return False if a value is a mapping or a boolean, as in a table of switches (`{"bf16": {"enabled": True}}`)."""
     return not any(isinstance(value, ast.Dict) or isinstance(constant_of(value), bool) for _, _, value in rows)
 
 
@@ -180,7 +181,7 @@ def _has_counterpart_value(value: ast.expr) -> bool:
 
 
 def _lookups(source: PythonSource, table: ast.Dict | ast.Call) -> Iterator[tuple[str, bool]]:
-    """Yield the options that this file uses as keys of the table, and whether they are lowercased first."""
+    """Yield the options that this file uses as keys of the table, and whether the file lowercases them first."""
     yield from _lookup(source, table)
     above = source.names.parent(table)
     targets = [above.target] if isinstance(above, ast.AnnAssign) else getattr(above, "targets", [])

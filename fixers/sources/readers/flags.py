@@ -16,8 +16,9 @@ BF16_NAME = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 
 
 def find_comparison(source: PythonSource, node: ast.Compare) -> Iterator[Found]:
-    """Yield the reader of `bf16=args.precision == "bf16"`, with all values that the function compares the option
-    with.
+    """Yield the reader of `bf16=args.precision == "bf16"`.
+
+    It accepts all values that the function compares the option with.
     """
     above = source.names.parent(node)
     test = test_of(source, node)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 ANY = "*"
-"""The option name of a reader if the option is unknown, as for a parameter `name` or an exported table."""
+"""The option name of a reader whose option is unknown, such as a parameter `name` or a table without lookups."""
 HALF_SPELLINGS = (
     *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
     *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
@@ -24,8 +24,8 @@ class Reader:
     """One place that reads an option. `words` are the accepted values, including one for bfloat16.
 
     `strict`: any other value raises an error or selects float32. `extensible`: bf16-to-fp16 can add a float16 value.
-    `folds`: case is ignored. `owner`: the enclosing function or class. `display`: a list of accepted values, which
-    selects no dtype by itself. `condition`: the test of the enclosing `if`.
+    `folds`: the reader ignores case. `owner`: the enclosing function or class. `display`: the reader is a list of
+    accepted values and selects no dtype. `condition`: the test of the enclosing `if`.
     """
 
     path: str
@@ -44,7 +44,7 @@ class Reader:
         return f"{self.path}:{self.line}"
 
     def is_same(self, other: Reader) -> bool:
-        """Return True if both are the same reader, apart from the line number."""
+        """Return True if both readers are equal in path, option, accepted values and owner. Line numbers may differ."""
         return (self.path, self.option, self.words, self.owner) == (other.path, other.option, other.words, other.owner)
 
     def accepts(self, word: str) -> bool:
@@ -111,5 +111,8 @@ def same_option(one: str, other: str) -> bool:
 
 
 def option_name(name: str) -> str:
-    """Return the last component with underscores: `mixed_precision` for `--mixed-precision` and `a.mixed_precision`."""
+    """Return the last part of the name, with underscores.
+
+    It is `mixed_precision` for `--mixed-precision` and for `a.mixed_precision`.
+    """
     return name.lstrip("-+").replace("-", "_").rpartition(".")[2].lower()

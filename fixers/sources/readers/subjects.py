@@ -18,7 +18,10 @@ READS_KEY = ("get", "pop", "setdefault")
 
 
 def subject_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the name of the option; ANY for a variable not named after a precision; None for other expressions."""
+    """Return the name of the option that the expression reads.
+
+    Return ANY for a variable whose name is not about precision, and None for an expression that reads no option.
+    """
     node = without_cast(node)
     match node:
         case ast.Subscript(slice=ast.Constant(value=str(key))):
@@ -76,7 +79,7 @@ def _of_name(source: PythonSource, node: ast.Name) -> str | None:
 
 
 def _validated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
-    """Return the field that a pydantic validator checks; None for other functions."""
+    """Return the field that a pydantic validator checks, or None for other functions."""
     for each in function.decorator_list:
         if isinstance(each, ast.Call) and _tail(each.func) in VALIDATES and each.args:
             return _of_key(each.args[0])
@@ -88,7 +91,7 @@ def _tail(function: ast.expr) -> str:
 
 
 def owner_of(source: PythonSource, node: ast.AST) -> str:
-    """Return the name of the enclosing class, or else of the enclosing function; empty at module level."""
+    """Return the name of the enclosing class, or else of the outermost function, or an empty string at module level."""
     owner = ""
     for above in source.names.ancestors(node):
         if isinstance(above, ast.ClassDef):
