@@ -18,9 +18,10 @@ INPUT_METHODS = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Pr
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that may start the training; a higher `score` is likelier.
+    """A file that may start the training.
 
-    `module`: it has relative imports, so it must be started with `python -m`. `interactive`: it waits for typed input.
+    Files with a higher `score` are more likely to start it. `module`: the file has relative imports, so it must be
+    started with `python -m`. `interactive`: the script waits for keyboard input.
     """
 
     path: str
@@ -30,7 +31,7 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """Return the file as a candidate; None if it contains no training. Invalid Python is searched as text."""
+    """Return the file as a candidate, or None if it contains no training. Invalid Python is searched as text."""
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)
@@ -45,7 +46,7 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
 
 
 def _training_call_kind(node: ast.AST) -> int:
-    """Return 1, 2 or 4 for one of three kinds of training call, else 0. A file's rank is the sum of its kinds."""
+    """Return 1, 2 or 4 for the three kinds of training call, or 0 for any other node."""
     if not isinstance(node, ast.Call):
         return 0
     if isinstance(node.func, ast.Name):
@@ -62,7 +63,7 @@ def _training_call_kind(node: ast.AST) -> int:
 
 
 def _runs_code(tree: ast.Module) -> bool:
-    """Return True if running the file does more than define names: it trains, calls a function or tests `__name__`."""
+    """Return True if the file's top level trains, calls a function that starts a program, or tests `__name__`."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
@@ -82,7 +83,7 @@ def _is_entry(name: str) -> bool:
 
 
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the node and its descendants, without the bodies of functions and classes."""
+    """Yield the node and its descendants, except functions, classes and lambdas."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         return
     yield node

@@ -21,7 +21,7 @@ MOST_FOLDERS = 200
 
 
 def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple[Finding, ...]:
-    """Return every problem that can be found without a host."""
+    """Return every problem of the config that can be found without a connection to the host."""
     found = [
         *_command_problems(config, document, root),
         *_built_in_problems(config, document),
@@ -50,13 +50,13 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
 
 
 def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the missing settings that `train.eval_steps` and the keys that depend on it need, and unknown metrics."""
+    """Return the missing settings that validation during the training requires, and an unknown `train.best_metric`."""
     metric = config.train.best_metric
     for key, used in (("early_stop", config.train.early_stop is not None), ("best_metric", metric != LOSS)):
         if used and config.train.eval_steps is None:
-            return [document.problem(("train", key), "needs train.eval_steps: how often the loss is measured")]
+            return [document.problem(("train", key), "needs train.eval_steps, the steps between evaluations")]
     if config.train.eval_steps is not None and config.data.validation_split is None:
-        return [document.problem(("train", "eval_steps"), "needs data.validation_split: which recordings are held out")]
+        return [document.problem(("train", "eval_steps"), "needs data.validation_split, the held-out recordings")]
     known = [LOSS, *(name for task in config.data.tasks for name in metric_names(task))]
     if metric not in known:
         near = difflib.get_close_matches(metric, known, n=1)
@@ -68,12 +68,12 @@ def _validation_problems(config: RunConfig, document: Document) -> list[Finding]
 
 
 def _sharding_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the settings that cannot be combined with `train.shard_base`."""
+    """Return a problem for each setting that cannot be combined with `train.shard_base`."""
     if not config.train.shard_base:
         return []
     found = []
     if config.train.evaluate:
-        message = "needs train.evaluate: false, because one process alone cannot evaluate a sharded model"
+        message = "needs train.evaluate: false, because a sharded model cannot be evaluated by a single process"
         found.append(document.problem(("train", "shard_base"), message, "pipeline evaluate RUN   (after the training)"))
     if config.train.eval_steps is not None:
         found.append(document.problem(("train", "shard_base"), "cannot be combined with train.eval_steps"))
@@ -98,7 +98,7 @@ def _command_problems(config: RunConfig, document: Document, root: Path) -> list
 
 
 def _script_of(argv: tuple[str, ...]) -> str:
-    """Return the script that a command runs: `python -u src/train.py` gives src/train.py; empty if there is none."""
+    """Return the script that a command runs, or "" if there is none: `python -u src/train.py` gives src/train.py."""
     if Path(argv[0]).name not in INTERPRETERS:
         return argv[0] if argv[0].startswith(("./", "../")) else ""
     for word in argv[1:]:
@@ -122,7 +122,7 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
 
 
 def _nearest_file(path: str, root: Path) -> str:
-    """Return a project file with the same name in another folder, or with a similar name; empty if there is none."""
+    """Return a project file with the same name in another folder or with a similar name, or "" if there is none."""
     wanted = PurePosixPath(path)
     folders = [entry for entry in sorted(root.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
     for folder in (root, *folders[:MOST_FOLDERS]):
@@ -139,14 +139,14 @@ def _built_in_problems(config: RunConfig, document: Document) -> list[Finding]:
         return []
     found = []
     if config.model is None:
-        found.append(document.problem(("model",), "the built-in trainer needs a model: {id: ...}, or give a command"))
+        found.append(document.problem(("model",), "the built-in trainer needs model: {id: ...} (or set a command)"))
     if config.data.dataset is None and config.data.path is None:
         found.append(document.problem(("data",), "the built-in trainer needs data.dataset or data.path"))
     return found
 
 
 def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the tasks that are neither built in nor defined under `data.templates`."""
+    """Return a problem for each task that is neither built in nor defined under `data.templates`."""
     known = [*TASKS, MESSAGES, *config.data.templates]
     found = []
     for number, task in enumerate(config.data.tasks):
@@ -160,7 +160,7 @@ def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
 
 
 def _adapter_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the LoRA settings that leave nothing to train, or that have no effect because an adapter is continued."""
+    """Return the problems of LoRA settings: no layer to train, or no effect because `model.adapter` is continued."""
     found = []
     for key in ("parts", "targets"):
         if getattr(config.lora, key) == ():
@@ -169,7 +169,7 @@ def _adapter_problems(config: RunConfig, document: Document) -> list[Finding]:
         return found
     ignored = ("parts", "modules_to_save", "use_rslora", "use_dora")
     for key in sorted(config.lora.model_fields_set.intersection(ignored)):
-        message = f"has no effect: model.adapter continues {config.model.adapter}, which has settings of its own"
+        message = f"has no effect: model.adapter continues {config.model.adapter}, which keeps its settings"
         found.append(document.problem(("lora", key), message))
     return found
 

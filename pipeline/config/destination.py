@@ -32,7 +32,7 @@ REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
 class Destination:
     """The destination of an ssh command.
 
-    A part that is None comes from ~/.ssh/config. `ignored` are options that are not used.
+    Values that are None are taken from ~/.ssh/config. `ignored` are options that halfstep does not use.
     """
 
     hop: Hop
@@ -43,13 +43,13 @@ class Destination:
 
     @property
     def name(self) -> str:
-        """`user@host:port`, equal for all notations of this destination."""
+        """`user@host:port`, the same for every notation of this destination."""
         host = f"[{self.hop.host}]" if ":" in self.hop.host and self.hop.port else self.hop.host
         user = f"{self.hop.user}@" if self.hop.user else ""
         return f"{user}{host}{f':{self.hop.port}' if self.hop.port else ''}"
 
     def values(self, folder: Path) -> dict[str, Any]:
-        """Return the keys of a host file. Relative paths of keys are in `folder`."""
+        """Return the keys and values of a host file. Relative paths are resolved against `folder`."""
         found = {
             "host": self.hop.host,
             "port": self.hop.port,
@@ -68,7 +68,10 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 
 def is_destination(name: str) -> bool:
-    """Return True for an ssh command, an ssh:// address, or a name with a user or port, which cannot be file names."""
+    """Return True for an ssh command, an ssh:// URL, or a name with a user or port.
+
+    None of these can be a file name.
+    """
     name = _without_shell_prompt(name)
     if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:
         return True

@@ -30,14 +30,14 @@ class Document:
     overrides: tuple[Override, ...] = ()
 
     def with_overrides(self, overrides: Sequence[Override]) -> Document:
-        """Return the document with the values of these keys replaced."""
+        """Return the document with the values that the overrides set."""
         values = self.values
         for override in overrides:
             values = with_key(values, override.keys, override.value)
         return Document(self.path, values, self.root, (*self.overrides, *overrides))
 
     def line_of(self, key: KeyPath) -> int:
-        """Return the line of the key or of its nearest parent; 0 if the file has neither."""
+        """Return the line of the key or of its nearest parent, or 0 if the file contains neither."""
         while key:
             node = find(self.root, key)
             if node is not None:
@@ -46,14 +46,17 @@ class Document:
         return 0
 
     def problem(self, key: KeyPath, message: str, hint: str = "") -> Finding:
-        """Return the finding of a problem with a key: `where` is its file and line, or the option that set it."""
+        """Return the finding of a problem with a key.
+
+        `where` is the file and line of the key, or the option that set it.
+        """
         line, override = self.line_of(key), self._override_of(key)
         place = override.typed if override else f"{self.path}:{line}" if line else self.path
         name = (override.prefix if override else "") + ".".join(str(part) for part in key)
         return Finding.error("config", f"{name}: {message}" if name else message, place, hint)
 
     def as_typed(self, key: KeyPath, value: str) -> str:
-        """Return the text that sets the key to the YAML value: `name: value`, or `--set` if an option had set it."""
+        """Return the text that sets the key: `name: value`, or a `--set` option if the key was set by an option."""
         override = self._override_of(key)
         if override is None or override.keys != key:
             return value if isinstance(key[-1], int) else f"{key[-1]}: {value}"
@@ -61,7 +64,7 @@ class Document:
         return f"--set {shlex.quote(f'{name}={value}')}"
 
     def renamed(self, key: KeyPath, name: str) -> str:
-        """Return the `--set` option with another name for its key; empty if no option set exactly this key."""
+        """Return the `--set` option that set this key, with the key renamed to `name`, or "" if no option did."""
         override = self._override_of(key)
         if override is None or override.keys != key:
             return ""
@@ -69,7 +72,10 @@ class Document:
         return f"--set {shlex.quote(f'{override.prefix}{path}={value}')}"
 
     def _override_of(self, key: KeyPath) -> Override | None:
-        """Return the override that set the key; for a key that the file lacks, one that set a sibling section."""
+        """Return the override that set the key, or None.
+
+        If the file lacks the key, an override inside its section counts.
+        """
         found = [override for override in self.overrides if override.covers(key)]
         while key and not found and not self.line_of(key):
             found = [override for override in self.overrides if override.is_inside(key)]

@@ -17,16 +17,17 @@ TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
-# A placeholder, or syntax of a shell.
+# Placeholders, and shell syntax.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Files that a config may name: probable training scripts, the likeliest first, the collator, the requirements.
+    """The files from which `init` drafts a config.
 
-    `interactive` are training scripts that wait for input, `modules` those that only `python -m` starts. `shells` are
-    the shell scripts (path and bytes), `pages` the README files (bytes). `sources`: the project has Python files.
+    `scripts` are probable training scripts, the most likely first. `interactive` are training scripts that wait for
+    keyboard input; `modules` are those that must be started with `python -m`. `shells` are the shell scripts (path and
+    content), `pages` the contents of the README files. `sources` is True if the project has Python files.
     """
 
     scripts: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class Guess:
     sources: bool = False
 
     def command_of(self, script: str) -> tuple[str, ...]:
-        """Return the argv that starts the script: a unique shell script or README command, or else Python."""
+        """Return the argv that starts the script: the only shell script or README command for it, else Python."""
         if not script:
             return ()
         if script.endswith(".sh"):
@@ -53,14 +54,14 @@ class Guess:
         return ("python", "-m", module) if script in self.modules else ("python", script)
 
     def _launcher_of(self, script: str) -> str:
-        """Return the only shell script that starts the script without arguments; empty unless there is exactly one."""
+        """Return the shell script that starts the script and takes no arguments, or "" if there is not exactly one."""
         names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
         return starting[0] if len(starting) == 1 else ""
 
 
 def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
-    """Find the training scripts, their launchers, the collator and the requirements among (path, bytes)."""
+    """Find the training scripts, their launchers, the collator and the requirements. `files` are (path, content)."""
     found: list[Candidate] = []
     collator = requirements = ""
     shells: list[tuple[str, bytes]] = []
@@ -83,7 +84,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
 
 
 def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the paths of scripts, of interactive scripts and of modules, the likeliest first."""
+    """Return the paths of scripts, of interactive scripts and of modules, the most likely first."""
     ranked = sorted(found, key=lambda script: (-script.score, script.path.count("/"), script.path))
     return (
         tuple(script.path for script in ranked if not script.interactive),
@@ -97,7 +98,7 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
     for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
         text = line.strip().removeprefix("$").strip()
         if text.startswith(LAUNCHERS) and not FILL_IN.search(text):
-            with contextlib.suppress(ValueError):  # prose with an apostrophe, whose first word looks like a command
+            with contextlib.suppress(ValueError):  # prose that contains an apostrophe and begins like a command
                 yield tuple(shlex.split(text))
 
 
@@ -105,8 +106,8 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
 class Answers:
     """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
-    `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the other keys of
-    the host file that say how the host is reached; `variables` are its environment variables.
+    `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the connection
+    keys of the host file, such as `port` and `user`; `variables` are the host's environment variables.
     """
 
     name: str
@@ -126,7 +127,7 @@ class Answers:
 
 
 def render_config(answers: Answers) -> str:
-    """Return configs/NAME.yaml; options that were not chosen are comments."""
+    """Return the text of configs/NAME.yaml. Options that were not chosen are comments."""
     command = json.dumps(answers.command) if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
@@ -160,7 +161,7 @@ def _fixer_lines(answers: Answers) -> list[str]:
 
 
 def render_host(answers: Answers) -> str:
-    """Return configs/hosts/NAME.yaml."""
+    """Return the text of configs/hosts/NAME.yaml."""
     card = f"card: {json.dumps(answers.card)}" if answers.card else "# card: titan-rtx"
     lines = [
         f"# pipeline hosts check {answers.host}",

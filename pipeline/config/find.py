@@ -26,7 +26,7 @@ def is_path(name: str) -> bool:
 
 
 def find_config(name: str, cwd: Path) -> Path:
-    """Return the file of a run's config. Raises BadUsage with the nearest name."""
+    """Return the file of a run's config. Raises BadUsage with the most similar name."""
     path = _file_of(name, cwd, config_folders(cwd))
     if path is not None and (path.exists() or not (near := _near_path(name, path, cwd))):
         return path
@@ -42,7 +42,7 @@ def find_config(name: str, cwd: Path) -> Path:
 
 
 def _near_path(typed: str, path: Path, cwd: Path) -> str:
-    """Return the argument for the config that a wrong path probably meant; empty if no name is similar."""
+    """Return the argument for an existing config that is similar to a wrong path, or "" if no config is similar."""
     beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     if near := difflib.get_close_matches(path.name, beside, n=1):
         return str(Path(typed).parent / near[0])
@@ -51,9 +51,10 @@ def _near_path(typed: str, path: Path, cwd: Path) -> str:
 
 @dataclass(frozen=True)
 class HostSource:
-    """The file with the settings of a host. `path` is None for an alias, an address or `local`.
+    """The file with the settings of a host.
 
-    `shadows`: the file is the project's, and ~/.ssh/config has an alias of the same name.
+    `path` is None for an alias, an address or `local`. `shadows`: the file belongs to the project, and ~/.ssh/config
+    has an alias of the same name.
     """
 
     path: Path | None = None
@@ -61,10 +62,10 @@ class HostSource:
 
 
 def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSource:
-    """Find a host: a file of the project comes first, then an alias of ~/.ssh/config, then a built-in file.
+    """Find a host: first in the files of the project, then in the aliases of ~/.ssh/config, then in the built-in files.
 
-    `config_path` is the file of a run's config: the hosts in its folder come first, unless the config is a built-in
-    one. An ssh command, and a name with a user or a port, is never the name of a file.
+    `config_path` is the file of a run's config. The hosts in the folder of that file come first, unless the config is
+    built in. An ssh command, and a name with a user or a port, are never treated as the name of a file.
     """
     if is_destination(name):
         return HostSource()
@@ -76,17 +77,17 @@ def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSour
 
 
 def is_shipped_config(path: Path) -> bool:
-    """Return True if the config file is a built-in one."""
+    """Return True if the config file comes with halfstep."""
     return path.parent == shipped_configs()
 
 
 def is_shipped_host(path: Path) -> bool:
-    """Return True if the host file is a built-in one."""
+    """Return True if the host file comes with halfstep."""
     return path.parent == shipped_configs() / "hosts"
 
 
 def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
-    """Return the path as given, or the first file of that name."""
+    """Return the path if `name` is a path, else the first file of that name, or None."""
     if is_path(name):
         return cwd / Path(name).expanduser()
     choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)
@@ -94,12 +95,15 @@ def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def list_configs(cwd: Path) -> dict[str, Path]:
-    """Return every config by name, the project's first."""
+    """Return every config by name. Configs of the project take precedence over built-in configs."""
     return _list(cwd, "")
 
 
 def list_hosts(cwd: Path) -> dict[str, Path]:
-    """Return every host file by name, the project's first. Aliases of ~/.ssh/config are not included."""
+    """Return every host file by name.
+
+    Files of the project take precedence. Aliases of ~/.ssh/config are not included.
+    """
     return _list(cwd, "hosts")
 
 
@@ -118,10 +122,11 @@ def _list(cwd: Path, inside: str) -> dict[str, Path]:
 
 
 def find_project(cwd: Path) -> Path:
-    """Return the root folder of the project that contains the folder.
+    """Return the root folder of the project that contains the folder `cwd`.
 
-    That is the nearest folder, from this one upwards, with records of runs, or else with configs/, or else the folder
-    itself. A home folder and its parents are never a project. Raises BadUsage for a parent that others control.
+    The root is the nearest folder, from `cwd` upwards, that contains `.halfstep/`, else the nearest that contains
+    configs/, else `cwd`. The home folder and its parents are never a project. Raises BadUsage if another user can write
+    to the root.
     """
     home = Path("~").expanduser() if "HOME" in os.environ else Path()
     folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]
@@ -134,9 +139,9 @@ def find_project(cwd: Path) -> Path:
 
 
 def config_folders(cwd: Path) -> Iterator[Path]:
-    """Yield configs/ of the folder or its nearest parent that has one, then the built-in configs.
+    """Yield configs/ of the folder or of its nearest parent that contains configs/, then the built-in configs.
 
-    Raises BadUsage for a parent that others control.
+    Raises BadUsage if another user can write to that parent.
     """
     for folder in (cwd, *cwd.parents):
         if (folder / "configs").is_dir():
@@ -147,9 +152,9 @@ def config_folders(cwd: Path) -> Iterator[Path]:
 
 
 def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
-    """Raise BadUsage if another user could have put `mark` into the parent folder, or files beside it.
+    """Raise BadUsage if another user could have created `mark` or other files in the parent folder `folder`.
 
-    The current folder itself is the user's own choice. Members of a folder's group are trusted.
+    The current folder is not checked, because the user chose it. Members of a folder's group are trusted.
     """
     if folder == cwd:
         return

@@ -1,4 +1,4 @@
-"""Checks of `fixers:`: known names, each with `auto`, `off`, `never` or settings."""
+"""Check the section `fixers:`: each key is a known fixer, and each value is `auto`, `off`, `never` or settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _version(path: tuple[str, ...], value: object, document: Document) -> Iterat
 
 
 def _is_allowed(name: str, value: object) -> bool:
-    """Return True for an allowed word; 0 and 1 do not count as False and True."""
+    """Return True for an allowed word. 0 and 1 are not accepted as False and True."""
     return any(
         value is word or (isinstance(value, str) and value == word) for word in (*MODES, *EXTRA_MODES.get(name, ()))
     )

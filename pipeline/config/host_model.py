@@ -49,7 +49,10 @@ SlurmText = Annotated[Text, Field(pattern=r"^[^\s\n]+$")]
 
 
 class SlurmConfig(Frozen):
-    """What a job requests from Slurm. `cpus` are per node; a number is MB per node for `mem`, minutes for `time`."""
+    """The resources that a job requests from Slurm.
+
+    `cpus` are per node. A number is MB per node in `mem` and minutes in `time`.
+    """
 
     partition: SlurmText | None = None
     account: SlurmText | None = None
@@ -70,7 +73,7 @@ Cards = tuple[Annotated[StrictInt, Field(ge=0, le=4096)], ...]
 
 
 def _expand_image(container: Any) -> Any:
-    """Return the settings of a container whose config gives only the image."""
+    """Return the settings of a container. The config may contain only the name of the image."""
     return {"image": container} if isinstance(container, str) else container
 
 
@@ -97,9 +100,10 @@ def _user(user: Any) -> Any:
 
 
 class ContainerConfig(Frozen):
-    """A container in which everything runs. `engine` null: the first that is found on the host.
+    """A container in which everything runs.
 
-    `gpus` auto: all cards if nvidia-smi finds any; the host's `gpus` choose among them. `user` null: your own.
+    `engine` null selects the first engine that is found on the host. `gpus` auto selects all cards if nvidia-smi finds
+    any; the host's `gpus` choose among these cards. `user` null selects the login user.
     """
 
     image: Annotated[Text, AfterValidator(_image)]
@@ -111,11 +115,11 @@ class ContainerConfig(Frozen):
 
 
 Container = Annotated[ContainerConfig, BeforeValidator(_expand_image, json_schema_input_type=str | ContainerConfig)]
-"""A container, or its image."""
+"""The settings of a container, or only the name of its image."""
 
 
 class HostConfig(Frozen):
-    """configs/hosts/NAME.yaml; an alias of ~/.ssh/config needs no file."""
+    """The keys of configs/hosts/NAME.yaml. An alias of ~/.ssh/config needs no such file."""
 
     host: Text
     port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None

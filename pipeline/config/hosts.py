@@ -24,9 +24,9 @@ from remote.protocol.findings import Finding
 class LoadedHost:
     """A host. `path` is None for an ssh alias or an address without a file.
 
-    `similar_names` are similar names of known hosts; set only if no known host has this name. `source` is the one that
-    was chosen among hosts of the same name; `file_values` are the values in its file, without overrides. `argument` is
-    the value of --host, which hints repeat.
+    `similar_names` are names of known hosts that are similar; empty if a known host has exactly this name. `source` is
+    the chosen file or alias. `file_values` are the values in the host's file, without overrides. `argument` is the
+    value of --host, which commands in hints repeat.
     """
 
     name: str
@@ -39,7 +39,7 @@ class LoadedHost:
 
     @property
     def note(self) -> str:
-        """A note that names the chosen one of two hosts with the same name; empty if there is only one."""
+        """A note that a host file was used instead of an alias of the same name, or "" if there is no such alias."""
         if self.source.shadows and self.file_values.get("host") != self.name:
             return f"{self.name} is {self.path}, not the alias of the same name in ~/.ssh/config"
         return ""

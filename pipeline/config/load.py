@@ -36,7 +36,7 @@ class LoadedConfig:
 
     @property
     def record(self) -> str:
-        """The name under which stage checkpoints, cures and evidence are recorded."""
+        """The name for the records of this config: stage checkpoints, cures and evidence."""
         values = "\n".join(sorted(self.varied)).encode()
         return f"{self.name}@{hashlib.sha256(values).hexdigest()[:8]}" if self.varied else self.name
 
@@ -68,10 +68,13 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
 
 
 def _base(path: Path, cwd: Path) -> Path:
-    """Return the folder that `project:` is relative to; for a built-in config, the project of the working folder."""
+    """Return the folder to which `project:` is relative.
+
+    For a built-in config, it is the project of the working folder.
+    """
     return find_project(cwd) if path.parent == shipped_configs() else folder_of(path)
 
 
 def folder_of(path: Path) -> Path:
-    """Return the folder that a config's file belongs to: the parent of configs/, else the file's own folder."""
+    """Return the parent of configs/ if the config's file is in configs/, else the folder of the file."""
     return path.parent.parent if path.parent.name == "configs" else path.parent

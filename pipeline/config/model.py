@@ -21,7 +21,7 @@ class ModelConfig(Frozen):
 
 
 class LoraConfig(Frozen):
-    """The adapter, with PEFT's names. `targets` null: all linear layers of the `parts` that get LoRA."""
+    """The LoRA adapter, with PEFT's names. `targets` null selects all linear layers in `parts`."""
 
     r: Positive = 64
     alpha: Positive = 128
@@ -37,7 +37,7 @@ Column = Literal["audio", "text", "split", "speaker", "messages", "scores", "pho
 
 
 class TemplateConfig(Frozen):
-    """A task: prompt and reference answer, in which {NAME} is replaced by the value of that column of the data."""
+    """A task: prompt and reference answer. {NAME} is replaced by the value of the column NAME of the data."""
 
     prompt: Text
     target: Text
@@ -75,7 +75,7 @@ Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class TrainConfig(Frozen):
-    """Hyperparameters. An optimizer step takes batch size x gradient accumulation samples per device.
+    """Hyperparameters. An optimizer step uses batch_size x gradient_accumulation samples per device.
 
     With `auto`, `micro_batch` and `gradient_checkpointing` are chosen to fit into `memory_share` of the card's free
     memory.
@@ -106,7 +106,7 @@ class TrainConfig(Frozen):
 
 
 class EvaluationConfig(Frozen):
-    """Generation settings of an evaluation. `temperature` 0: greedy decoding."""
+    """Generation settings of an evaluation. `temperature` 0 selects greedy decoding."""
 
     samples: Positive | None = None
     batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] | None = None
@@ -119,7 +119,7 @@ class EvaluationConfig(Frozen):
 
 
 class FixersConfig(Frozen):
-    """A value for each fixer, by name: `auto` (run if it applies), `off`, `never`, or its settings."""
+    """A value for each fixer, by name: `auto` (run if the fixer applies), `off`, `never`, or settings of the fixer."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -131,7 +131,7 @@ class LogsConfig(Frozen):
 
 
 class InputsConfig(Frozen):
-    """Selects the project files that are inputs of a run; changes of other files do not start a new run.
+    """The project files that are inputs of a run. Changes of other files do not start a new run.
 
     `exclude` holds gitignore patterns; `auto` means documentation, images, tests and the outputs of notebooks.
     """
@@ -140,7 +140,7 @@ class InputsConfig(Frozen):
 
 
 class RunConfig(Frozen):
-    """configs/NAME.yaml."""
+    """The keys of configs/NAME.yaml."""
 
     project: Text = "."
     command: Command | None = None

@@ -16,7 +16,10 @@ HOST_PREFIX = "host."
 
 @dataclass(frozen=True)
 class Override:
-    """One key and its value. `typed` is the option as typed; `prefix` is the part of it before the key."""
+    """One key and its value.
+
+    `typed` is the option as the user typed it; `prefix` is the text before the key, such as `host.`.
+    """
 
     keys: tuple[str, ...]
     value: Any
@@ -24,26 +27,26 @@ class Override:
     prefix: str = ""
 
     def covers(self, key: tuple[str | int, ...]) -> bool:
-        """Return True if the key is this one or below it: `train.seed` is below `train`."""
+        """Return True if the override sets the key or a parent of the key: `train` is the parent of `train.seed`."""
         return key[: len(self.keys)] == self.keys
 
     def is_inside(self, key: tuple[str | int, ...]) -> bool:
-        """Return True if this key is below that one."""
+        """Return True if the override sets a key in the section `key`."""
         return self.keys[: len(key)] == key
 
 
 def run_overrides(overrides: Iterable[str]) -> list[str]:
-    """Return the overrides of the run's config."""
+    """Return the overrides that apply to the run's config."""
     return [override for override in overrides if not override.startswith(HOST_PREFIX)]
 
 
 def host_overrides(overrides: Iterable[str]) -> list[str]:
-    """Return the overrides of the host's config (`host.a=b`), as typed."""
+    """Return the overrides that apply to the host's config (`host.a=b`)."""
     return [override for override in overrides if override.startswith(HOST_PREFIX)]
 
 
 def parse_override(override: str, prefix: str = "") -> Override:
-    """Parse `a.b=c`, which follows the prefix. Raises BadUsage."""
+    """Parse an override `a.b=c` with an optional prefix. Raises BadUsage."""
     key, equals, text = override.removeprefix(prefix).partition("=")
     if not equals or not key.strip():
         instead = (override, f"{override}=VALUE") if not equals and key.strip() else None
@@ -61,7 +64,7 @@ def _shortened(override: str) -> str:
 
 
 def with_key(values: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return the values with the key at that path set; missing sections are created."""
+    """Return a copy of the values in which the key has the value. Missing sections are created."""
     first, *rest = keys
     if not rest:
         return {**values, first: value}

@@ -1,4 +1,4 @@
-"""Settings in the words of a config's `command:`: `--lr {train.learning_rate}` becomes `--lr 2e-05`."""
+"""Placeholders in a config's `command:`, such as `--lr {train.learning_rate}`, which becomes `--lr 2e-05`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ PLACEHOLDER = re.compile(r"\{((?:train|lora)\.[\w.-]+)\}")
 
 
 def settings_named(command: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the settings that the command names in braces, such as `train.learning_rate`, each once."""
+    """Return the distinct names of the settings in the command's placeholders, such as `train.learning_rate`."""
     return tuple(dict.fromkeys(name for word in command or () for name in PLACEHOLDER.findall(word)))
 
 
 def fill_command(config: RunConfig) -> RunConfig:
-    """Return the config with the values of settings in its command; placeholders without a value are kept."""
+    """Return the config with the placeholders in its command replaced by values.
+
+    Placeholders without a value are kept.
+    """
     if not settings_named(config.command):
         return config
     words = (PLACEHOLDER.sub(lambda match: _text(config, match[1]) or match[0], word) for word in config.command or ())
@@ -30,7 +33,7 @@ def fill_command(config: RunConfig) -> RunConfig:
 
 
 def check_placeholders(config: RunConfig, document: Document) -> Iterator[Finding]:
-    """Yield a problem for each setting in braces that does not exist or has no single value."""
+    """Yield a problem for each placeholder whose setting does not exist or has no single value."""
     for name in settings_named(config.command):
         section, _, key = name.partition(".")
         keys = SECTIONS[section].model_fields
@@ -43,7 +46,7 @@ def check_placeholders(config: RunConfig, document: Document) -> Iterator[Findin
 
 
 def _text(config: RunConfig, name: str) -> str:
-    """Return the value of the setting as a word; empty if it has no single value."""
+    """Return the value of the setting as text, or "" if the setting is a list or not set."""
     section, _, key = name.partition(".")
     value = getattr(getattr(config, section), key, None)
     if isinstance(value, bool):

@@ -61,7 +61,7 @@ def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Findin
 
 
 def _foreign(document: Document, problems: Sequence[Any]) -> Finding | None:
-    """Return one problem for a file that is no config of halfstep: most of its values have unknown keys."""
+    """Return one problem if the file is not a config of halfstep, because most of its keys are unknown, else None."""
     unknown = [one for one in problems if one["type"] == "extra_forbidden"]
     values = sum(_value_count(one["input"]) for one in unknown)
     if len(unknown) < FEWEST_UNKNOWN or 2 * values <= _value_count(document.values):
@@ -92,7 +92,7 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 
 
 def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:
-    """Return pydantic's location without the names of union members."""
+    """Return pydantic's error location as a key of the document, without the names of union members."""
     path: list[str | int] = []
     value: Any = document.values
     for part in loc:
@@ -125,7 +125,7 @@ def _expected(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
 
 
 def _suggestion(model: type[BaseModel], document: Document, key: KeyPath, problem: Any) -> str:
-    """Return the probably intended setting, as typed; empty if unknown."""
+    """Return the setting that the user probably meant, as text to type, or "" if there is no suggestion."""
     value = _suggested_value(model, key, problem) if key else ""
     return document.as_typed(key, value) if value else ""
 
@@ -147,7 +147,7 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return the word as an item of a YAML list in brackets."""
+    """Return the word in a form that is valid inside a YAML list in brackets."""
     plain = PLAIN_WORD.fullmatch(word) and word.lower() not in YAML_WORDS
     return word if plain else json.dumps(word, ensure_ascii=False)
 

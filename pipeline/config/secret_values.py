@@ -21,7 +21,7 @@ SECRET_VALUE = re.compile(
 
 
 def secret_reason(name: str, value: str) -> str:
-    """Return the reason why the value looks like a secret; empty if it does not."""
+    """Return the reason why the value looks like a secret, or "" if it does not."""
     if SECRET_VALUE.search(value):
         return "its value looks like a secret"
     if SECRET_NAME.search(name) and not NOT_SECRET.fullmatch(value.strip()):

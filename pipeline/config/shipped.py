@@ -14,7 +14,7 @@ def shipped_configs() -> Path:
 
 
 def shipped_data(name: str) -> Path | None:
-    """Return the folder of a built-in data set; None if there is none of that name."""
+    """Return the folder of a built-in data set, or None if no built-in data set has that name."""
     if name != "tiny-speech":
         return None
     return _first(_PACKAGE / "shipped" / name, _CHECKOUT / "examples" / name)

@@ -23,7 +23,7 @@ def _variable_name(name: str) -> str:
 
 
 def _secret_name(name: str) -> str:
-    # Commands that are printed for the user, and the files of other tools, contain these names.
+    # The names are printed in commands for the user, and written into files of other tools.
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise PydanticCustomError("secret_name", "must be the name of an environment variable: letters, digits and _")
     return name

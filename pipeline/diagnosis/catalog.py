@@ -17,12 +17,13 @@ FILE = Path(__file__).with_name("catalog.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """One known failure. If two entries match a line, the earlier one wins.
+    """One known failure.
 
-    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the
-    number of matching lines after which the failure is reported. `consequence`: another failure, which is reported
-    first, usually causes it. `is_state`: it lasts for the whole training, even if later lines look healthy. `named`:
-    the first group of the pattern is a name that belongs to the cause, such as that of a module.
+    If two entries match a line, the earlier entry in the catalog is used. `cures` are the names of the cures that `run`
+    may apply, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the number of matching
+    lines from which the failure is reported. `consequence`: the failure is usually the result of another failure, which
+    is reported first. `is_state`: the failure lasts for the whole training, even if later lines look healthy. `named`:
+    the first group of the pattern is a name that is shown with the cause, such as the name of a module.
     """
 
     id: str
@@ -41,19 +42,19 @@ class Entry:
     named: bool = False
 
     def name_in(self, line: str) -> str:
-        """Return the package or file name that a matching line contains; empty for an entry without names."""
+        """Return the package or file name that a matching line contains, or "" if the entry has no names."""
         match = self.pattern.search(line) if self.named else None
         return match.group(1) if match is not None else ""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:
-        """Words for a fast search: every matching line contains one of them. Empty if no such words exist."""
+        """Words for a fast search: every matching line contains one of these words. () if there are no such words."""
         return needles_of(self.pattern.pattern)
 
 
 @cache
 def load_catalog() -> tuple[Entry, ...]:
-    """Return all entries, in the order in which they are tried."""
+    """Return all entries, in the order in which they are matched."""
     return tuple(_entry(row) for row in json.loads(FILE.read_text(encoding="utf-8")))
 
 
@@ -89,11 +90,11 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def find_entry(name: str) -> Entry | None:
-    """Return the entry with that id, or None."""
+    """Return the entry with that id, or None if there is no such entry."""
     return next((entry for entry in load_catalog() if entry.id == name), None)
 
 
 def identify(line: str, entries: Sequence[Entry] | None = None) -> Entry | None:
-    """Return the first entry that matches the line, or None."""
+    """Return the first entry that matches the line, or None if no entry matches."""
     known = load_catalog() if entries is None else entries
     return next((entry for entry in known if entry.pattern.search(line)), None)

@@ -18,9 +18,11 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cure:
-    """One cure. `fixer` is a fixer to run even if it is off; `overrides` are config keys as in `--set`.
+    """One cure.
 
-    With neither, the job is retried from the newest verified checkpoint. `name` is stored in the run's record.
+    `fixer` is a fixer to run even if the config turns it off; `overrides` are config keys as in `--set`. A cure without
+    fixer and overrides retries the job from the newest verified checkpoint. `name` is stored in the run's record, and
+    `words` describe the cure for the user.
     """
 
     name: str
@@ -32,10 +34,10 @@ class Cure:
 def next_cure(
     history: Sequence[str], findings: Sequence[Finding], config: Config, spent: Collection[str] = ()
 ) -> Cure | None:
-    """Return the next cure for the first known error; None if there is none.
+    """Return the next cure for the first known error, or None if no cure is left.
 
-    `history` are the names of the cures that were applied to this run; `config` is the run's config as plain JSON;
-    `spent` are fixers that already ran: running them again would change nothing.
+    `history` are the names of the cures that were already applied to this run. `config` is the run's config as plain
+    JSON. `spent` are fixers that already ran; a second run of them would change nothing.
     """
     if len(history) >= MOST_CURES:
         return None
@@ -48,18 +50,18 @@ def next_cure(
 
 
 def is_known(check: str) -> bool:
-    """Return True for a failure in the catalog and for a check with a cure."""
+    """Return True if `check` is a failure in the catalog or a check with a cure."""
     return find_entry(check) is not None or bool(cures_of(check))
 
 
 def cures_of(check: str) -> tuple[str, ...]:
-    """Return the names of the cures of a failure or check, in order."""
+    """Return the names of the cures for a failure or check, in the order in which they are applied."""
     entry, row = find_entry(check), find_check(check)
     return (entry.cures if entry else ()) or (row.cures if row else ())
 
 
 def named_cure(name: str, config: Config) -> Cure | None:
-    """Return the cure of that name for this config; None if it does not apply or no failure has it."""
+    """Return the cure of that name for this config, or None if the cure is unknown or does not apply."""
     applied = (*(row.cures for row in load_catalog()), *(row.cures for row in load_checks()))
     if not any(name in cures for cures in applied):
         return None
@@ -74,7 +76,10 @@ def named_cure(name: str, config: Config) -> Cure | None:
 
 
 def plan_less_memory(config: Config) -> Cure | None:
-    """Reduce the memory for which the built-in trainer plans; None if its plan is fixed or already minimal."""
+    """Lower the share of memory that the built-in trainer plans to use.
+
+    None if the plan is fixed or already minimal.
+    """
     train = config.get("train", {})
     share = float(train.get("memory_share", 0.9))
     auto = "auto" in (train.get("micro_batch", "auto"), train.get("gradient_checkpointing", "auto"))
@@ -89,9 +94,9 @@ def plan_less_memory(config: Config) -> Cure | None:
 
 
 def halve_batch(config: Config) -> Cure | None:
-    """Halve the micro-batch that the config sets. The number of samples in an optimizer step stays the same.
+    """Halve the micro-batch that the config sets.
 
-    Only for the built-in trainer: the batch size of a custom command is unknown.
+    The number of samples in an optimizer step stays the same. None for a custom command, whose batch size is unknown.
     """
     size = config.get("train", {}).get("micro_batch", "auto")
     if config.get("command") is not None or size == "auto" or size < 2 or size % 2:
@@ -105,7 +110,7 @@ def expandable_segments(config: Config) -> Cure | None:
         return None
     return Cure(
         "config:expandable-segments",
-        "letting torch's allocator grow its segments",
+        "turning on expandable segments of torch's CUDA allocator",
         overrides={"env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     )
 
@@ -133,13 +138,13 @@ def leave_label_padding(config: Config) -> Cure | None:
 
 
 def free_port(config: Config) -> Cure | None:
-    """Set the launcher's rendezvous port to a free one."""
+    """Set the launcher's rendezvous port to a free port."""
     if {"MASTER_PORT", "PET_MASTER_PORT"} & set(config.get("env", {})):
         return None
     return Cure(
         "config:free-port",
         "a free port for the launcher's rendezvous",
-        # torchrun takes defaults of its flags from PET_ variables; scripts of their own read MASTER_PORT.
+        # torchrun reads the defaults of its flags from PET_ variables; other scripts read MASTER_PORT.
         overrides={"env.MASTER_PORT": "{free_port}", "env.PET_MASTER_PORT": "{free_port}"},
     )
 

@@ -22,11 +22,12 @@ BLOCK = 1000
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One failure in a log. `entry` is None for an unrecognised error, whose text is `line`.
+    """One failure in a log.
 
+    `entry` is None for an unrecognised error. `line` is its first line, or the first that the training did not survive.
     `survived`: the training completed afterwards, so the error was handled, or only quoted in other output. `frame` is
-    the innermost line of the user's own code in its traceback, if there is one. `names` are those in its lines, such as
-    the modules that are missing.
+    the innermost line of the user's own code in the traceback, if there is a traceback. `names` are the names in the
+    matching lines, such as missing modules.
     """
 
     entry: Entry | None
@@ -39,7 +40,7 @@ class Diagnosis:
 
     @property
     def cause(self) -> str:
-        """The cause in the catalog, with the names that the lines contain; empty for an unrecognised error."""
+        """The cause from the catalog, followed by `names`; "" for an unrecognised error."""
         cause = self.entry.cause if self.entry is not None else ""
         return f"{cause.rstrip('.')}: {', '.join(self.names)}" if self.names else cause
 
@@ -50,12 +51,12 @@ class Diagnosis:
 
     @property
     def is_problem(self) -> bool:
-        """Return True unless it is a notice or the training completed afterwards."""
+        """Return False for a notice, and for an error that the training survived."""
         return not self.survived and (self.entry is None or self.entry.severity is not Severity.INFO)
 
     @property
     def is_consequence(self) -> bool:
-        """Return True if the failure usually follows from another one."""
+        """Return True if the failure is usually the result of another failure."""
         return self.entry is not None and self.entry.consequence
 
     @property
@@ -67,7 +68,7 @@ class Diagnosis:
 def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     """Return the failures in a log: causes, then consequences, then warnings, each in the order of its first line.
 
-    Notices (severity info) and errors that the training survived are included only if there is a worse failure. An
+    Notices (severity info) and errors that the training survived are included only together with other failures. An
     unrecognised error is included only if no entry of the catalog explains the end of the training.
     """
     lines = parse_log(text, first)
@@ -125,7 +126,7 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
 def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
     """Yield position, text and entry of each matching line.
 
-    A block of lines is matched only against entries that have one of their words in it.
+    A block of lines is matched only against entries with a word that occurs in the block.
     """
     for start in range(0, len(lines), BLOCK):
         texts = [line.text[:LONGEST_LINE] for line in lines[start : start + BLOCK]]
@@ -143,7 +144,7 @@ def _is_mention(entry: Entry, text: str) -> bool:
 
 
 def _is_source(lines: Sequence[Line], at: int) -> bool:
-    """Return True for a line of source code in a traceback, which may quote an error that did not happen."""
+    """Return True for a line of source code in a traceback. Such a line may quote an error that did not occur."""
     if not lines[at].text.startswith("    "):
         return False
     before = next((line for line in reversed(lines[max(0, at - 40) : at]) if line.rank == lines[at].rank), None)
@@ -151,7 +152,7 @@ def _is_source(lines: Sequence[Line], at: int) -> bool:
 
 
 def _context(lines: Sequence[Line], at: int) -> tuple[str, ...]:
-    """Return the line and the preceding lines of the same rank."""
+    """Return the line, after a few preceding lines of the same rank."""
     rank = lines[at].rank
     same = [line.text[:400] for line in lines[max(0, at - 40) : at] if line.rank == rank and line.text.strip()]
     return (*same[-CONTEXT_LINES:], lines[at].text[:400])
@@ -171,6 +172,6 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:
-    """Return the findings of one log, the earliest first; () for a healthy log. `log` is its name."""
+    """Return the findings of one log, the earliest first, or () for a healthy log. `log` is the name of the log."""
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
     return tuple(as_finding(one, log) for one in diagnose_log(whole, first))

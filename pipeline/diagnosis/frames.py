@@ -1,4 +1,4 @@
-"""The line of the user's own code in a traceback: the innermost frame outside Python and its packages. Pure."""
+"""Find the user's own code in a traceback: the innermost frame outside Python and installed packages. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def own_frame(lines: Sequence[Line], at: int) -> Frame | None:
 
 
 def _traceback_of(lines: Sequence[Line], at: int) -> Iterator[int]:
-    """Yield the positions of the traceback that ends at `at`, in order, in the output of the same rank."""
+    """Yield the positions of the traceback's lines in order. The traceback ends at `at`; other ranks are skipped."""
     rank = lines[at].rank
     found: list[int] = []
     for position in range(at - 1, max(-1, at - LONGEST_TRACEBACK), -1):

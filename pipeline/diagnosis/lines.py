@@ -15,9 +15,9 @@ SOURCE = re.compile(r"^std(?:out|err) [FP] |^\(\w{1,80} pid=\d+(?:, ip=[\w.:]{1,
 """The name of a process in a prefix of a Kubernetes log, of Ray, or of Docker Compose."""
 STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$|(?=\[))")
 LABEL = re.compile(r"^([A-Za-z][\w.-]{0,79}: )Traceback \(most recent call last\):\r?$", re.MULTILINE)
-"""The name of a host at the start of each line, as pdsh writes it: known only by the tracebacks behind it."""
+"""The name of a host at the start of each line, as pdsh writes it. Only a traceback after the name identifies it."""
 PREFIX = re.compile(r"[\[\d(]| {1,3}\d|std|[\w.-]{1,80}-\d+\s+\|")
-"""How a line with a prefix may begin; a fast check."""
+"""A fast check for lines that may have a prefix."""
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78]")
 BAR = re.compile(
     r"^[^\[]{0,300}(?:\d%\|[^|\[]{0,300}\|[^\[]{0,60}|\dit )\[[^\]]{0,200}\]\s*"
@@ -27,12 +27,15 @@ BAR = re.compile(
 MOST_PREFIXES = 4
 """The maximum number of prefixes in a line, as in `trainer-1 | [default0]:[rank0]: 2024-05-01 12:00:00 `."""
 BOX_END = "\u2570\u2500"
-"""The last line of a traceback that rich printed begins so. The message below it is wrapped at the width of the box."""
+"""The start of the last line of a traceback box that rich printed. The message below is wrapped at the box's width."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log: its number from 1, the rank in its prefix if any, its text without prefixes."""
+    """One line of a log.
+
+    `number` counts from 1; `rank` is None if the line has no rank prefix; `text` has no prefixes.
+    """
 
     number: int
     rank: int | None
@@ -40,9 +43,10 @@ class Line:
 
 
 def parse_log(text: str, first: int = 1) -> list[Line]:
-    """Parse every line; text that a progress bar overwrote becomes a line of its own.
+    """Parse every line.
 
-    `first` is the line number of the text's first line in the log.
+    Text that a progress bar overwrote becomes a separate line. `first` is the line number of the text's first line in
+    the log.
     """
     lines = []
     text = text.removeprefix("\ufeff")
@@ -54,12 +58,15 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
 
 
 def following_line(lines: Sequence[Line], at: int) -> str:
-    """Return the text of the next line of the same rank; empty if there is none nearby."""
+    """Return the text of the next line of the same rank, or "" if none of the next 49 lines has that rank."""
     return next((line.text for line in lines[at + 1 : at + 50] if line.rank == lines[at].rank), "")
 
 
 def _join_wrapped(lines: Sequence[Line]) -> list[Line]:
-    """Join the lines of each message below a box of rich: all but the last one end in a space."""
+    """Join the wrapped lines of each message below a box of rich.
+
+    Each wrapped line except the last ends with a space.
+    """
     joined: list[Line] = []
     below = False
     for line in lines:

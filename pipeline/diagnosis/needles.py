@@ -1,4 +1,4 @@
-"""Words for a fast search: text without any of them cannot match a regular expression. Pure."""
+"""Extract words from a regular expression for a fast search: every match contains one of them. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MAY_BE_ABSENT = ("?", "*", "{0", "{,")
 
 
 def needles_of(regex: str) -> tuple[str, ...]:
-    """Return words such that every match contains at least one of them; empty if none can be determined.
+    """Return words of which every match contains at least one, or () if no such words can be determined.
 
-    Unsupported syntax contributes no word.
+    Unsupported syntax is skipped.
     """
     if "(?i" in regex or "(?x" in regex:
         return ()
@@ -26,14 +26,14 @@ def needles_of(regex: str) -> tuple[str, ...]:
 
 
 def _best(alternative: str) -> tuple[str, ...]:
-    """Return the most selective of all required words and groups of words: its shortest word is longest."""
+    """Return the most selective set of required words: the set whose shortest word is the longest."""
     required: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
     required += [needles_of(group) for group in _groups(alternative)]
     return max((each for each in required if each), key=lambda each: min(map(len, each)), default=())
 
 
 def _split(regex: str) -> list[str]:
-    """Split at `|` outside of groups and classes."""
+    """Split the expression at each `|` outside of groups and character classes."""
     cuts = [at for at, piece, depth in _pieces(regex) if piece == "|" and depth == 0]
     return [regex[a + 1 : b] for a, b in zip([-1, *cuts], [*cuts, len(regex)], strict=True)]
 
@@ -70,7 +70,10 @@ def _words(alternative: str) -> Iterator[str]:
 
 
 def _pieces(regex: str) -> Iterator[tuple[int, str, int]]:
-    """Yield position, text and nesting depth of each piece; an escape, a class or a `{...}` quantifier is one piece."""
+    """Yield position, text and depth of each piece.
+
+    An escape, a character class or a `{...}` quantifier is one piece.
+    """
     at = depth = 0
     while at < len(regex):
         size = _size(regex, at)

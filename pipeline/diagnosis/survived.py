@@ -23,9 +23,9 @@ HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s*)\W*{GOES_ON}\b", re.IGNORECASE)
 
 
 def last_finish(texts: Sequence[str]) -> int:
-    """Return the position of the last line that reports a completed training; -1 if there is none.
+    """Return the position of the last line that reports a completed training, or -1 if there is no such line.
 
-    Loss lines prove nothing: with a buffered stdout they may follow the traceback that ended the training.
+    Lines with a loss are not evidence: with a buffered stdout, they may follow the traceback that ended the training.
     """
     return next((at for at in range(len(texts) - 1, -1, -1) if FINISHED.search(texts[at])), -1)
 
@@ -42,7 +42,7 @@ def is_quoted(text: str, start: int, end: int) -> bool:
 
 
 def is_handled(text: str, following: str) -> bool:
-    """Return True if the line, or the next one, says that the program continues after an exception."""
+    """Return True if the line or the next line says that the program continues after an exception."""
     return HANDLED.search(text) is not None or HANDLED_NEXT.search(following) is not None
 
 

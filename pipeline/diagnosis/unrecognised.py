@@ -1,4 +1,4 @@
-"""The first error in a log that is not in the catalog: the end of a traceback, or else an error line. Pure."""
+"""Find the first error in a log that is not in the catalog: the end of a traceback, or an error line. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pipeline.diagnosis.survived import is_handled, is_ignored
 
 TRACEBACK = re.compile(r"^\s*Traceback \(most recent call last\):")
 RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\w+: Caught \w+ in )[A-Za-z_][\w.]*(?::\s.*|:?\s*)$")
-"""The last line of a traceback: the exception's class and message. Any name may be a class.
+"""The last line of a traceback: the exception's class and message.
 
-What a worker of a DataLoader raised follows a line `RuntimeError: Caught KeyError in DataLoader worker process 0.`
+Any name is accepted as a class. A line such as `RuntimeError: Caught KeyError in DataLoader worker process 0.` is not
+the last: the worker's traceback follows.
 """
 LONGEST_TRACEBACK, LONGEST_LINE = 20_000, 4000
 LOGGED = r"(?:[-|] )?(?:[\w.]+ - |\[[\w.]+\])?\[?(?:ERROR|CRITICAL|FATAL)\b[^'\"]{0,120}?[\s:>|\]-]"
 ANNOUNCED = r"[A-Z][\w ]{0,40}\b(?:failed|crashed|aborted)[^'\"]{0,40}?:\s"
 CLASS = r"(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|TimeoutExpired|StopIteration)"
 ERROR = re.compile(rf"^(?:{LOGGED}|{ANNOUNCED})?(?:{CLASS}:(?:\s.*)?|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\s*)$")
-"""An exception without a traceback: on a line of its own, or after a log prefix or an introductory phrase."""
+"""An exception without a traceback: at the start of a line, after a log prefix, or after an introductory phrase."""
 METRIC = re.compile(
     r"(?:\w*(?:[Mm]ean|[Mm]edian|Squared|Absolute|Percentage|Relative|Root|Rate|Max)\w*)?Error:\s*[-+]?[\d.]+\S*\s*$"
 )
@@ -33,13 +34,13 @@ CRASH = re.compile(
 WHAT = re.compile(r"^\s+what\(\):\s+\S")
 PROGRESS = re.compile(r"\bloss\b|\bstep\b|\bepoch\b|it/s|s/it", re.IGNORECASE)
 BUFFER = 8192
-"""The size in bytes of an output buffer, whose content may be printed after the error that ended a program."""
+"""The size of an output buffer in bytes. The buffer's content may be printed after the error that ended a program."""
 WORDS = ("rror", "xception", "terminate called", "Assertion ", "Check failed", "TimeoutExpired", "StopIteration")
-"""A line without any of these is not an error."""
+"""A line that contains none of these words is not an error."""
 
 
 def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
-    """Return the position of the first error after `after` that is not in the catalog; None if there is none."""
+    """Return the position of the first error after `after` that is not in the catalog, or None."""
     texts = [line.text for line in lines]
     ends = {start: _end_of_traceback(lines, start) for start, text in enumerate(texts) if TRACEBACK.match(text)}
     raised = [end for start, end in ends.items() if end is not None and start > after and not is_ignored(texts, start)]
@@ -48,7 +49,7 @@ def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
 
 
 def _first_unknown(texts: Sequence[str], positions: Iterable[int]) -> tuple[int, ...]:
-    """Return the first position whose line is not in the catalog, if any."""
+    """Return the first position whose line no catalog entry matches, as a tuple with at most one element."""
     return tuple(islice((at for at in positions if identify(texts[at]) is None), 1))
 
 
@@ -75,7 +76,7 @@ def _is_error(text: str) -> bool:
 
 
 def _last_output(lines: Sequence[Line]) -> dict[int | None, int]:
-    """Return, by rank, the first position that is followed by at most BUFFER bytes of progress output."""
+    """Return, for each rank, the first position after which at most BUFFER bytes of progress output follow."""
     first: dict[int | None, int] = {}
     behind: Counter[int | None] = Counter()
     for at in range(len(lines) - 1, -1, -1):

@@ -12,9 +12,9 @@ GAP = 2
 def fitting_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int
 ) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows without the columns in `optional` that are empty or for which there is no room.
+    """Return headings and rows without the columns in `optional` that are empty or do not fit into `width`.
 
-    The first of `optional` is left out first.
+    Columns are removed in the order of `optional`.
     """
     columns = list(zip(headings, *rows, strict=True))
     columns = [column for column in columns if column[0] not in optional or any(column[1:])]

@@ -20,7 +20,10 @@ NAMES = (("host", "--host"), ("config", "--config", "-c"))
 
 
 def show_error(words: list[str], error: HalfstepError) -> None:
-    """Print the error of the command line `words` to stderr, or as the JSON object if it has `--json`."""
+    """Print the error of the command line `words` to stderr.
+
+    If `words` contain `--json`, print the JSON object instead.
+    """
     command = next((word for word in words if not word.startswith("-")), "")
     host, config = (error.about.get(name) or option_value(words, *names) for name, *names in NAMES)
     outcome = outcome_of_error(command, with_corrected_hint(words, error))
@@ -29,7 +32,7 @@ def show_error(words: list[str], error: HalfstepError) -> None:
 
 
 def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError:
-    """Set the hint to the typed command with the misspelt argument corrected, if the error contains the correction."""
+    """If the error contains a correction, set the hint to the typed command with the corrected argument."""
     line = corrected_command(words, *error.instead) if error.instead else ""
     error.hint = line or error.hint
     error.findings = tuple(replace(one, hint=_whole_command(words, one)) for one in error.findings)
@@ -37,7 +40,7 @@ def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError
 
 
 def _whole_command(words: list[str], finding: Finding) -> str:
-    """Return the typed command with the option that the finding's hint corrects; any other hint as it is."""
+    """If the finding's hint corrects a `--set` option, return the typed command with that option, else the hint."""
     wrong, option = finding.where.removeprefix(SET), shlex.split(finding.hint) if finding.hint.startswith(SET) else ()
     line = corrected_command(words, wrong, option[1]) if len(option) == 2 and wrong != finding.where else ""
     return line or finding.hint

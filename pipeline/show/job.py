@@ -12,7 +12,7 @@ from remote.protocol.quantities import moment
 
 
 def job_details(job: JobOutcome, *, bars: bool) -> Iterator[tuple[str, str]]:
-    """Yield labels and values for best loss, times and GPUs, as far as they are known."""
+    """Yield (label, value) for the known values among best loss, times and GPUs."""
     best = f"best {loss_text(job.best_loss)}" if job.best_loss is not None else ""
     curve = sparkline(job.losses) if bars and len(job.losses) > 1 else ""
     if best or curve:

@@ -1,4 +1,4 @@
-"""The running stage at the bottom of a terminal: a spinner, or the training with its bar, redrawn until it ends."""
+"""Show the running stage at the bottom of a terminal: a spinner, or the progress bar of the training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUIET_S = 15.0
 
 @dataclass(frozen=True)
 class RunningStage:
-    """The state of the running stage; times are monotonic seconds."""
+    """The state of the running stage. Times are seconds of the monotonic clock."""
 
     name: str
     began: float
@@ -38,10 +38,10 @@ class RunningStage:
 
 
 class LiveView:
-    """Shows one running stage. Text printed to the terminal meanwhile appears above it."""
+    """Shows one running stage. Other text that is printed to the terminal appears above the live view."""
 
     def __init__(self, console: Console, *, keeps_stdout: bool, time_s: Callable[[], float] = time.monotonic) -> None:
-        """`keeps_stdout`: stdout is not the terminal of `console`, so text for stdout must not be redirected to it."""
+        """With `keeps_stdout`, output to stdout is not redirected to the console, because stdout is not a terminal."""
         self._console = console
         self._keeps_stdout = keeps_stdout
         self._time_s = time_s
@@ -68,7 +68,7 @@ class LiveView:
             self._live = None
 
     def message(self, text: str, share: float | None) -> None:
-        """Show the current activity of the stage and its progress (0 to 1)."""
+        """Show the current activity of the stage, and its progress `share` from 0 to 1."""
         self._stage = replace(self._stage, message=text, share=share)
 
     def training(self, news: JobNews) -> None:
@@ -122,7 +122,7 @@ def _training(
 
 
 def _bar(progress: Progress, room: int, *, unicode: bool) -> Text:
-    """Return the bar, whose two halves also differ without colours."""
+    """Return the progress bar. Its two parts have different characters, so that they also differ without colours."""
     words, steps = safe_text(describe_step(progress)), progress.steps
     if not steps:
         return _line(words)

@@ -1,4 +1,4 @@
-"""Decode a trainer's output for the screen: bytes to lines, a redrawn progress bar as its last state."""
+"""Decode a trainer's output for the screen: bytes to lines. Of a redrawn progress bar, the last state is shown."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from remote.protocol.lines import LineCollapser
 
 
 class OutputLines:
-    """Splits a byte stream into lines; a line that is still being redrawn is held back until it is complete."""
+    """Splits a byte stream into lines. A line that is still being redrawn is returned only once it is complete."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._collapser = LineCollapser()
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """Yield the lines that are complete after `data`."""
+        """Add `data` to the stream, and yield the lines that are complete."""
         return self._collapser.feed(self._decoder.decode(data))
 
     def end(self) -> Iterator[str]:
-        """Yield what is left. The last line is complete, so that the prompt of the shell gets a line of its own."""
+        """Yield the remaining lines. The last line gets a newline, so that the shell prompt starts on a new line."""
         for line in self._collapser.feed(self._decoder.decode(b"", final=True), final=True):
             yield line if line.endswith("\n") else f"{line}\n"

@@ -1,4 +1,4 @@
-"""Choose whether questions of a command are shown at the terminal or rejected."""
+"""Choose whether a command's questions are shown at the terminal or rejected."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from remote.link.prompter import Prompter
 
 @dataclass(frozen=True)
 class SecretsOnly:
-    """For `--yes`: asks for passwords and passphrases only.
+    """The prompter of `--yes`: it asks for passwords and passphrases only.
 
-    Whether to trust a host, key or file is answered with no.
+    Questions whether to trust a host, key or file are answered with no.
     """
 
     screen: Screen
@@ -28,12 +28,12 @@ class SecretsOnly:
         return False
 
     def secret(self, prompt: str) -> str | None:
-        """Return what was typed, without echo; None if nothing was typed."""
+        """Return the typed text, which is not echoed, or None if nothing was typed."""
         return self.screen.secret(prompt)
 
 
 def prompter_for(screen: Screen, *, yes: bool = False) -> Prompter | None:
-    """Return the prompter that answers questions; None with --json, where each question is an error."""
+    """Return the prompter that answers questions. With --json, return None: every question is then an error."""
     if screen.as_json:
         return None
     return SecretsOnly(screen) if yes else screen
@@ -48,7 +48,10 @@ class Questions(Protocol):
 
 
 class Defaults:
-    """Answers every question with its default, and every confirmation with yes if `yes` is set, otherwise with no."""
+    """Answers every question with its default.
+
+    Confirmations are answered with yes if `yes` is set, otherwise with no.
+    """
 
     def __init__(self, *, yes: bool) -> None:
         self._yes = yes

@@ -20,9 +20,9 @@ def rows_of(scalars: Sequence[Scalar]) -> Iterator[list[Scalar]]:
 
 
 def render_row(row: Sequence[Scalar], width: int | None) -> str:
-    """Return one line; on a terminal of this width, the scalars that fit, in columns, and the number of the others.
+    """Return one line with the scalars in columns.
 
-    If `width` is None, all scalars are shown.
+    Scalars that do not fit into `width` are only counted. If `width` is None, all scalars are shown.
     """
     cells = list(_cells(row))
     line = f"{row[0].step:>{STEP_WIDTH}}"
@@ -37,7 +37,7 @@ def render_row(row: Sequence[Scalar], width: int | None) -> str:
 
 
 def readable(tag: str, value: float) -> str:
-    """Return the value in the unit that its tag names: bytes, memory, seconds, a rate; else with four digits."""
+    """Return the value in the unit that the tag names (bytes, memory, seconds, a rate), else with four digits."""
     name = tag.lower()
     if name.endswith("bytes"):
         return size(value)
@@ -58,7 +58,7 @@ def _with_prefix(value: float) -> str:
 
 
 def _cells(row: Sequence[Scalar]) -> Iterator[tuple[str, str]]:
-    """Yield a label and a value for each tag; of equal tags, the last value."""
+    """Yield a label and a value for each tag. If a tag occurs more than once, its last value is used."""
     values = {scalar.tag: scalar.value for scalar in row}
     names = [tag.rpartition("/")[2] for tag in values]
     for (tag, value), name in zip(values.items(), names, strict=True):

@@ -48,7 +48,7 @@ SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.I
 
 
 class Screen:
-    """The output of one verb. `as_json`: only the JSON object is printed to stdout."""
+    """The output of one verb. With `as_json`, only the JSON object is printed to stdout."""
 
     def __init__(self, *, as_json: bool = False, on_stderr: bool = False) -> None:
         self.as_json = as_json
@@ -61,7 +61,7 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Erase the live view and show the cursor, however the block ends."""
+        """Erase the live view and show the cursor, even after an error."""
         self._stop_live()
 
     def heading(self, text: str) -> None:
@@ -74,18 +74,18 @@ class Screen:
         self.out.print(Text(safe_text(text)))
 
     def columns(self, words: Iterable[str]) -> None:
-        """Print many short words, as many on a line as fit; no word is broken."""
+        """Print short words, as many per line as fit. No word is broken."""
         room = max(40, min(110, self.out.width) - 2)
         for line in wrap_words("  ".join(map(safe_text, words)), room):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
-        """Write text of the host or the trainer to stdout; only control characters are replaced."""
+        """Write output of the host or the trainer to stdout. Only control characters are replaced."""
         sys.stdout.write(safe_text(text))
         sys.stdout.flush()
 
     def stage_started(self, stage: str) -> None:
-        """On a terminal that can redraw lines, show the stage and its progress until it has ended."""
+        """On a terminal that can redraw lines, show the stage and its progress until the stage has ended."""
         self._stop_live()
         if self.err.is_terminal and not self.err.is_dumb_terminal:
             self._live = LiveView(self.err, keeps_stdout=not self.out.is_terminal)
@@ -97,7 +97,7 @@ class Screen:
         return self._live is not None
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Update the live view; if there is none, print a line to stderr at limited intervals (see `Throttle`)."""
+        """Update the live view. Without a live view, print lines to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._live is not None:
             self._live.message(text, done / total if done is not None and total else None)
@@ -111,7 +111,7 @@ class Screen:
             self.progress(text, done, total)
 
     def training(self, news: JobNews) -> None:
-        """Show the newest state of a job in the live view or, if there is none, as a progress line."""
+        """Show the newest state of a job in the live view. Without a live view, print a progress line."""
         if self._live is not None:
             self._live.training(news)
         elif news.progress is not None:
@@ -121,7 +121,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Print one indented line above the live view."""
-        # Text must go through the console of the live view: any other console would print into the view.
+        # Text must be printed by the live view's console; any other console would overwrite parts of the view.
         same = self._live is not None and self.out.is_terminal
         for line in self._wrapped(safe_text(text), 2):
             (self.err if same else self.out).print(Text(f"  {line}"))
@@ -140,7 +140,7 @@ class Screen:
         self._after_heading(mark, [*lines, last])
 
     def _after_heading(self, head: Text, lines: Sequence[str], style: str = "") -> None:
-        """Print lines to the right of a heading; lines that do not fit there begin further left, below it."""
+        """Print lines to the right of a heading. Lines that do not fit are printed below the heading, further left."""
         indent, width = head.cell_len, self.out.width if self.out.is_terminal else 0
         if width and len(lines[0]) > width - indent:
             self.out.print(Text(head.plain.rstrip(), spans=head.spans))
@@ -151,7 +151,7 @@ class Screen:
             self.out.print(Text.assemble(start, (line, style)))
 
     def _wrapped(self, words: str, indent: int) -> list[str]:
-        """Wrap the text to the width of the terminal minus the indentation; words and paths stay whole."""
+        """Wrap the text to the width of the terminal minus the indentation. Words and paths are not broken."""
         if not self.out.is_terminal or len(words) <= self.out.width - indent:
             return [words]
         return wrap_text(words, max(20, self.out.width - indent), self.out.width)
@@ -172,7 +172,7 @@ class Screen:
         return typed in ("y", "yes") or (default and line.endswith("\n") and not typed)
 
     def can_confirm(self) -> bool:
-        """Return True if there is a terminal to answer at."""
+        """Return True if stdin is a terminal."""
         return sys.stdin.isatty()
 
     def secret(self, prompt: str) -> str | None:
@@ -190,7 +190,7 @@ class Screen:
         return sys.stdin.readline().strip() or default
 
     def _print_question(self, question: str) -> None:
-        """Print a question, at whose end the user types."""
+        """Print a question without a newline at the end."""
         self.err.print(Text("\n".join(self._wrapped(question, 1)) + " "), end="")
 
     def findings(self, findings: Iterable[Finding]) -> None:
@@ -239,7 +239,7 @@ class Screen:
         self.labelled(parts)
 
     def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8) -> None:
-        """Print labelled paragraphs, wrapped to the width of the terminal. A long label gets a line of its own."""
+        """Print labelled paragraphs, wrapped to the width of the terminal. A long label is on a separate line."""
         width = max(40, min(110, self.out.width) - label_width - 4)
         for label, words in parts:
             is_long = len(label) >= label_width
@@ -251,7 +251,7 @@ class Screen:
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
         """Print a table. The last column is wrapped on a terminal; otherwise each row is one line.
 
-        On a terminal that is too narrow, the columns in `optional` are left out, the first of them first.
+        If the terminal is too narrow, columns are removed in the order of `optional`.
         """
         cells = [[safe_text(cell) for cell in row] for row in rows]
         if self.out.is_terminal:
@@ -267,7 +267,7 @@ class Screen:
                 self.out.print(Text(f"{'':<{indent}}{line}"))
 
     def job(self, job: JobOutcome) -> None:
-        """Print the job's state, step and loss, and the age of this information if it is not from the host."""
+        """Print the job's state, step and loss. If these are local records, also print their age."""
         steps = f" {job.unit} {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
         loss = f", loss {loss_text(job.loss)}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
@@ -291,6 +291,6 @@ class Screen:
             self._after_heading(head, self._wrapped(safe_text(self._short(path)), ARTIFACT_INDENT))
 
     def _short(self, path: str) -> str:
-        """On a terminal, return a path in the current folder relative to it."""
+        """On a terminal, return paths inside the current folder as relative paths."""
         inside = self.out.is_terminal and Path(path).is_relative_to(Path.cwd())
         return str(Path(path).relative_to(Path.cwd())) if inside else path

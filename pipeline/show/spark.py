@@ -12,9 +12,10 @@ WIDTH = 32
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return one bar per value, from lowest to highest; more than `width` values are averaged in equal groups.
+    """Return one bar per value, scaled from the lowest to the highest value.
 
-    Values that are not finite, or too large for a mean, are left out.
+    More than `width` values are averaged in equal groups. Values that are not finite, or too large for a mean, are
+    omitted.
     """
     finite = [value for value in values if abs(value) <= LARGEST]
     points = group_means(finite, width)

@@ -1,4 +1,4 @@
-"""Limit the number of progress lines if no spinner is shown, to keep the log of a long run short."""
+"""Limit the number of progress lines that are printed without a live view."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ MAX_INTERVAL_S = 30.0
 
 
 class Throttle:
-    """Decides which progress messages are printed: new texts at once, counts by share of the total or by time."""
+    """Decides which progress messages are printed.
+
+    New texts are printed at once. Counts are printed after a minimum share of the total or a maximum time.
+    """
 
     def __init__(self) -> None:
         self._text = ""
@@ -16,7 +19,7 @@ class Throttle:
         self._printed_at = 0.0
 
     def due(self, text: str, now: float, done: float | None = None, total: float | None = None) -> bool:
-        """Return True if the message shall be printed at time `now` (seconds), and record it as printed."""
+        """Return True if the message is to be printed at time `now` (seconds), and record the message as printed."""
         if not self._is_due(text, now, done, total):
             return False
         self._text, self._done, self._printed_at = text, done, now

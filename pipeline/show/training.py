@@ -1,4 +1,4 @@
-"""The state of a training job as lines of text: for a live view, for `status`, and as one line for a log."""
+"""Format the state of a training job for the live view, for `status`, and as one line for a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def describe_step(progress: Progress) -> str:
 
 
 def time_parts(progress: Progress | None, elapsed_s: float | None, waited_s: float = 0.0) -> Iterator[str]:
-    """Yield elapsed time, remaining time and speed; `waited_s` is the age of `progress` and `elapsed_s`."""
+    """Yield elapsed time, remaining time and speed. `waited_s` is the age of `progress` and `elapsed_s` in seconds."""
     if elapsed_s is not None:
         yield f"elapsed {clock(elapsed_s + waited_s)}"
     left = seconds_left(progress)
@@ -42,7 +42,7 @@ def time_parts(progress: Progress | None, elapsed_s: float | None, waited_s: flo
 
 
 def scale_parts(progress: Progress) -> Iterator[str]:
-    """Yield the loss scale and the number of skipped steps, of a training that has them."""
+    """Yield the loss scale and the number of skipped steps, if the training reports them."""
     if progress.loss_scale is not None:
         yield f"loss scale {progress.loss_scale:g}"
     if progress.loss_scale is not None or progress.skipped_steps:
@@ -50,7 +50,7 @@ def scale_parts(progress: Progress) -> Iterator[str]:
 
 
 def gpu_lines(gpus: Sequence[GpuUse]) -> Iterator[str]:
-    """Yield one line per GPU, or a summary of more than MOST_GPUS."""
+    """Yield one line per GPU. More than MOST_GPUS are summarised in one line."""
     if len(gpus) > MOST_GPUS:
         yield "  ".join((f"{len(gpus)} GPUs", *_summary(gpus)))
         return
@@ -59,7 +59,7 @@ def gpu_lines(gpus: Sequence[GpuUse]) -> Iterator[str]:
 
 
 def gpu_parts(gpu: GpuUse) -> Iterator[str]:
-    """Yield utilisation, memory and temperature, as far as the driver reports them."""
+    """Yield the values that the driver reports among utilisation, memory and temperature."""
     if gpu.utilization_percent is not None:
         yield f"{gpu.utilization_percent:.0f} %"
     if gpu.used_bytes is not None:
@@ -81,7 +81,7 @@ def _summary(gpus: Sequence[GpuUse]) -> Iterator[str]:
 
 
 def clock(seconds: float) -> str:
-    """Return 4,271 s as '1:11:11'."""
+    """Format seconds: 4271 as '1:11:11'."""
     if not is_time(seconds):
         return "?"
     whole = max(0, int(seconds))
@@ -95,7 +95,7 @@ def describe_age(seconds: float) -> str:
 
 
 def fold(parts: Iterable[str], width: int) -> list[str]:
-    """Join parts by two spaces into lines of at most `width` columns; no part is broken."""
+    """Join the parts with two spaces into lines of at most `width` columns. No part is broken."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + 2 + len(part) <= width:

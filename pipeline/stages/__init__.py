@@ -1,1 +1,1 @@
-"""The six stages. Each declares its inputs, checks whether its result is still valid, and produces that result."""
+"""The six stages. Each stage declares its inputs, checks whether its result is still valid, and produces the result."""

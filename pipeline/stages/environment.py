@@ -49,8 +49,8 @@ class Environment:
     def run(self, context: Context) -> StageResult:
         """Create the virtual environment if the config requests one, then test the interpreter on the host.
 
-        The test imports the packages of a training, computes on each card and writes to the disk. Its result is cached
-        on the host.
+        The test imports the training packages, computes on each card and writes to the disk. The test's result is
+        cached on the host.
         """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
@@ -68,7 +68,7 @@ class Environment:
         facts = probe_environment(context.host, probe)
         report = Report(tuple(judge_trial(facts, need, view.survey.driver)))
         known = {finding.message for finding in report.findings}
-        # The fixer's errors come first: their hints say what to write in the host file.
+        # The fixer's errors come first, because their hints say what to write into the host file.
         unmade = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in known]
         return StageResult(Report((*unmade, *report.findings)).plus(tracking_of(context.view)))
 

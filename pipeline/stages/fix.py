@@ -42,7 +42,7 @@ class Fix:
         return f"{count(fixed, 'file')} rewritten for {target}" if fixed else "nothing to fix"
 
     def run(self, context: Context) -> StageResult:
-        """Apply the plan of the fixers: all rewritten files in one atomic change, then each repair of the host."""
+        """Apply the fixers' plan: all rewritten files in one atomic change, then each change of the host's setup."""
         context.listener.progress("planning")
         view = context.view
         plan = plan_for(view, context.host)

@@ -1,4 +1,4 @@
-"""Wait until no job of the project uses the card, before the proof of one of several runs."""
+"""Wait until no job of the project uses the card. Used before the proof, if a command has several runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLL_S = 5.0
 def await_free_card(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
     """Wait until the project's other runs have ended, because their jobs may use all memory of the card.
 
-    With `--detach`, raises Busy instead of waiting.
+    With `--detach`, raise Busy instead of waiting.
     """
     view, options = context.view, context.options
     if options.phase is Phase.ALL or view.host.config.scheduler is not None:
@@ -36,5 +36,5 @@ def await_free_card(context: Context, sleep: Callable[[float], None] = time.slee
 
 
 def _others(survey: Survey, own: str) -> str:
-    """Return the id of another run whose job is alive; empty if there is none."""
+    """Return the id of another run whose job is running, or "" if there is none."""
     return next((run.run for run in survey.runs if run.state is JobState.RUNNING and run.run != own), "")

@@ -39,7 +39,7 @@ class Logs:
         return f"complete in {_folder(view)}{_missing(run_of(view))}"
 
     def run(self, context: Context) -> StageResult:
-        """Download what is missing: event files by appending, the adapter with its digests verified."""
+        """Download missing data. New data is appended to local event files; the adapter's digests are verified."""
         view = context.view
         run = run_of(view)
         assert run is not None, "logs runs only after train is done"
@@ -53,7 +53,7 @@ class Logs:
 
 
 def _missing(run: RunSurvey | None) -> str:
-    """Return a phrase for the usual results that the run did not write; empty if it wrote all."""
+    """Return a phrase if the run wrote no event files or saved no adapter, else ""."""
     if run is None:
         return ""
     written = any(not file.name.startswith(f"tensorboard/{GPU_EVENTS}/") for file in run.events)

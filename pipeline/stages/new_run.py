@@ -1,4 +1,4 @@
-"""Checks before a job starts: report the inputs that require a new run, and whether an older run may be resumed."""
+"""Checks before a job starts: report the inputs that require a new run, and refuse an invalid `--resume`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.protocol.jobs import JobState
 def announce_new_run(context: Context) -> None:
     """Before a new run is proved and started, report once which inputs differ from the last run.
 
-    Raises what `refuse_to_resume` raises.
+    Raises the errors of `refuse_to_resume`.
     """
     view = context.view
     refuse_to_resume(view)
@@ -36,7 +36,7 @@ def resume_with_other_inputs(context: Context) -> bool:
 
 
 def refuse_to_resume(view: View) -> None:
-    """Raise BadUsage if the run to resume has succeeded with other inputs, and Busy if it is running with others."""
+    """Raise BadUsage if the run to resume has succeeded with other inputs, or Busy if it is running with them."""
     run = run_of(view)
     if run is None or not _has_other_inputs(view):
         return
@@ -58,7 +58,7 @@ def _has_other_inputs(view: View) -> bool:
 
 
 def forget_resumed(context: Context) -> None:
-    """After `--force`, forget that an older run was resumed with the current inputs."""
+    """After `--force`, delete the record that an older run was resumed with the current inputs."""
     view, work = context.view, work_fingerprint(context.view)
     if work in view.resumed:
         _write(context, {known: run for known, run in view.resumed.items() if known != work})

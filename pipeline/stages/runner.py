@@ -21,12 +21,12 @@ from remote.protocol.findings import Finding, Report, Severity
 INTERRUPTED = "interrupted"
 
 Refresh = Callable[[Context], None]
-"""Updates the context's view from the host."""
+"""A function that updates the context's view from the host."""
 
 
 @dataclass
 class RunResult:
-    """The outcome of each stage that was reached. `acted`: at least one stage was not skipped."""
+    """The outcomes of the stages. `acted` is True if at least one stage was not skipped."""
 
     stages: list[StageOutcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -72,7 +72,7 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
 def _pending(
     context: Context, stages: Sequence[Stage], checkpoints: StageCheckpoints, forced: set[str]
 ) -> tuple[str, ...]:
-    """Return the stages up to `until` that have work to do, judged before any of them runs."""
+    """Return the names of the stages up to `until` that have work to do, before the first of these stages runs."""
     names = [stage.name for stage in stages]
     wanted = stages[: names.index(context.options.until) + 1] if context.options.until in names else stages
     return tuple(
@@ -98,7 +98,7 @@ def _run_stage(
         state, reason = state_after(report), report.errors[0].message.partition("\n")[0]
         result.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
-        state, reason = StageState.STOPPED, ""  # the finding says that it was interrupted
+        state, reason = StageState.STOPPED, ""  # a finding reports the interruption
     outcome = StageOutcome(stage.name, state, seconds, reason)
     context.listener.stage_ended(outcome)
     for line in done.follow_up:
@@ -118,7 +118,7 @@ def state_after(report: Report) -> StageState:
 
 
 def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageResult:
-    """Run the stage and refresh the view. An error or Ctrl-C in either becomes a finding of the result."""
+    """Run the stage and refresh the view. Errors and Ctrl-C become findings of the result."""
     done = StageResult()
     try:
         done = stage.run(context)
@@ -134,7 +134,10 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """Return the findings of the stage and of its check. If the stage has errors, errors of the check are left out."""
+    """Return the findings of the stage and of its check.
+
+    If the stage has errors, the errors of the check are omitted.
+    """
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

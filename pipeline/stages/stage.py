@@ -20,13 +20,14 @@ from remote.protocol.findings import Report
 from remote.protocol.jobs import StartAnswer, StartRequest
 
 INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
-"""Readable labels for inputs; stored checkpoints keep the old names."""
+"""Labels that are shown for inputs. Stored checkpoints contain the keys."""
 
 
 class Phase(Enum):
-    """The part of a run that one call of `run_project` executes: all stages, or one of three phases for several runs.
+    """The part of a run that one call of `run_project` executes.
 
-    PREPARE: all stages before the training. START: start the job. FOLLOW: follow the job and pull its results.
+    ALL: all stages. A command with several runs executes three phases instead. PREPARE: all stages before the training.
+    START: start the job. FOLLOW: follow the job and pull its results.
     """
 
     ALL = "all"
@@ -51,10 +52,9 @@ class RunOptions:
 class StageResult:
     """The result of running a stage: findings, a phrase for the stage's line, and notes for the report.
 
-    `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
-    `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
-    `follow_up`: lines that are shown after the stage's line.
-    `caveat`: a property that the completed stage could not verify; shown again whenever the stage is skipped.
+    `reason`: the phrase for the stage's line; if empty, the line shows `Stage.summary`. `unfinished`: the work
+    continues in a detached job, so no checkpoint is written yet. `follow_up`: lines that are shown after the stage's
+    line. `caveat`: a property that the completed stage could not verify; shown again whenever the stage is skipped.
     """
 
     report: Report = field(default_factory=Report)
@@ -67,20 +67,21 @@ class StageResult:
 
 
 def no_action(pending: tuple[str, ...]) -> None:
-    """The default of `Context.before_acting`: do nothing."""
+    """Do nothing. This is the default of `Context.before_acting`."""
 
 
 def no_report(context: Context) -> None:
-    """The default of `Context.on_job`: do nothing."""
+    """Do nothing. This is the default of `Context.on_job`."""
 
 
 @dataclass
 class Context:
-    """The context in which a stage runs. `view` is refreshed after every stage; `evidence` is data for the report.
+    """The context in which a stage runs.
 
-    `before_acting` is called once, before the first stage runs, with the names of all stages that have work to do.
-    `announced`: the reasons for a new run have been shown. `start` starts a job on the host. `on_job` is called once
-    the job of the run is started or found running. `stages` are the outcomes so far.
+    `view` is refreshed after every stage; `evidence` is data for the report. `before_acting` is called once, before the
+    first stage runs, with the names of all stages that have work to do. `announced` is True once the reasons for a new
+    run have been shown. `start` starts a job on the host. `on_job` is called when the run's job has started or is
+    already running. `stages` are the outcomes so far.
     """
 
     host: Host
@@ -96,7 +97,7 @@ class Context:
 
 
 class Stage(Protocol):
-    """One of the six stages. `inputs`, `check` and `summary` are pure; only `run` changes anything."""
+    """One of the six stages. `inputs`, `check` and `summary` are pure; only `run` changes files or starts processes."""
 
     @property
     def name(self) -> str: ...
@@ -107,7 +108,7 @@ class Stage(Protocol):
         ...
 
     def inputs(self, view: View) -> Inputs:
-        """Return all inputs of the stage's work as (name, short string); equal inputs mean equal work."""
+        """Return all inputs of the stage, by name. If the inputs are equal, the stage's work is equal."""
         ...
 
     def check(self, view: View) -> Report:
@@ -115,11 +116,11 @@ class Stage(Protocol):
         ...
 
     def summary(self, view: View) -> str:
-        """Return one phrase for the line of a stage that has nothing to do."""
+        """Return the phrase for the stage's line if the stage has nothing to do."""
         ...
 
     def run(self, context: Context) -> StageResult:
-        """Do the stage's work, or report why it could not be done. The runner surveys the host again afterwards."""
+        """Do the stage's work, or report why it could not be done. Afterwards the runner surveys the host again."""
         ...
 
 
@@ -132,7 +133,7 @@ class StageStatus:
 
 
 def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -> StageStatus:
-    """Return whether the stage has a checkpoint for the current inputs and its result exists on the host."""
+    """Judge whether the stage has a checkpoint for the current inputs and its result exists on the host."""
     if checkpoint is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))

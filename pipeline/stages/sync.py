@@ -1,4 +1,4 @@
-"""Stage `sync`: the project's files, and its data set, are on the host."""
+"""Stage `sync`: the project's files and data set are on the host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sync:
         )
 
     def run(self, context: Context) -> StageResult:
-        """Send what differs in one stream, delete what the laptop deleted, then send the data set in chunks."""
+        """Send changed files in one stream, delete locally deleted files, then send the data set in chunks."""
         view = context.view
         forced = context.options.force == self.name
 

@@ -60,10 +60,10 @@ class Train:
         return f"{name_of(view)} succeeded{steps}"
 
     def run(self, context: Context) -> StageResult:
-        """Start the job, attach to the running one, or resume the one that ended early; then wait for its end.
+        """Start the job, attach to a running job, or resume a job that ended early; then wait for its end.
 
-        A run that succeeded is found by its run id and not trained again. Raises Busy if the stage is forced while the
-        run's job is still running.
+        A run that has succeeded is found by its run id and is not trained again. Raises Busy if the stage is forced
+        while the run's job is still running.
         """
         if context.options.force not in ("", "logs"):
             _refuse_while_running(context.view)
@@ -110,7 +110,7 @@ class Train:
         if number > 1 and not resume:
             start = f"job {number} starts at step 0"
             if context.view.config.command is not None:
-                start += ", unless the command resumes from a file of its own: it runs in the same folder"
+                start += ", unless the command itself resumes from a file in the run's folder"
             context.listener.note(f"{name} has no verified checkpoint: {start}")
         try:
             queue = context.options.phase is not Phase.ALL
@@ -158,7 +158,7 @@ def _resume_point(context: Context, name: str) -> str:
 
 
 def diagnose_output(host: Host, project: str, run: str, number: int, folder: Path, secrets: Collection[str]) -> Report:
-    """Download the output of a failed job to the run's local folder and diagnose its end."""
+    """Download the output of a failed job to the run's local folder, and diagnose the end of the output."""
     try:
         output = pull_log(host, project, run, number, folder).path
     except HalfstepError as error:
@@ -175,7 +175,7 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
 def detached_result(name: str, phase: Phase) -> StageResult:
     """Return the result of a stage that does not wait for its job.
 
-    The job of one of several runs may still be queued.
+    If the command has several runs, the job may still be queued.
     """
     if phase is Phase.ALL:
         return StageResult(reason=f"{name} keeps running on the host", unfinished=True, follow_up=commands_for(name))

@@ -45,7 +45,7 @@ class Verify:
         return {**training_inputs(view), "cures": cures or "none", "proof": str(PROOF_VERSION)}
 
     def check(self, view: View) -> Report:
-        """Return the findings of the precision plan. A proof leaves nothing on the host to check."""
+        """Return the findings of the precision plan. A proof leaves no files on the host that could be checked."""
         return Report(view.precision.findings)
 
     def summary(self, view: View) -> str:
@@ -80,7 +80,7 @@ def diagnose_proof(proof: ProofReport) -> Report:
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:
-    """Return the request of a proof; `source` is a scratch tree on the host, empty for the project's own tree."""
+    """Return the request of a proof. `source` is a scratch tree on the host; "" selects the project's own tree."""
     gpu, place = view.survey.gpu, proof_place(view, source)
     return ProofRequest(
         project=view.layout.key,
@@ -98,7 +98,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
 
 
 def try_card(context: Context) -> Report:
-    """Train a small LoRA model on the card; without a card, report that this was not checked."""
+    """Train a small LoRA model on the card. If there is no card, report that the check was not made."""
     view = context.view
     gpu = view.survey.gpu
     slurm = srun_options(view.host.config, view.config)
@@ -115,7 +115,7 @@ def try_card(context: Context) -> Report:
 
 
 def prove(context: Context, source: str = "") -> ProofReport:
-    """Run the proof and return its report, with secrets masked; see `proof_request` for `source`."""
+    """Run the proof and return its report, with secrets masked. `source` is described in `proof_request`."""
     steps = 0
 
     def report_step(step: ProvedStep) -> None:
@@ -158,13 +158,13 @@ def describe_proof(view: View, proof: ProofReport) -> str:
 
 
 def _mode(view: View) -> str:
-    """Return the precision mode, and whether the hooks apply it."""
+    """Return the precision mode, with "(runtime: auto)" if the hooks apply the mode."""
     mode = view.precision.mode.value
     return f"{mode} (runtime: auto)" if runtime_of(view) else mode
 
 
 def _limit(view: View, proof: ProofReport) -> str:
-    """Return a phrase if the command trained without the planned autocast, or without the assumed card; else ''."""
+    """Return a phrase if the command trained without the planned autocast or without the assumed card, else ""."""
     gpu = view.survey.gpu
     if gpu is not None and gpu.assumed and not proof.total_bytes:
         return f"{_mode(view)} trains on this CPU, not proved on the assumed card ({card_name(gpu)})"
@@ -172,7 +172,7 @@ def _limit(view: View, proof: ProofReport) -> str:
 
 
 def _without_autocast(view: View, proof: ProofReport) -> str:
-    """Return a phrase if the command trained without the autocast of the planned mode; else ''."""
+    """Return a phrase if the command trained without the autocast of the planned mode, else ""."""
     without = any(one.check == "autocast" and one.severity is Severity.WARNING for one in proof.findings)
     planned = view.precision
     return f"trains without the autocast of {planned.mode.value}" if without and planned.autocast_dtype else ""
