@@ -31,8 +31,8 @@ class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None is resolved as `ssh`
-    resolves it. `destination` is the value of --host, for hints. With `trusts_owners`, folders above the workdir may
-    belong to other users.
+    resolves it. `destination` is the value of --host, for hints. If `trusts_owners` is True, folders above the workdir
+    may belong to other users.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Address:
     def python_outside_project(self) -> str:
         """The configured interpreter if it is outside the project, otherwise "".
 
-        The agent can run with it, since it exists before the project is uploaded.
+        Such an interpreter can run the agent, since it exists before the project is uploaded.
         """
         return self.python if self.python.startswith(("/", "~/")) else ""
 
@@ -129,7 +129,7 @@ def parse_hop(text: str) -> Hop:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return True if `host` is the name of this machine or one of its addresses, loopback addresses included.
+    """Return True if `host` is the name or an address of this machine, loopback addresses included.
 
     No name server is queried.
     """
@@ -137,7 +137,7 @@ def is_this_machine(host: str) -> bool:
     if name in ("localhost", socket.gethostname().lower()) or name.endswith(".localhost"):
         return True
     try:
-        # Like ssh, inet_aton accepts 127.1 and 2130706433 as well.
+        # inet_aton also accepts short forms such as 127.1 and 2130706433, as ssh does.
         family, text = socket.AF_INET, socket.inet_ntoa(socket.inet_aton(name))
     except OSError:
         family, text = socket.AF_INET6, name
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
         return False
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.bind((text, 0))  # Binding succeeds only for an address of this machine.
+            one.bind((text, 0))  # A socket can only be bound to an address of this machine.
     except OSError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""A Host that talks to an agent over a stream: the implementation of local, SSH and container hosts."""
+"""The Host that sends requests to an agent over a stream. Local, SSH and container hosts are instances of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_js
 
 MAX_FILE_BYTES = 64 * 2**20
 FIRST_OPERATIONS = frozenset({"survey", "job.wait", "follow.events", "follow.log"})
-"""Operations whose request may be in the command line that starts an agent: no argument of theirs is a secret."""
+"""Operations whose arguments contain no secrets. Their request may be in the command line that starts an agent."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class _Listing:
 
 
 class AgentHost:
-    """A host that is reached through an agent. The first call connects. If `keep` is False, no payload is stored there.
+    """A host that is reached through an agent. The first call connects.
 
-    `python` is the path of an interpreter, absolute or under ~/. It runs the agent if none of the usual interpreters
-    works. `image` is the image of the container in which `starter` starts processes. With `trusts_owners`, folders
-    above the workdir may belong to other users.
-    If the connection is lost, a read-only call is retried over a new connection. A call that makes a change raises
-    ConnectionLost instead, and whether the change was made is unknown. Calls from several threads run one at a time,
-    except `follow`, which has its own agent.
+    If `keep` is False, no payload is stored on the host. `python` is the path of an interpreter, absolute or under ~/,
+    which runs the agent if no other interpreter works. `image` is the image of the container in which `starter` starts
+    processes. If `trusts_owners` is True, folders above the workdir may belong to other users. If the connection is
+    lost, a read-only call is retried over a new connection. A call that makes a change raises ConnectionLost instead,
+    because it is unknown whether the change was made. Calls from several threads run one at a time, except `follow`,
+    which uses an agent of its own.
     """
 
     def __init__(

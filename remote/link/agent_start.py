@@ -24,15 +24,18 @@ from remote.protocol.text import safe_text
 
 GREETING_TIMEOUT_S = 60.0
 START_LIMIT_S = 300.0
-"""The limit for starting an agent, the upload of the payload included. No pause may exceed GREETING_TIMEOUT_S."""
+"""The time limit for starting an agent, including the upload of the payload. No pause may exceed GREETING_TIMEOUT_S."""
 CONTAINER_LIMIT_S = 3600.0
-"""The limit in a container: pulling an image takes less, and prints a dot every few seconds."""
+"""The time limit in a container, where an image may be pulled first. The pull prints a dot every few seconds."""
 MAX_OWNERS = 100
 
 
 @dataclass(frozen=True)
 class Retries:
-    """The number of tries, and the wait before the second one in seconds. Waits double and have random jitter."""
+    """The number of tries, and the wait in seconds before the second try.
+
+    Each further wait is twice as long, with jitter.
+    """
 
     tries: int = 5
     first_wait_s: float = 0.4
@@ -185,7 +188,8 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
     else:
         mode, _, owner = detail.partition(":")
         message = f"{folder} on {name} is writable by other users (mode {mode})"
-        # For a folder above the workdir, the sticky bit is enough. Its users can still write to it then.
+        # For a folder above the workdir, the sticky bit is sufficient, and other users can still create files in the
+        # folder.
         command = f"chmod {'go-w' if kind == 'SHARED' else '+t'} {shlex.quote(folder)}"
         hint = f"{command}   (on {name}), or {OTHER_WORKDIR}"
         if kind == "THEIRS":
@@ -196,6 +200,6 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
 
 
 def _owner(detail: str) -> str:
-    """Return the text that messages show for `UID:NAME`; the name may be empty."""
+    """Return the name and uid of an owner for messages. `detail` is `UID:NAME`, and NAME may be empty."""
     uid, _, name = detail.partition(":")
     return f"{name} (uid {uid})" if name else f"uid {uid}"

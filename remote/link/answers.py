@@ -1,4 +1,4 @@
-"""Read the answer to a call. Unexpected frames, too many bytes and exceeded deadlines raise an error."""
+"""Read the answer to a call. An unexpected frame, too many bytes or an exceeded deadline raises an error."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.text import safe_text
 
 IDLE_LIMIT_S = 3600.0
-"""How long a host may send only heartbeats. Computing the digests of a terabyte takes half an hour."""
+"""The longest time for which a host may send only heartbeats. Computing the digests of 1 TB takes half an hour."""
 MAX_MESSAGE = 8000
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The frames that may precede the result of a call: a stream of up to `limit` bytes, and events if `events`."""
+    """The frames that are accepted before the result: a stream of up to `limit` bytes, and events if `events` is True."""
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0
@@ -65,7 +65,7 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
 
 
 def read_events(reader: FrameReader, timeout_s: float, within_s: float = inf) -> Iterator[Json]:
-    """Yield the events of a call until its result arrives, for `within_s` seconds at most.
+    """Yield the events of a call until its result arrives. Raises DeadlineExceeded after `within_s` seconds.
 
     A heartbeat restarts `timeout_s`, but does not extend `within_s`.
     """

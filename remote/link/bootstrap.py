@@ -14,12 +14,13 @@ PYTHON_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 @dataclass(frozen=True)
 class BootstrapRequest:
-    """The bootstrap's arguments. `nonce` is repeated in the bootstrap's output; `sha256` is the payload's digest.
+    """The arguments of the bootstrap program. `nonce` is repeated in its output; `sha256` is the payload's digest.
 
-    `keep` stores the payload under its digest; without it (a read-only verb) the payload has no name on disk.
-    `first` is a request that is answered right after the greeting, which saves a round trip. It must not contain
-    secrets, since every user of the host can read a command line. With `trusts_owners`, folders above the workdir may
-    belong to other users; the bootstrap prints a line `OWNER` for each of them before the greeting.
+    If `keep` is True, the payload is stored under its digest. If it is False (for a read-only command), the payload is
+    kept in memory or in a temporary file. `first` is a request that is answered right after the greeting, which saves a
+    round trip. It must not contain secrets, since every user of the host can read a command line. If `trusts_owners` is
+    True, folders above the workdir may belong to other users; the bootstrap prints a line `OWNER` for each of these
+    folders before the greeting.
     """
 
     nonce: str
@@ -30,23 +31,22 @@ class BootstrapRequest:
     trusts_owners: bool = False
 
 
-# Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
-# argv after the program itself: nonce, sha256, keep, trusts_owners, workdir and first request in base64.
-# Folders from which code is imported must belong to the user or root, and nobody else may write to them. The same holds
-# for every folder and link above them, since a user who can rename one of these can replace everything below it. /tmp
-# passes because of its sticky bit. The folders are judged again after the payload was stored, in case another user has
-# created the workdir in the meantime. Write permission for a group is accepted if the group has no other members and is
-# root's or named like the user or the folder's owner, as on Debian and Fedora. In a user namespace, an owner that is
-# not mapped shows as 65534; the owner of system folders is then root. Byte code is used if the file belongs to the
-# user, who alone can read it, begins with the SHA-256 of the bytes that follow, and was compiled by this version of
-# Python. Git creates files that others can read, so byte code from a clone of a project is not used.
-# With trusts_owners, a folder above the workdir may belong to another user, unless its parent is writable by everybody,
-# because then that user may have created it there. In a container without other users, as on rented machines, modes are
-# not checked for root: the volumes have mode 0777 there, and chmod often has no effect. A locked account without
-# ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep created shares folders with the
-# host, but does not show the host's users. Therefore container.sh judges the folders above the workdir first, and
-# passes their owners in HALFSTEP_OWNERS.
-# 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
+# Runs under any Python from 3.6 on, so that it can report a Python that is too old.
+# The arguments of the program: nonce, sha256, keep, trusts_owners, and in base64 the workdir and the first request.
+# Folders from which code is imported must belong to the user or root, and nobody else may write to them. Every folder
+# and link above these folders must meet the same condition, since a user who can rename a folder can replace everything
+# below it. /tmp is accepted because of its sticky bit. The folders are checked again after the payload was stored,
+# because another user may have created the workdir in the meantime. Write permission for a group is accepted if the
+# group has no other members, and if it is root's group or has the name of the user or of the folder's owner, as on
+# Debian and Fedora. In a user namespace, an owner without a mapping is shown as 65534, which is then accepted like
+# root. Byte code is used if its file belongs to the user, cannot be read by others, begins with the SHA-256 of the
+# bytes that follow, and was compiled by this version of Python. Git creates files that others can read, so byte code
+# from a git repository is never used. With trusts_owners, a folder above the workdir may belong to another user, unless
+# its parent is writable by everybody: any user could have created a folder there. In a container without other users,
+# as on rented machines, modes are not checked if the user is root: the volumes have mode 0777, and chmod often has no
+# effect. A locked account without ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep
+# created shares folders with the host, but does not show the host's users. Therefore container.sh checks the folders
+# above the workdir first, and passes their owners in HALFSTEP_OWNERS. 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64
@@ -202,8 +202,9 @@ from remote.payload.__main__ import main
 sys.exit(main())
 """
 
-# One line without ' ! or backslash: sh, bash, zsh, fish and tcsh leave it unchanged inside single quotes. The program
-# is compressed, because dropbear ends the connection after a command of more than 9,000 characters.
+# The loader is one line without the characters ' ! and backslash, so that sh, bash, zsh, fish and tcsh leave it
+# unchanged inside single quotes. The program is compressed, because dropbear closes the connection if a command has
+# more than 9,000 characters.
 LOADER = "import base64,sys,zlib;exec(zlib.decompress(base64.b64decode(sys.argv[1])))"
 SHELL = (
     f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PYTHON_FOLDERS)}; "
@@ -213,7 +214,7 @@ SHELL = (
 
 
 def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ...]:
-    """Return the command that becomes the agent, with `python` if given, else with the first Python that is found.
+    """Return the command that starts the agent, with `python`, or with the first Python that is found if it is "".
 
     Values from the user or the host are passed in base64, so a shell never interprets them.
     """

@@ -32,9 +32,9 @@ class Bundle:
 def payload_bundle() -> Bundle:
     """Return remote/protocol, remote/policy and remote/payload as a zip with fixed timestamps and order.
 
-    The zip is cached in the user's cache folder under a key from the status of every source file, since creating it
-    takes longer than all other local work of a run that is already finished. Without a writable cache it is created
-    each time.
+    The zip is cached in the user's cache folder, because creating it takes longer than all other local work of a run
+    that is already finished. The cache key is computed from the status of every source file. Without a writable cache,
+    the zip is created each time.
     """
     paths = list(_sources())
     cached = cache_folder() / f"{_stamp(paths)}.pyz"
@@ -73,7 +73,10 @@ def _sources() -> Iterable[Path]:
 
 
 def _stamp(paths: Iterable[Path]) -> str:
-    """Return a key that changes with every source file. Inode and ctime change even if the mtime is restored."""
+    """Return a cache key that changes if any source file changes.
+
+    Inode and ctime detect changes that restore the mtime.
+    """
     stamp = hashlib.sha256(str(PACKAGE).encode("utf-8", "surrogateescape"))
     for path in paths:
         status = path.stat()

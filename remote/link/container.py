@@ -1,4 +1,4 @@
-"""Start processes in a container on a host: one long-lived container per user, image, workdir and settings."""
+"""Start processes in a container on a host. There is one long-lived container per user, image, workdir and settings."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NO_GPU_RUNTIME = ("could not select device driver", "unresolvable cdi", "nvidia-
 class Container:
     """The `container:` settings of a host file.
 
-    If `engine` is None, the first engine found is used; if `shm_size` is None, the host's size.
-    A volume is `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. `gpus` is auto, all or none. `user` is UID or UID:GID, or
+    If `engine` is None, the first engine that is found is used. If `shm_size` is None, the host's size is used. A
+    volume is `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. `gpus` is auto, all or none. `user` is UID or UID:GID, or
     None for the ids of the user who connects.
     """
 
@@ -67,7 +67,7 @@ def _script() -> str:
 
 
 class ContainerStarter:
-    """Starts processes in a container, and creates the container if needed.
+    """Starts processes in a container, and creates the container if it does not exist.
 
     `outside` starts processes on the machine itself.
     """
@@ -91,7 +91,7 @@ class ContainerStarter:
 
 
 def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | None:
-    """Return the error for the message of container.sh in stderr, or None if there is no such message."""
+    """Return the error for a message that container.sh has written to stderr, or None if there is no such message."""
     match = PROBLEM.search(stderr)
     if match is None:
         return None
@@ -105,7 +105,7 @@ def no_container(stderr: str, image: str, host: str) -> ContainerUnavailable | N
 
 
 def _command(step: str, engine: str, problem: str, image: str) -> str:
-    """Return a command that removes the cause, or one that shows the engine's full message."""
+    """Return a command that removes the cause, or a command that shows the engine's full message."""
     if step in HINTS:
         return HINTS[step]
     if any(phrase in problem for phrase in NO_PERMISSION):

@@ -18,9 +18,9 @@ SLOWEST_BYTES_PER_S = 1024
 class FrameReader:
     """Reads frames from a stream, after skipping the output of the login shell.
 
-    Each frame and line must begin within `timeout_s`, and then be complete within `timeout_s` plus the time that its
-    bytes take at `SLOWEST_BYTES_PER_S`, so a host that sends single bytes cannot extend a deadline. Raises
-    DeadlineExceeded.
+    Raises DeadlineExceeded if a frame or line does not begin within `timeout_s`. After its first byte it must be
+    complete within `timeout_s` plus the time that its bytes take at `SLOWEST_BYTES_PER_S`, so a host that sends single
+    bytes cannot extend a deadline.
     """
 
     def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,7 +53,7 @@ class FrameReader:
     def skip_until(self, mark: bytes, timeout_s: float, deadline: float) -> None:
         """Discard everything up to and including `mark`, such as banners and the output of a .bashrc.
 
-        `timeout_s` limits each pause, `deadline` the whole, on the reader's clock.
+        `timeout_s` limits each pause. `deadline` is a time of the reader's clock and limits the whole call.
         """
         searched = 0
         while (at := self._buffer.find(mark, searched)) < 0:
@@ -67,19 +67,16 @@ class FrameReader:
         del self._buffer[: at + len(mark)]
 
     def starts_frame(self, timeout_s: float) -> bool:
-        """Return True if a frame is next, False if a line of the bootstrap is next."""
+        """Return True if the next data is a frame, False if it is a line of the bootstrap."""
         self._begin(timeout_s)
         return self._buffer[:1] == FrameKind.JSON.value
 
     def first_line(self) -> str:
-        """Return the first line of the output that arrived instead of an agent's, safe for a terminal."""
+        """Return the first line of unexpected output that arrived, escaped for a terminal."""
         return first_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:
-        """Wait for the first byte.
-
-        The wait is extended as long as the stream is still sending data that was written to it.
-        """
+        """Wait for the first byte. The stream extends the wait while it still sends data that was written to it."""
         if not self._buffer:
             self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
 

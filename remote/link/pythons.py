@@ -1,4 +1,4 @@
-"""Search a host for a Python that can run the agent, if the first one that was found cannot."""
+"""Search a host for a Python that can run the agent, if the first Python that was found cannot run it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (
 MAX_ROWS = 1000
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
-# argv: the nonce, and the interpreter that the host file names, or an empty string. Prints the mark, then for each
-# candidate its name, its path, and its version or error output.
-# A broken link is printed too, since `command -v` skips it without a message.
+# The arguments are the nonce and the interpreter of the host file, or "". The script prints the mark, then for each
+# candidate its name, its path, and its version or error output. A broken link is printed too, because `command -v`
+# skips it without a message.
 SEARCH = f"""
 printf '\\002HS%s\\003\\n' "$1"
 try() {{
@@ -75,16 +75,17 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
 
 
 def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
-    """Return the first candidate that is new enough, or None."""
+    """Return the first candidate with a version that the agent supports, or None."""
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
 def find_python(starter: Starter, host: str, output: str, configured: str = "", image: str = "") -> str:
     """Return the absolute path of a Python that can run the agent.
 
-    Raises HostUnfit with the candidates that were tried. `configured` is the interpreter of the host file if it is
-    absolute; it is tried first. `output` is the text that arrived instead of an agent's greeting; the error quotes it
-    if the host runs no commands at all. `image` is the image of the container, if there is one.
+    Raises HostUnfit with the candidates that were tried. `configured` is the interpreter of the host file if its path
+    is absolute, otherwise ""; it is tried first. `output` is the text that arrived instead of an agent's greeting; the
+    error quotes this text if the host runs no commands at all. `image` is the image of the container, or "" if the host
+    has none.
     """
     candidates = parse_candidates(_search(starter, host, output, configured))
     chosen = choose_python(candidates)

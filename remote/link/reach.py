@@ -16,10 +16,11 @@ SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 
 def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None = None) -> AgentHost:
-    """Return the host; the first call connects to it. If `keep` is False, no payload is stored on it.
+    """Return the host of `address`; the first call connects to it.
 
-    With `scheduler: slurm`, the host is the login node. `prompter` answers questions about unknown host keys,
-    passphrases and passwords; without it, each question becomes an error with a hint.
+    If `keep` is False, no payload is stored on the host. With `scheduler: slurm`, the host is the login node.
+    `prompter` asks the user about unknown host keys, passphrases and passwords. If it is None, each question becomes an
+    error with a hint.
     """
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:

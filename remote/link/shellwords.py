@@ -6,13 +6,14 @@ import shlex
 import string
 from collections.abc import Sequence
 
-# Special characters inside single quotes: backslash for fish, ! and line feed for tcsh, and the end of the quote.
+# The characters that are special inside single quotes: backslash in fish, ! and line feed in tcsh, and the quote
+# itself.
 UNSAFE = frozenset("'\\!\n\r")
 PLAIN = frozenset((string.ascii_letters + string.digits + " _-./,:=+@#").encode())
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """Return a command line that makes any of these shells `exec` the process `argv`."""
+    """Return a command line with which any of these shells replaces itself (`exec`) with the process `argv`."""
     line = "exec " + shlex.join(argv)
     if not any(UNSAFE & set(word) for word in argv):
         return line

@@ -1,4 +1,4 @@
-"""Byte streams to a process with a timeout for each call, and their implementation with local pipes."""
+"""Byte streams to and from a process with a timeout for each call, and their implementation with local pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProcessStream(Protocol):
     def read_some(self, limit: int, timeout_s: float) -> bytes:
         """Return 1 to `limit` bytes.
 
-        Raises DeadlineExceeded after `timeout_s`, ConnectionLost at the end of the stream.
+        Raises DeadlineExceeded after `timeout_s`, and ConnectionLost at the end of the stream.
         """
         ...
 
@@ -29,7 +29,7 @@ class ProcessStream(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """The number of written bytes that a nearby host has not acknowledged. None for other hosts, or if unknown."""
+        """The number of written bytes that a nearby host has not acknowledged. None if unknown or the host is distant."""
         ...
 
     def stderr_text(self) -> str:
@@ -47,7 +47,7 @@ class Starter(Protocol):
         ...
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """Return the completed steps of connecting, as (step, result); inspection.py has their names."""
+        """Return (step, result) for each completed step of connecting. The names of the steps are in inspection.py."""
         ...
 
     def warnings(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Starter(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the streams of every process; the next start connects again."""
+        """Close the streams of all processes. The next `start` connects again."""
         ...
 
 
@@ -138,4 +138,4 @@ class LocalStarter:
         return ()
 
     def close(self) -> None:
-        """Do nothing, since there is no connection."""
+        """Do nothing, since a local starter has no connection."""

@@ -23,7 +23,7 @@ class AgentTimeout(paramiko.SSHException):  # type: ignore[misc]
 
 
 def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> paramiko.Agent | None:
-    """Return the agent at `socket_path`, or None if there is none or it does not answer within `timeout_s`."""
+    """Return the ssh-agent at `socket_path`, or None if no ssh-agent answers within `timeout_s`."""
     if not socket_path:
         return None
     with _environment_lock, _auth_sock(socket_path):
@@ -35,7 +35,7 @@ def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> p
 
 @contextlib.contextmanager
 def _auth_sock(socket_path: str) -> Iterator[None]:
-    """Set SSH_AUTH_SOCK temporarily, because paramiko.Agent reads the socket's path from it."""
+    """Set SSH_AUTH_SOCK temporarily, because paramiko.Agent reads the socket's path from this variable."""
     before = os.environ.get("SSH_AUTH_SOCK")
     if before == socket_path:
         yield
@@ -53,7 +53,7 @@ def _auth_sock(socket_path: str) -> Iterator[None]:
 def run_within(timeout_s: float, work: Callable[[], Result]) -> Result:
     """Call `work` in a daemon thread and return its result.
 
-    Raises AgentTimeout after `timeout_s`; the thread then continues.
+    Raises AgentTimeout after `timeout_s`; the thread is not stopped.
     """
     results: list[Result] = []
     errors: list[Exception] = []

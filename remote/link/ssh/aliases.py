@@ -1,4 +1,4 @@
-"""List the host aliases in ~/.ssh/config. Their options are resolved with `ssh -G`, not here."""
+"""List the host aliases in ~/.ssh/config. resolve.py reads their options with `ssh -G`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MATCH_KEYWORDS = ("host", "originalhost")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Return each name on a Host line that is not a pattern, in order, including those of included files."""
+    """Return the names on Host lines that are not patterns, in order, including the names in included files."""
     names = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
     return tuple(dict.fromkeys(names))
 
@@ -33,7 +33,7 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 
 def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
-    """Yield the patterns of each `Host` and `Match host` line in order, including those of included files."""
+    """Yield the patterns of each `Host` and `Match host` line in order, including the lines of included files."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")
@@ -52,7 +52,7 @@ def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
-    """Yield the patterns of the included files; relative paths are in ~/.ssh (ssh_config(5))."""
+    """Yield the patterns of the included files. Relative paths are relative to ~/.ssh, see ssh_config(5)."""
     pattern = folder.parent / value[2:] if value.startswith("~/") else folder / value
     try:
         files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))

@@ -1,4 +1,4 @@
-"""One exec channel as a ProcessStream; each deadline restarts when data is sent or received."""
+"""One exec channel as a ProcessStream. Each deadline restarts when data is sent or received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STDERR_TIMEOUT_S = 5.0
 
 
 class Channel(Protocol):
-    """The part of paramiko.Channel that is used here."""
+    """The methods of paramiko.Channel that ChannelStream uses."""
 
     def recv(self, size: int) -> bytes: ...
 

@@ -1,4 +1,4 @@
-"""One SSH connection with verified host keys. Each hop is a fabric.Connection through the previous one."""
+"""One SSH connection with verified host keys. Each hop is a fabric.Connection through the previous hop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONNECTION_ERRORS = (paramiko.SSHException, EOFError, OSError)
 
 
 class StrictHostKeyPolicy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
-    """Verifies the key of one hop. paramiko calls it for every key, because the client has no host keys configured."""
+    """Verifies the key of one hop. paramiko calls the policy for every key, because the client's own list is empty."""
 
     def __init__(self, hop: ResolvedHop, known: KnownHosts, own: Path, prompter: Prompter | None) -> None:
         self._hop = hop
@@ -40,7 +40,10 @@ class StrictHostKeyPolicy(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
         self._prompter = prompter
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Raise HostKeyRefused if the key is not trusted. At this point, only the handshake has been sent."""
+        """Raise HostKeyRefused if the key is not trusted.
+
+        When paramiko calls this method, only the handshake has been sent.
+        """
         presented = HostKey(key.get_name(), key.asbytes())
         verify_host_key(self._hop, self._known, presented, self._own, self._prompter)
 

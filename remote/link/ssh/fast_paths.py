@@ -1,10 +1,10 @@
 """SSH with fewer round trips than paramiko's public interface allows.
 
-This is the only module that uses private names of paramiko. A connection saves three round trips, because the service
+This is the only module that uses private names of paramiko. It saves three round trips per connection: the service
 request, the authentication request, the channel open request and the exec request are sent without waiting for the
-answers in between. With a paramiko version that is not in TESTED_VERSIONS, `transport_class` returns SshTransport,
-which is slower and uses public names only. tests/remote/link/ssh/test_fast_paths.py contains the digest of every
-private function that is used here.
+answer to the previous request. For a version of paramiko that is not in TESTED_VERSIONS, `transport_class` returns
+SshTransport, which uses only public names and is slower. tests/remote/link/ssh/test_fast_paths.py contains the digest
+of every private function that is used here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_CHANNEL = 0
 
 
 def transport_class(version: str = paramiko.__version__) -> type[SshTransport]:
-    """Return FastTransport for the versions of paramiko that it was tested with, SshTransport for any other."""
+    """Return FastTransport if it was tested with the installed version of paramiko, otherwise SshTransport."""
     return FastTransport if version in TESTED_VERSIONS else SshTransport
 
 
@@ -56,7 +56,7 @@ class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
         }
 
     def _parse_method_reply(self, message: Message) -> None:
-        """Parse message 60: an accepted public key (RFC 4252), or prompts for keyboard-interactive (RFC 4256)."""
+        """Parse message 60: an accepted public key (RFC 4252), or the prompts of keyboard-interactive (RFC 4256)."""
         if self.auth_method == "publickey":
             self._query_accepted = True
             self.auth_event.set()
@@ -111,7 +111,7 @@ class FastAuthHandler(AuthOnlyHandler):  # type: ignore[misc]
 
 
 class EarlyChannel(threading.Thread):
-    """Opens a channel in a thread, while the server still checks the authentication request."""
+    """Opens a channel in a thread while the server is still checking the authentication request."""
 
     def __init__(self, transport: FastTransport, command: str, destination: tuple[str, int] | None) -> None:
         super().__init__(daemon=True)
@@ -120,7 +120,7 @@ class EarlyChannel(threading.Thread):
         self.destination = destination
         self.channel: paramiko.Channel | None = None
         self._error: Exception | None = None
-        # This request is sent right after the channel open request. Its channel number is the one that the server will
+        # The exec request is sent right after the channel open request, with the channel number that the server will
         # assign.
         self.follow_up = exec_request(FIRST_CHANNEL, command) if command else None
         self.sent = threading.Event()
@@ -129,7 +129,7 @@ class EarlyChannel(threading.Thread):
         try:
             self.channel = self.transport.open_channel_now(self.destination)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            # An error is ignored if the channel is open: paramiko raises one if the command has already ended.
+            # An error is ignored if the channel is open: paramiko raises an error if the command has already ended.
             if self.channel is None or not self.channel.active:
                 self._error = error
         self.sent.set()
@@ -173,9 +173,9 @@ class FastTransport(SshTransport):
         return self._handler().auth_interactive(username, handler, submethods)
 
     def send_early(self) -> None:
-        """Send the early request if the server is known to queue it until authentication has finished.
+        """Send the early request if the server is known to queue such requests until authentication has finished.
 
-        If authentication fails, OpenSSH replies to these messages with "unimplemented".
+        If authentication fails, OpenSSH answers each of these messages with "unimplemented".
         """
         if self.early is not None and self.remote_version.startswith("SSH-2.0-OpenSSH_"):
             self._early_channel = EarlyChannel(self, self.early.command, self.early.destination)
@@ -191,7 +191,7 @@ class FastTransport(SshTransport):
     def _send_user_message(self, data: Message) -> None:
         super()._send_user_message(data)
         thread = threading.current_thread()
-        # If this connection is a gateway, the thread of the next hop also writes to it.
+        # The thread is compared, because on a gateway the thread of the next hop also calls this method.
         if isinstance(thread, EarlyChannel) and thread.transport is self and not thread.sent.is_set():
             thread.channel = self._channels.get(next(reversed(self.channels_seen)))
             if thread.follow_up is not None:

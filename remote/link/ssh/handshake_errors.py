@@ -13,7 +13,7 @@ from remote.link.ssh.transport import OFFERED, SshTransport
 from remote.protocol.text import first_line
 
 BANNER = re.compile(r"SSH-\d+\.\d+-")
-# The unencrypted messages with which sshd refuses a connection because of its load or a penalty.
+# The unencrypted messages that sshd sends when it refuses a connection because of its load or a penalty.
 BUSY_MESSAGES = ("MaxStartups", "Not allowed at this time")
 
 

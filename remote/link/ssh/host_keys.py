@@ -26,7 +26,7 @@ MAX_KNOWN_HOSTS = 16 * 2**20
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The entries of every known_hosts file of a hop, halfstep's own file last, and the warnings about these files."""
+    """The entries of all known_hosts files of a hop, halfstep's file last, and the warnings about these files."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
@@ -39,13 +39,13 @@ class KnownHosts:
 
 
 def own_known_hosts(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of halfstep's known_hosts file, the only one that it writes to."""
+    """Return the path of halfstep's known_hosts file. halfstep writes to no other known_hosts file."""
     config = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
     return Path(config) / "halfstep/known_hosts"
 
 
 def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
-    """Read the known_hosts files of the hop that exist. Raises HostKeyRefused if one is not readable."""
+    """Read the existing known_hosts files of the hop. Raises HostKeyRefused if a file is not readable."""
     entries: list[Entry] = []
     warnings: list[str] = []
     for path in dict.fromkeys([*map(Path, hop.known_hosts), own]):
@@ -71,7 +71,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
 
 
 def is_known_host(path: Path, name: str) -> bool:
-    """Return True if the known_hosts file has an entry for the name, with any port."""
+    """Return True if a known_hosts file has an entry for the name, with any port."""
     try:
         text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")
     except OSError:
@@ -156,9 +156,9 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
 
 
 def add_known_host(own: Path, name: str, key: HostKey) -> None:
-    """Append the key to halfstep's known_hosts, under a lock, unless it is listed. Only the owner can read the file.
+    """Append the key to halfstep's known_hosts file, under a lock, unless the file contains it.
 
-    Raises HostKeyRefused if the file cannot be written.
+    Only its owner can read it. Raises HostKeyRefused if the file cannot be written.
     """
     line = f"{name} {key.key_type} {base64.b64encode(key.blob).decode()}".encode()
     try:
@@ -181,7 +181,7 @@ def add_known_host(own: Path, name: str, key: HostKey) -> None:
 def open_to_append(path: Path) -> Iterator[BinaryIO]:
     """Open and lock a file of the user's configuration folder. Create it with mode 0600 if it is missing.
 
-    Raises OSError for a link, and for anything but a regular file.
+    Raises OSError if it is not a regular file, or if it is a link.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)

@@ -65,7 +65,7 @@ class Trust(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of a key. If it is CHANGED, `expected` are the known entries that differ from it."""
+    """The state of a key. If the state is CHANGED, `expected` contains the known entries of the server."""
 
     trust: Trust
     expected: tuple[Entry, ...] = ()
@@ -121,9 +121,9 @@ def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
 def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:
     """Return the verdict on the key `presented` for the server `name`.
 
-    A revoked key is always refused; otherwise a pinned fingerprint decides. If only keys of other types are known for
-    the server, the verdict is CHANGED: a server that merely added a key type would have presented its old key, because
-    the connection requests the known types.
+    A revoked key is always refused. Otherwise, a pinned fingerprint decides if there is one. If only keys of other
+    types are known for the server, the verdict is CHANGED: the connection requests the known types, so a server that
+    still has its old key would have presented it.
     """
     matching = entries_for(entries, name)
     host_only = name[1:].partition("]")[0] if name.startswith("[") else name
@@ -136,5 +136,5 @@ def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, p
     allowed = tuple(entry for entry in matching if not entry.revoked)
     if allowed and not any(entry in allowed for entry in same_key):
         return Verdict(Trust.CHANGED, allowed)
-    # OpenSSH also accepts a key that is recorded for the name without the port.
+    # OpenSSH also accepts a key that known_hosts has for the name without the port.
     return Verdict(Trust.TRUSTED if same_key else Trust.UNKNOWN)

@@ -28,7 +28,7 @@ PROMPT_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A key to try, from the ssh-agent or a file. The public key of an encrypted file may be unknown."""
+    """A key to try, from the ssh-agent or a file. `key` is None for an encrypted file; `public` is None if unknown."""
 
     label: str
     key: paramiko.PKey | None = None
@@ -60,7 +60,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         return self.tried[-1] if self.tried else "no authentication needed"
 
     def authenticate(self, transport: SshTransport) -> None:
-        """Authenticate the connection. Raises AuthRefused with every key and method that was tried."""
+        """Authenticate the connection. Raises AuthRefused, which lists every key and method that was tried."""
         agent = open_agent(self._hop.agent_socket)
         try:
             if self._try_keys(transport, agent) or self._try_prompts(transport):
@@ -82,7 +82,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         raise self._error()
 
     def _attempt(self, transport: SshTransport, method: Callable[[], list[str]]) -> bool:
-        """Try one method; return True if the server accepted the login. Stores the methods that the server allows.
+        """Try one method, and return True if the server accepted the login. Stores the methods that the server allows.
 
         Raises ServerHungUp, SSHException.
         """
@@ -167,7 +167,10 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 self.tried.append(f"{path} (not a private key of a known type: {type(error).__name__})")
 
     def _decrypt(self, transport: SshTransport, candidate: Candidate) -> paramiko.PKey | None:
-        """Return the decrypted key. The user is asked for the passphrase only if the server would accept the key."""
+        """Return the decrypted key, or None.
+
+        The user is prompted for the passphrase only if the server would accept the key.
+        """
         assert candidate.path
         if candidate.public is not None and not self._is_wanted(transport, candidate.public):
             self.tried.append(candidate.label)
@@ -233,9 +236,9 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         )
 
     def _own_key(self) -> str:
-        """Return the path of the first configured key with a public part.
+        """Return the path of the first configured public key.
 
-        Returns "" if there is none, or if keys that are not configured are used as well.
+        Returns "" if no such file exists, or if keys that are not configured are used too.
         """
         files = self._hop.identity_files if self._hop.identities_only else ()
         return next((f"{path}.pub" for path in files if Path(f"{path}.pub").is_file()), "")

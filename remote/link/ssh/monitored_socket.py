@@ -12,12 +12,12 @@ from typing import Protocol
 
 KEPT_FIRST_BYTES = 500
 NEARBY_RTT_US = 1000
-# struct tcp_info of Linux's linux/tcp.h, part of the kernel's stable ABI: tcpi_min_rtt is the u32 at 148, since 4.6.
+# struct tcp_info in linux/tcp.h belongs to Linux's stable ABI. Since Linux 4.6, tcpi_min_rtt is the u32 at offset 148.
 TCP_INFO_BYTES, MIN_RTT_OFFSET = 152, 148
 
 
 class SocketLike(Protocol):
-    """The methods of a socket that paramiko calls. Implemented by sockets and by channels through a gateway."""
+    """The methods of a socket that paramiko calls. Sockets and channels through a gateway have these methods."""
 
     def send(self, data: bytes, /) -> int: ...
 
@@ -31,8 +31,8 @@ class SocketLike(Protocol):
 class MonitoredSocket:
     """A wrapper of a socket.
 
-    `sent_banner` is the identification line that was sent before paramiko got the socket; it is not sent again.
-    While `quickack` is set, received data is acknowledged immediately. A server on which Nagle's algorithm is still
+    `sent_banner` is the identification line that was sent before paramiko got the socket; the line is not sent again.
+    While `quickack` is True, received data is acknowledged immediately. A server on which Nagle's algorithm is still
     enabled waits for the acknowledgement before it sends its next packet, and a delayed acknowledgement takes 40 ms.
     """
 
@@ -40,7 +40,7 @@ class MonitoredSocket:
         self._socket = sock
         self._sent_banner = sent_banner
         self.first_bytes = b""
-        self._closed = False  # paramiko reads this attribute while it waits for its thread.
+        self._closed = False  # paramiko reads this attribute while it waits for its transport thread.
         self.quickack = isinstance(sock, socket.socket) and hasattr(socket, "TCP_QUICKACK")
         self.last_received = time.monotonic()
 
@@ -65,9 +65,9 @@ class MonitoredSocket:
         self._socket.settimeout(seconds)
 
     def in_flight(self) -> int | None:
-        """Return the number of bytes that a nearby peer has not acknowledged; None for a distant peer.
+        """Return the number of bytes that a nearby peer has not acknowledged, or None for a distant peer.
 
-        For a distant peer the number reflects the round-trip time, not whether its sshd reads the data.
+        For a distant peer, the number would depend on the round-trip time, not on whether its sshd reads the data.
         """
         return self.unacknowledged() if self._is_nearby() else None
 

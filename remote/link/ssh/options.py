@@ -13,7 +13,7 @@ from remote.link.address import Hop
 
 SSH_G_TIMEOUT_S = 10.0
 Options = Mapping[str, tuple[str, ...]]
-"""ssh's options with lower-case keys. An option that occurs on several lines has several values."""
+"""The options of ssh, with lower-case keys. An option that occurs on several lines has several values."""
 
 
 def home(environment: Mapping[str, str]) -> Path:

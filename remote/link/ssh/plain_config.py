@@ -15,7 +15,7 @@ IGNORED = ("include", "match")
 
 
 def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfig, tuple[str, ...]]:
-    """Return the configuration, and a warning for each directive in it that has no effect."""
+    """Return the configuration, and a warning for each directive that has no effect without OpenSSH."""
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or home(environment) / ".ssh/config")
     try:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -27,7 +27,7 @@ def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfi
     ]
     lines = [line for line in text.splitlines() if not line.strip().lower().startswith("include")]
     if "match" in keywords:
-        # paramiko applies a block with an unknown Match to every host, so such blocks are removed.
+        # paramiko applies a Match block with an unknown criterion to every host, so these blocks are removed.
         lines = _without_matches(lines)
     try:
         return paramiko.SSHConfig.from_text("\n".join(lines)), tuple(warnings)

@@ -42,7 +42,7 @@ def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str,
         if len(gateways) >= MAX_HOPS:
             raise BadUsage(f"more than {MAX_HOPS} gateways on the route to {address.host}", where="proxy_jump")
         options = read_options(hop)
-        # Only the first of several gateways may have gateways in its own options; the others are reached through it.
+        # Gateways in the options of a gateway are used only for the first gateway of a list, as ssh does.
         jumps = jumps or _jumps_of(options)
         gateways.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
     return [*gateways, target]
@@ -117,7 +117,7 @@ def _known_hosts(options: Options, folder: Path) -> list[str]:
 
 
 def _paths(options: Options, key: str) -> list[str]:
-    """Split several paths on one line. A path with spaces is either quoted or the only one on its line."""
+    """Split several paths on one line. A path with spaces must be quoted or be the only path on its line."""
     text = " ".join(options.get(key, ()))
     if text and '"' not in text and Path(text).is_file():
         return [text]
@@ -139,7 +139,7 @@ def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> st
 
 
 def _expand(path: str, folder: Path) -> str:
-    """Expand ~ to `folder`, the value of HOME. OpenSSH itself expands ~ to the home folder of the account."""
+    """Expand ~ to `folder`, the value of HOME. In paths from `ssh -G`, it replaces the home folder of the account."""
     path = path.strip('"')
     if path == "~" or path.startswith("~/"):
         return str(folder / path[2:])

@@ -14,7 +14,7 @@ from remote.link.ssh.route import ResolvedHop
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Limits in seconds: to connect and log in, between keepalives, and of silence before the connection closes."""
+    """Limits in seconds: for connect and login, between keepalives, and of silence before the connection is closed."""
 
     connect_s: float = 15.0
     keepalive_s: float = 8.0
@@ -22,7 +22,7 @@ class Timeouts:
 
 
 def connect_socket(hop: ResolvedHop, timeouts: Timeouts) -> socket.socket:
-    """Return a connected socket. Tries every address of the name within one deadline.
+    """Return a connected socket, after trying every address of the name within one deadline.
 
     Raises NameUnknown, CannotConnect.
     """
@@ -92,9 +92,9 @@ def set_tcp_options(sock: socket.socket, timeouts: Timeouts) -> None:
 
 
 def _start_proxy_command(hop: ResolvedHop) -> socket.socket:
-    """Run the user's ProxyCommand in a shell, as OpenSSH does. It ends when the socket is closed.
+    """Run the user's ProxyCommand in a shell, as OpenSSH does. The command ends when the socket is closed.
 
-    paramiko.ProxyCommand splits the command without a shell, and blocks after the command has ended.
+    paramiko.ProxyCommand is not used: it runs the command without a shell, and blocks after the command has ended.
     """
     assert hop.proxy_command
     command = hop.proxy_command

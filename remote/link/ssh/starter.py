@@ -19,7 +19,7 @@ from remote.link.streams import ProcessStream
 if TYPE_CHECKING:
     from remote.link.ssh.connection import Connection
 
-# Imported by name, so that the import of fabric, which is slow, and the first TCP connection run in parallel.
+# This module is imported by name, so that the slow import of fabric and the first TCP connection run in parallel.
 CONNECTION = "remote.link.ssh.connection"
 
 

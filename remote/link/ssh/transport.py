@@ -13,7 +13,8 @@ from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
 
-# Enough for 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, which is slower.
+# The window allows 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, which is
+# slower.
 WINDOW_BYTES = 4 * 2**20
 PACKET_BYTES = 2**18
 MAX_PACKET_BYTES = 2 * PACKET_BYTES
@@ -66,7 +67,7 @@ class TransportLog(logging.Handler):
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
     """A Packetizer with a size limit.
 
-    paramiko's own Packetizer waits for gigabytes if the length of a packet is corrupt or malicious.
+    If the length of a packet is corrupt or malicious, paramiko's Packetizer waits for gigabytes.
     """
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
@@ -77,10 +78,9 @@ class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
 
 
 class SshTransport(paramiko.Transport):  # type: ignore[misc]
-    """One encrypted connection.
+    """One encrypted connection. `key_types` contains the types of the keys that known_hosts has for the server.
 
-    `key_types` are the types of the keys that known_hosts has for the server. The server is requested to present a key
-    of one of these types.
+    The handshake requests a key of one of these types.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Return True, since paramiko has no public function to query whether the server would accept `key`."""
+        """Return True: paramiko has no public function that queries whether the server would accept `key`."""
         return True
 
     def start_command(self, command: str) -> paramiko.Channel:
@@ -127,12 +127,12 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
     def progress_of(self, channel: paramiko.Channel) -> tuple[int, int]:
         """Return values that change while data written to `channel` is being sent.
 
-        They count units of 4 KiB, so that a keepalive is not counted as progress.
+        The values count units of 4 KiB, so that a keepalive is not counted as progress.
         """
         return channel.out_window_size >> 12, (self.sock.unacknowledged() or 0) >> 12
 
     def end_handshake(self) -> None:
-        """Disable immediate acknowledgements and the debug log, which are needed only during the handshake."""
+        """Disable immediate acknowledgements and the debug log, which are only needed during the handshake."""
         self.sock.quickack = False
         self.log.logger.setLevel(logging.INFO)
 
@@ -148,7 +148,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
 
     def stop(self) -> None:
         """Close the connection, and stop every thread that would keep the process alive."""
-        # The timer of paramiko's handshake is not a daemon thread, so it is stopped here.
+        # The timer of paramiko's handshake is not a daemon thread: it would keep the process alive.
         self.packetizer.complete_handshake()
         self.close()
         self.sock.close()

@@ -1,4 +1,4 @@
-"""A watchdog that closes a connection that is silent for too long, or on which a call exceeds its deadline."""
+"""A watchdog that closes a connection if the connection is silent for too long or a call exceeds its deadline."""
 
 from __future__ import annotations
 
