@@ -20,7 +20,7 @@ MAX_MESSAGE = 8000
 
 @dataclass(frozen=True)
 class Accepted:
-    """The frames that are accepted before the result: a stream of up to `limit` bytes, and events if `events` is True."""
+    """The frames that may precede the result: a stream of up to `limit` bytes, and events if `events` is True."""
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0

@@ -29,7 +29,7 @@ class ProcessStream(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """The number of written bytes that a nearby host has not acknowledged. None if unknown or the host is distant."""
+        """The number of written bytes that a nearby host has not acknowledged. None if the host is distant."""
         ...
 
     def stderr_text(self) -> str:

@@ -1,7 +1,4 @@
-"""Check the connection to a host and the host itself for `pipeline hosts check NAME`.
-
-The result is one row per check.
-"""
+"""Check a host and the connection to it for `pipeline hosts check NAME`. The result is one row per check."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ PROJECT = "hosts-check"
 
 
 class State(StrEnum):
-    """The result of one check. A check that depends on a failed one is UNCHECKED."""
+    """The result of one check. UNCHECKED means that the check depends on another check that failed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -54,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The rows in order, and the exit code of the first failed check (0 if none failed).
+    """The rows in order, and the exit code of the first failed check, or 0 if no check failed.
 
     `owner_untrusted` is the message if the only problem is the owner of a folder above the workdir.
     """
@@ -74,7 +71,7 @@ def inspect_host(
 ) -> Inspection:
     """Check the properties of a host that every run needs. No project is required, and the host is not changed.
 
-    `gpus` and `card` come from the host file. If it names a card and the host has none, the check fails.
+    `gpus` and `card` come from the host file. If the host file has a card and the host has none, the check fails.
     """
     host = open_host(address, keep=False, prompter=prompter)
     try:

@@ -14,7 +14,7 @@ from remote.protocol.values import encode
 from remote.pull.reconnect import RetryPolicy, follow_on
 
 SILENCE_S = 45.0
-"""Longer than the 10 s between two heartbeats of a host that waits for a job to end."""
+"""The timeout for a host that waits for a job to end. It is longer than the 10 s between two heartbeats."""
 
 
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
@@ -23,7 +23,7 @@ def take_survey(host: Host, request: SurveyRequest) -> Survey:
 
 
 def start_job(host: Host, request: StartRequest) -> StartAnswer:
-    """Start a job. Repeated calls do not start it again. Raises RemoteFault `busy`."""
+    """Start a job. Repeated calls do not start it again. Raises RemoteFault with the kind `busy`."""
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 
@@ -33,7 +33,9 @@ def submit_held(host: Host, request: ArrayRequest) -> None:
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """Start a new supervisor for the run's newest job if the old one was killed, or record the result of a dead job."""
+    """Start a new supervisor for the run's newest job if its supervisor was killed, or record the result if the job
+    ended.
+    """
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 
 
@@ -48,7 +50,8 @@ def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:
     """Stop every process of the run.
 
-    `grace_s` is the time to save a checkpoint; None means the time in the job's spec, 0 kills at once.
+    `grace_s` is the time that the job has to save a checkpoint: None means the time in the job's spec, and 0 kills the
+    job at once.
     """
     args = {"project": project, "run": run, "grace_s": grace_s}
     return read_answer(StopAnswer, host, host.act("job.stop", args, timeout_s=SILENCE_S))
@@ -57,7 +60,7 @@ def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None
 def follow_job(
     host: Host, project: str, run: str, *, job: int | None = None, retry: RetryPolicy | None = None
 ) -> Iterator[JobNews]:
-    """Yield every new step and state of a job, as the host pushes them, until it ends. None selects the newest job.
+    """Yield every new step and state of a job as the host sends them, until the job ends. None selects the newest job.
 
     After a lost connection, the job is followed again. Raises the last error when the retries are exhausted.
     """
@@ -75,12 +78,13 @@ def list_jobs(host: Host, project: str, run: str) -> tuple[StartAnswer, ...]:
 def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
     """Return the run's newest trainer checkpoint whose digests all match. Rename broken checkpoints.
 
-    Raises RemoteFault `no-checkpoint`, exit 43, if there is none, and `busy` while a job runs.
+    Raises RemoteFault with the kind `no-checkpoint` (exit code 43) if no checkpoint is intact, or `busy` while a job
+    runs.
     """
     return read_answer(ResumePoint, host, host.act("checkpoints.prepare", {"project": project, "run": run}))
 
 
 def probe_environment(host: Host, request: EnvironmentRequest) -> EnvironmentFacts:
-    """Test the imports and the cards with the interpreter. The host caches the result for its next survey."""
+    """Test imports and cards with the host's interpreter. The host caches the result for its next survey."""
     timeout_s = request.deadline_s + SILENCE_S + (QUEUE_S if request.slurm is not None else 0.0)
     return read_answer(EnvironmentFacts, host, host.act("environment.probe", encode(request), timeout_s=timeout_s))

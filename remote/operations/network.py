@@ -19,9 +19,8 @@ INTERFACE = re.compile(r"[^\s/]{0,15}")
 
 @contextlib.contextmanager
 def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
-    """Open a free port on the host; it is closed at the end of the block. If `address` is empty, the host selects one.
-
-    Raises the host's errors, and ConnectionLost if the operation ends without opening a port.
+    """Open a free port on the host for the duration of the block. If `address` is empty, the host selects an address.
+    Raises the host's errors, and ConnectionLost if the operation ends before a port is open.
     """
     args = {"address": address, "token": token, "seconds": LISTEN_S}
     events = host.follow("network.listen", args, within_s=LISTEN_S)
@@ -36,10 +35,7 @@ def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
 
 
 def _validated(listener: Listening, host: Host) -> Listening:
-    """Return `listener` if it is valid. It is checked because other hosts receive it in their command lines.
-
-    Raises Garbled.
-    """
+    """Return `listener` if its fields are valid: they become part of command lines on other hosts. Raises Garbled."""
     if ADDRESS.fullmatch(listener.address) and 1 <= listener.port < 2**16 and INTERFACE.fullmatch(listener.interface):
         return listener
     raise garbled(host.name, f"an invalid address, port or interface: {listener}")

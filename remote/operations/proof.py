@@ -11,14 +11,14 @@ from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
 COPY_LIMIT_S = 900.0
-"""Time in addition to the timeout of the command: to copy the project and to end its processes."""
+"""The time that is added to the timeout of the command, for copying the project and ending the processes."""
 
 
 def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedStep], None] | None = None) -> ProofReport:
     """Run a few real optimizer steps and return the report. Leaves nothing on the host.
 
-    `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
-    proof ends by itself.
+    `on_step` is called after each step. Raises RemoteFault if the proof cannot run. If the connection is lost,
+    ConnectionLost is raised, and the proof ends by itself.
     """
     queue_s = QUEUE_S if request.slurm is not None else 0.0
     for event in host.follow("proof.run", encode(request), within_s=queue_s + request.deadline_s + COPY_LIMIT_S):
@@ -30,7 +30,7 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
 
 
 def step_card(host: Host, request: CardRequest) -> CardReport:
-    """Run twenty steps of a small LoRA model on the host's device. Writes nothing there."""
+    """Run twenty steps of a small LoRA model on the host's device. Writes nothing to the host's disk."""
     queue_s = QUEUE_S if request.slurm is not None else 0.0
     return read_answer(
         CardReport, host, host.ask("card.step", encode(request), timeout_s=queue_s + request.deadline_s + 15.0)

@@ -1,4 +1,4 @@
-"""Match a translated glob in time that is linear in the text, where a regular expression may backtrack for hours."""
+"""Match a translated glob in linear time. A regular expression may backtrack for hours on a long text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from functools import cached_property
 
 MAX_STEPS = 1_000_000
-"""The automaton is used if the text's length to the power of the number of stars is above this limit.
+"""The automaton is used if (length of the text) ** (number of stars) is above this limit.
 
 Below the limit, the regular expression is faster.
 """
 STARS = {"[^/]*": "[^/]", ".*": ".", ".+": "."}
-"""The pieces that repeat a character, and the piece for that character."""
+"""Maps each piece that repeats a character to the piece that matches this character once."""
 FOLDERS = "(?:.*/)?"
 LATIN = [chr(code) for code in range(256)]
 
@@ -33,7 +33,7 @@ class Glob:
         return self._simulate(text)
 
     def _simulate(self, text: str) -> bool:
-        """Follow all states at once. Bit n of an integer stands for the state before piece n."""
+        """Simulate all states in parallel. Bit n of an integer is the state before piece n."""
         step, stay, skip, skip_two, end = self._tables
         states = _close(1, skip, skip_two)
         for letter in text:
@@ -44,12 +44,14 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return the states that a letter advances, those that it keeps, those that may be skipped, and the end."""
+        """Return the states that each letter advances and keeps, the states to leave without a letter, and the last
+        state.
+        """
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
         skip = skip_two = 0
         bit = 1
         for piece in self.pieces:
-            if piece == FOLDERS:  # Two states: before a folder or the end of the folders, and inside a folder's name.
+            if piece == FOLDERS:  # FOLDERS has two states: before a folder, and inside a folder's name.
                 skip, skip_two, bit = skip | bit, skip_two | bit, bit << 1
                 step["/"] |= bit
             elif piece != ".+" and piece in STARS:
@@ -69,7 +71,7 @@ class Glob:
 
 
 def _close(states: int, skip: int, skip_two: int) -> int:
-    """Add the states that are reached without a letter."""
+    """Add the states that can be reached without reading a letter."""
     while True:
         more = states | (states & skip) << 1 | (states & skip_two) << 2
         if more == states:

@@ -15,23 +15,26 @@ from remote.project.repository import REDIRECTING, Repository, find_repository
 
 DEADLINE_S = 10
 LARGEST = 2**20
-"""Larger files are not compared, because Git LFS often stores only a pointer to them in the commit."""
+"""The maximum size of a file that is compared. For larger files, a commit often contains only a Git LFS pointer."""
 MOST_BYTES = 2**25
-"""The maximum output of git. A hostile commit can list billions of files with a few nested trees."""
+"""The maximum output of git. With a few nested trees, a hostile commit can list billions of files."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The checked-out commit; `id` is "" if there is no commit. `changed` are files that are new or differ from it."""
+    """The checked-out commit. `id` is "" if there is no commit.
+
+    `changed` contains the files that are new or differ from it.
+    """
 
     id: str = ""
     changed: tuple[str, ...] = ()
 
 
 def read_commit(project: Path, paths: Iterable[str]) -> Commit:
-    """Return the commit, and which of `paths` (relative to the project) differ from it.
+    """Return the commit, with those of `paths` (relative to the project) that differ from it.
 
-    Empty without a repository, or if the files of the commit cannot be listed.
+    The result is empty without a repository, or if the files of the commit cannot be listed.
     """
     repository = find_repository(project)
     if repository is None:
@@ -62,7 +65,7 @@ def _differs(file: Path, blob: str | None) -> bool:
 
 
 def _blob(content: bytes, like: str) -> str:
-    """Return git's blob id for `content`, using the same hash algorithm as the id `like`."""
+    """Return git's blob id for `content`, computed with the hash algorithm of the id `like`."""
     hashed = hashlib.sha256 if len(like) == 64 else hashlib.sha1
     return hashed(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
@@ -70,7 +73,7 @@ def _blob(content: bytes, like: str) -> str:
 def _git(repository: Repository, *words: str) -> str | None:
     """Return the output of git, or None if it fails, exceeds DEADLINE_S or prints more than MOST_BYTES.
 
-    It runs no command from a repository's settings, and downloads no objects.
+    The call runs no command from the repository's settings, and downloads no objects.
     """
     environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     environment |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}

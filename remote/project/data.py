@@ -1,4 +1,4 @@
-"""Data that a config names separately from the code: its files, and the digest that identifies it on every host."""
+"""The data of `data.path:` in a config, which is sent separately from the code: its files and its digest."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class DataScan:
 def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     """Scan the data at `root`, a folder or a file, following links. Raises SyncRefused if it cannot be read.
 
-    `memory` is a folder for cached digests, so that unchanged data is not read again. Files that look like secrets, by
-    name, by a link's target or by content, are left out with a warning. Raises SyncRefused if no file is left.
+    `memory` is a folder for cached digests, so that unchanged data is not read again. A file that looks like a secret,
+    by its name, its link target or its content, is left out with a warning. Raises SyncRefused if no file is left.
     """
     if not root.exists():
         raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
@@ -83,7 +83,7 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     """Return each real folder outside `project` from which data at `root` would be read.
 
     These are `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is
-    followed. A folder below another one of them is left out.
+    followed. A folder is left out if a folder above it is in the result.
     """
     real = root.resolve()
     outside = {} if real.is_relative_to(project) else {real: None}
@@ -98,8 +98,8 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
 def _inside_git(real: Path) -> str:
     """Return why files at this path are not sent, or "" if they are sent.
 
-    A git folder is not sent, because its files, such as its config, may hold credentials. The objects of git-annex are
-    the exception: they are data, and the files of a work tree are links to them.
+    Files in a `.git` folder are not sent, because they may contain credentials. The objects of git-annex are an
+    exception: they are data, and the files of a work tree are links to them.
     """
     parts = [part.lower() for part in real.parts]
     places = (at for at, part in enumerate(parts) if part == ".git")

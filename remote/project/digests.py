@@ -18,12 +18,12 @@ from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
 VERSION = 4
-"""The version of the cache, which also increases when the rules for secrets change."""
+"""The version of the cache's format and of the rules for secrets, whose results are cached too."""
 MEMORY = "scan.json"
 CHUNK = 2**20
 MAX_JSON = 64 * 2**20
 MAX_VALUES = 2 * 10**6
-"""The limit for a JSON file of a project's records. The curves of a report have up to 1.2 million values."""
+"""The maximum number of values in a JSON file of a project's records. The curves of a report have up to 1.2 million."""
 DEEPEST = 50
 TRIES = 3
 SETTLED_NS = 100_000_000
@@ -33,7 +33,7 @@ StatFields = tuple[int, int, int, int]
 
 
 class CachedDigest(NamedTuple):
-    """A file's digest, the reason why it must not be sent (or ""), and its stat fields when it was read (`look`)."""
+    """A file's digest, why the file must not be sent (or ""), and the stat fields of the file when it was read."""
 
     look: StatFields
     digest: str
@@ -45,12 +45,12 @@ class StillChanging(Exception):
 
 
 def stat_fields(status: os.stat_result) -> StatFields:
-    """Return size, mtime, ctime and inode, at least one of which changes whenever the file changes."""
+    """Return size, mtime, ctime and inode. If the file changes, at least one of these fields changes."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
-    """Read the cache. Return an empty dict if it is damaged, of another version, or behind a link."""
+    """Read the cache. Return {} if the cache is damaged, has another version, or is reached through a link."""
     if find_link(folder) is not None:
         return {}
     try:
@@ -66,7 +66,7 @@ def read_digest_cache(folder: Path, name: str = MEMORY) -> dict[str, CachedDiges
 
 
 def write_digest_cache(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
-    """Write the cache, except for files so recent that another change could leave the same mtime."""
+    """Write the cache, except for files that changed just now: another change could leave their mtime unchanged."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
     write_state(folder, name, {"version": VERSION, "rows": rows})
@@ -81,7 +81,8 @@ def _settled(look: StatFields, now: int) -> bool:
 def write_state(folder: Path, name: str, value: Any) -> None:
     """Write `value` as JSON to `folder`/`name`, atomically.
 
-    Writes nothing if the disk is full, or through a link in `.halfstep`, which a cloned project may contain.
+    Writes nothing if the disk is full, or if a part of the path in `.halfstep` is a link, which a cloned project may
+    contain.
     """
     if find_link(folder) is not None:
         return
@@ -113,12 +114,12 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedD
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
-    """Open a file without blocking. Raises OSError for a link (unless `follow`) and for any non-regular file."""
+    """Open a regular file without blocking. Raises OSError for any other file, or for a link if `follow` is False."""
     return FileIO(_open(path, follow)[0], "rb")
 
 
 def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes:
-    """Return the content of a file of at most `limit` bytes. Raises OSError as `open_regular`, or for a larger file."""
+    """Return the content of a regular file. Raises OSError as `open_regular`, or if it has more than `limit` bytes."""
     with open_regular(path, follow=follow) as file:
         data = b""
         while len(data) <= limit and (more := file.read(limit + 1 - len(data))):
@@ -129,10 +130,11 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
 
 
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
-    """Return the value in a JSON file of a project's records. The file is not trusted: it may be part of a clone.
+    """Return the value in a JSON file of a project's records.
 
-    Raises OSError as `read_regular`, and ValueError if it is not JSON or nested too deeply. With `is_cache`, the depth
-    is not checked, since the check is slow for a large file; the caller must not traverse the value recursively.
+    The file is not trusted, because a cloned project may contain it. Raises OSError as `read_regular`, and ValueError
+    if it is not JSON or nested too deeply. If `is_cache` is True, the depth is not checked, since the check is slow for
+    a large file. The caller must then not traverse the value recursively.
     """
     data = read_regular(path, MAX_JSON)
     if not is_cache and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:

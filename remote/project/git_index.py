@@ -1,4 +1,4 @@
-"""Read the paths that git tracks. They belong to the project even if a pattern ignores them.
+"""Read the paths that git tracks. Tracked files belong to the project even if a pattern ignores them.
 
 Format: git's Documentation/gitformat-index.txt, versions 2, 3 and 4, with split indexes.
 """
@@ -18,10 +18,10 @@ MAX_INDEX = 512 * 2**20
 
 
 def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
-    """Return every tracked path, in POSIX form and relative to the work tree. Empty without a readable index.
+    """Return all tracked paths, in POSIX form and relative to the work tree.
 
-    A submodule is one path, without its files. `hash_bytes` is 32 in a repository that uses SHA-256. Paths that were
-    removed from a split index since the split are still returned.
+    The result is empty without a readable index. A submodule is one path, without its files. `hash_bytes` is 32 in a
+    repository that uses SHA-256. With a split index, paths that were removed after the split are still returned.
     """
     try:
         names, shared = _read(git_folder / "index", hash_bytes)
@@ -33,7 +33,7 @@ def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
 
 
 def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
-    """Return the paths of one index file, and the name of the shared index that it is based on (or "")."""
+    """Return the paths in one index file, and the name of the shared index on which it is based, or ""."""
     data = read_regular(path, MAX_INDEX, follow=True)
     names, at = _parse(data, hash_bytes)
     while at + 8 < len(data) - hash_bytes:

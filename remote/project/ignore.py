@@ -1,8 +1,8 @@
-"""Ignore rules with the exact semantics of gitignore(5): nested files, negation, the last matching pattern decides.
+"""Ignore rules with the exact semantics of gitignore(5): nested ignore files, negation, and the order of patterns.
 
-Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. Combinations such as
-`*`, `!*/`, `!*.py` depend on this. Like git, patterns match bytes: paths and patterns are compared as Latin-1 text of
-their UTF-8 bytes.
+Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. The meaning of
+combinations such as `*`, `!*/`, `!*.py` depends on this order. Like git, patterns match bytes: paths and patterns are
+compared as Latin-1 text of their UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WILD = frozenset("*?[\\")
 class Pattern:
     """One line of an ignore file.
 
-    `name_only`: the pattern has no slash, so it is matched against the last component of a path.
+    If `name_only` is True, the pattern has no slash, and matches the last component of a path.
     """
 
     glob: str
@@ -32,7 +32,7 @@ class Pattern:
 
 
 class _Matcher:
-    """Finds the last matching pattern. Literal names and `*suffix`, which are nearly all patterns, need no regex."""
+    """Finds the last matching pattern. For literal names and `*suffix`, which are the most common, no regex is used."""
 
     def __init__(self, patterns: Iterable[tuple[int, Pattern]], ignores_case: bool) -> None:
         self.names: dict[str, int] = {}
@@ -86,7 +86,7 @@ class Rules:
         return _Matcher(numbered, self.ignores_case)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Return True if ignored, False if a negation includes the path, None if no pattern matches.
+        """Return True if the path is ignored, False if a negation includes it, and None if no pattern matches.
 
         `path` and `name` are byte_text.
         """
@@ -108,7 +108,7 @@ def parse_rules(data: bytes, folder: str = "", *, ignores_case: bool = False) ->
 
 
 def verdict_of(rules: Iterable[Rules], path: str, name: str, is_folder: bool) -> bool | None:
-    """Return the first verdict of `rules`, which begin with the innermost folder, or None."""
+    """Return the first verdict of `rules` that is not None, else None. The rules of the innermost folder come first."""
     for one in rules:
         verdict = one.verdict(path, name, is_folder)
         if verdict is not None:
@@ -146,7 +146,7 @@ def _strip_trailing(line: str) -> str:
 
 
 def _translate(glob: str) -> list[str] | None:
-    """Translate a wildmatch pattern to pieces of a regular expression. Return None if it cannot match anything."""
+    """Translate a git pattern to the pieces of a regular expression. Return None for a pattern that matches nothing."""
     out: list[str] = []
     at = 0
     while at < len(glob):
@@ -166,7 +166,7 @@ def _translate(glob: str) -> list[str] | None:
             piece, at = re.escape(glob[at + 1]), at + 2
         else:
             piece, at = re.escape(letter), at + 1
-        if piece != FOLDERS or out[-1:] != [FOLDERS]:  # Two FOLDERS in a row match the same texts as one.
+        if piece != FOLDERS or out[-1:] != [FOLDERS]:  # Two consecutive FOLDERS match the same texts as a single one.
             out.append(piece)
     return out
 

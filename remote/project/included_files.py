@@ -1,4 +1,4 @@
-"""The one definition of a project's files: those that git and .pipelineignore include. Their contents are not read."""
+"""The files that belong to a project: the files that git and .pipelineignore include. Their contents are not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ NOT_SOURCE = (
     ".hg", ".svn", ".tox", ".nox", ".venv", "node_modules", "site-packages", ".ipynb_checkpoints",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
 )  # fmt: skip
-"""Folders that are left out unless git tracks files in them or an ignore file includes them (`!node_modules/`)."""
+"""Folders that do not belong to a project, unless git tracks files in them or an ignore file has a line such as
+`!node_modules/`.
+"""
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 MAX_RULES = 16 * 2**20
@@ -27,10 +29,10 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """Everything under a root that is not ignored. `special`: path and kind of other entries, such as sockets.
+    """Everything under a root that is not ignored.
 
-    `unreadable` maps each folder that could not be listed to the reason. `cut` is True if the walk stopped at
-    MAX_ENTRIES.
+    `special` maps the paths of other entries, such as sockets, to their kind. `unreadable` maps each folder that could
+    not be listed to the reason. `cut` is True if the walk stopped at MAX_ENTRIES.
     """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
@@ -49,10 +51,10 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The repository of a folder, if it has one, and their relative position.
+    """The repository that contains a folder, or None, and their relative position.
 
-    `inside`: the path of a nested repository, relative to the root of the walk. `above`: the path of the root of the
-    walk, relative to a surrounding repository. Each is empty or ends with a slash.
+    `inside` is the path of a nested repository, relative to the root of the walk. `above` is the path of the root of
+    the walk, relative to a surrounding repository. Both are "" or end with a slash.
     """
 
     repository: Repository | None = None
@@ -87,15 +89,15 @@ class _Scope:
         return (path.lower() if self.ignores_case else path) in self._keys
 
     def holds_tracked(self, folder: str) -> bool:
-        """Return True if the index contains a file in that folder or below it."""
+        """Return True if the index contains a file in or below that folder."""
         return (folder.lower() if self.ignores_case else folder) in self._folders
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder to list. `only_tracked`: it is ignored, except for the tracked files in it.
+    """A folder to list. If `only_tracked` is True, the folder is ignored, except for the tracked files in it.
 
-    `kept`: .pipelineignore includes it.
+    If `kept` is True, .pipelineignore includes the folder.
     """
 
     path: str
@@ -109,8 +111,8 @@ class _Folder:
 def walk_project(root: Path) -> Walk:
     """Find everything under `root` that belongs to the project.
 
-    Tracked files are never ignored by git's rules; `.pipelineignore` overrides git. A nested repository follows its own
-    rules and index. Links are recorded and not followed.
+    git's rules never ignore a tracked file; `.pipelineignore` overrides git. A nested repository has its own rules and
+    index. Links are recorded, but not followed.
     """
     root = root.resolve()
     top = _top_folder(root)
@@ -173,7 +175,7 @@ def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
         if stat.S_ISREG(status.st_mode):
             walk.files[path] = status
         elif stat.S_ISLNK(status.st_mode):
-            walk.links[path] = os.readlink(entry.path)  # noqa: PTH115 - text as it is, not normalised
+            walk.links[path] = os.readlink(entry.path)  # noqa: PTH115 - Path would normalise the text
         else:
             walk.special[path] = kind_of(status.st_mode)
     except FileNotFoundError:
@@ -181,7 +183,7 @@ def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """Describe the mode of an entry that is neither file, folder nor link."""
+    """Return the kind of an entry that is not a file, folder or link."""
     kinds = ((stat.S_ISSOCK, "a socket"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISBLK, "a device"))
     return next(
         (word for test, word in kinds if test(mode)), "a device" if stat.S_ISCHR(mode) else "not a regular file"
@@ -189,7 +191,7 @@ def kind_of(mode: int) -> str:
 
 
 def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
-    """Return the folder with its own ignore files, or None if it is an environment that git does not track."""
+    """Return the folder with the rules of its ignore files, or None for an untracked Python environment."""
     inside = f"{folder.path}/" if folder.path else ""
     if inside and not folder.kept and names & ENVIRONMENT_MARKS:
         if not folder.scope.holds_tracked(folder.path):
@@ -208,10 +210,7 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
 
 
 def _top_folder(root: Path) -> _Folder:
-    """Return the root with the rules of the surrounding repository.
-
-    Rules that ignore the root itself have no effect.
-    """
+    """Return the root of the walk with the rules of its repository. Rules that ignore the root have no effect."""
     repository = find_repository(root)
     if repository is None:
         return _Folder("", _Scope(), (DEFAULTS,), ())
@@ -228,14 +227,17 @@ def _top_folder(root: Path) -> _Folder:
 
 
 def _shared_rules(repository: Repository) -> tuple[Rules, ...]:
-    """Return the rules that apply to all of a repository, in order of precedence."""
+    """Return the rules that apply to a whole repository, in order of precedence."""
     case = repository.ignores_case
     read = (rules for file in repository.exclude_files for rules in _read_rules(file, "", case, follow=True))
     return (*read, DEFAULTS)
 
 
 def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = False) -> tuple[Rules, ...]:
-    """Return the rules of one ignore file, or nothing. As in git, a link is followed only outside the work tree."""
+    """Return the rules of one ignore file, or () if it is not readable.
+
+    As in git, a link in the work tree is not followed.
+    """
     try:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
         descriptor = os.open(path, flags)

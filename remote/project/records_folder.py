@@ -1,4 +1,4 @@
-"""The folder `.halfstep` of a project: a cloned project may bring it along, so no link in it is followed."""
+"""The folder `.halfstep` of a project. A cloned project may contain one, so no link in it is followed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def find_link(path: Path) -> Path | None:
-    """Return the topmost part of the path that is a symbolic link, from `.halfstep` on; None if there is none."""
+    """Return the topmost part of the path, from `.halfstep` on, that is a symbolic link, or None if no part is one."""
     parts = path.parts
     if RECORDS_FOLDER not in parts:
         return None
@@ -28,7 +28,7 @@ def find_link(path: Path) -> Path | None:
 
 
 def refuse_links(path: Path) -> Path:
-    """Return the path. Raises BadUsage if a part of it is a symbolic link, from `.halfstep` on."""
+    """Return the path. Raises BadUsage if a part of the path, from `.halfstep` on, is a symbolic link."""
     if (link := find_link(path)) is not None:
         raise _is_link(link)
     return path
@@ -48,10 +48,10 @@ def refuse_links_between(root: Path, path: Path) -> None:
 
 
 def open_lock(path: Path) -> io.FileIO:
-    """Open a lock file, which is created if missing and not truncated.
+    """Open a lock file. Creates the file if it is missing, and does not truncate it.
 
-    Raises BadUsage if something else than a regular file is there, or behind a link: a cloned project may contain a
-    link of that name to redirect what is written to the file.
+    Raises BadUsage if the path is a link or not a regular file, since a cloned project may contain a link that
+    redirects what is written to the file.
     """
     refuse_links(path)
     refuse_link(path)
@@ -68,7 +68,7 @@ def open_lock(path: Path) -> io.FileIO:
 
 
 def exclude_from_git(folder: Path) -> None:
-    """Write the `.gitignore` of a project's `.halfstep` folder, which must exist, unless something is there."""
+    """Write the `.gitignore` of a project's `.halfstep` folder, unless it exists. The folder itself must exist."""
     ignore = refuse_links(folder) / ".gitignore"
     if not os.path.lexists(ignore):
         write_beside(str(ignore), b"*\n", 0o644)

@@ -17,7 +17,7 @@ from remote.project.git_index import read_index
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
 CONFIG_DEADLINE_S = 10
 MAX_POINTER = 2**16
-# git sets these variables while it runs a hook. They would make `git config` read another repository.
+# git sets these variables while it runs a hook. With them, `git config` would read another repository.
 REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 
@@ -34,7 +34,7 @@ class Repository:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """The settings that decide what is ignored, by lower-case name. Empty if git is not installed."""
+        """The settings that affect which files are ignored, by lower-case name. Empty if git is not installed."""
         return _read_settings(self.git_folder)
 
     @property
@@ -43,7 +43,7 @@ class Repository:
 
     @property
     def exclude_files(self) -> tuple[Path, ...]:
-        """The ignore files outside the tree, in order of precedence."""
+        """The ignore files outside the work tree, in order of precedence."""
         named = self.settings.get("core.excludesfile")
         if named is None:
             base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
@@ -58,13 +58,13 @@ class Repository:
 
 
 def find_repository(folder: Path) -> Repository | None:
-    """Return the innermost repository whose work tree contains `folder` (absolute), or None."""
+    """Return the innermost repository whose work tree contains the absolute path `folder`, or None."""
     repository = (repository_at(one) for one in (folder, *folder.parents))
     return next((one for one in repository if one is not None), None)
 
 
 def repository_at(folder: Path) -> Repository | None:
-    """Return the repository whose work tree begins at `folder`, or None if git would not accept it as one."""
+    """Return the repository whose work tree is `folder`, or None if git would not accept `folder` as a repository."""
     dot_git = folder / ".git"
     try:
         git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git

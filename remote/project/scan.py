@@ -1,4 +1,4 @@
-"""Scan a local project: the manifest of the files to send, and a finding for each file that is refused."""
+"""Scan a local project. The result is the manifest of the files to send, and a finding for each refused file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Scan:
-    """A scanned project. `manifest` lists the local files; it is empty if the project is too large to read."""
+    """A scanned project. `manifest` lists the local files; it is empty if the project exceeds the limits."""
 
     root: Path
     project: str
@@ -64,7 +64,7 @@ class Scan:
         return tuple(path for path, row in self.manifest.rows.items() if not row.link)
 
     def digest(self, path: str) -> str:
-        """Return the SHA-256 of one file, at the time of the scan."""
+        """Return the SHA-256 that the file had at the time of the scan."""
         return self.manifest.rows[path].source
 
     def read(self, path: str) -> bytes:
@@ -77,10 +77,10 @@ def scan_project(
 ) -> Scan:
     """Scan the project under `root`. Digests are cached: a file is read again only if its size, times or inode changed.
 
-    `project` is the project's key on the host, `owner` the user and folder that it belongs to. Both default to values
-    derived from this machine and `root`. A link at the path `data_link` may point outside the project and is left out,
-    because its target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains
-    one.
+    `project` is the project's key on the host, `owner` the user and folder that the project belongs to. Both default to
+    values derived from this machine and `root`. A link at the path `data_link` is left out and may point outside the
+    project, because its target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or
+    contains one.
     """
     root = _project_root(root)
     limits = limits or Limits()
@@ -212,7 +212,7 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
 
 
 def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
-    """Warn about large untracked files. Most are left over from an experiment, and every sync would send them."""
+    """Warn about large files that git does not track. Most of them are results of experiments."""
     sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
     large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
     if large:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 SCANNED_BYTES = 2**20
-"""How many bytes of a file are searched for keys and cloud credentials, from its start."""
+"""The number of bytes at the start of a file that are searched for keys and cloud credentials."""
 NOTE_BYTES = 2**16
-"""Files up to this size are searched for passwords. A larger text is probably a corpus that only mentions them."""
+"""The maximum size of a file that is searched for passwords. A larger text is probably a corpus that mentions them."""
 
 NAMES = frozenset(
     {
@@ -31,11 +31,11 @@ FILES = (
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
-# A private key with its body. The first line alone does not count, because tests quote it: a line of base64, which may
-# be indented, quoted or escaped, must follow.
+# A private key with its body. After the first line, a line of base64 is required, which may be indented, quoted or
+# escaped, because tests often contain only the first line.
 FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
-# The format of AWS tools: forty characters without quotes. Code that reads the key from elsewhere has quotes.
+# The format of AWS tools: forty characters without quotes. Code that reads the key from another place has quotes.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
 CLOUD = (
     (
@@ -62,14 +62,14 @@ WORDS = (
     b"token",
 )
 PASSWORDS = WORDS[:4]
-# The text after the name of a secret: a separator, then the value as one token, bare or quoted.
+# The text after the name of a secret: a separator, then the value, which is one token with or without quotes.
 VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
 )
 BEFORE = re.compile(rb"[\s>*#\"'`-]*[\w.-]*")
 TOKEN = re.compile(rb"(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
-# The credentials of a URL, or of a header that git adds to its requests: `extraheader = AUTHORIZATION: basic ...`.
+# The credentials in a URL, or in a header that git adds to its requests: `extraheader = AUTHORIZATION: basic ...`.
 IN_URL = re.compile(rb"://(?:[^\s/:@\"'<>]{0,200}:)?(?:hf_|gh[opsu]_|github_pat_|glpat-)([\w-]{16,200})@")
 IN_HEADER = re.compile(rb"authorization[\"']?:\s*[\"']?(?:basic|bearer)\s+([\w.~+/-]{24,4096}=*)", re.IGNORECASE)
 HASH = re.compile(rb"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|\$[0-9a-z]+\$.*)", re.IGNORECASE)
@@ -85,11 +85,11 @@ CODE = (
     ".py", ".pyi", ".ipynb", ".sh", ".bash", ".zsh", ".js", ".ts", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".go",
     ".rs", ".java", ".rb", ".lua", ".pl", ".r", ".jl", ".html", ".css",
 )  # fmt: skip
-"""In these files `password=` is usually a variable or an argument."""
+"""The extensions of source code, in which `password=` is usually a variable or an argument."""
 
 
 def secret_by_name(path: str) -> str:
-    """Return why a file with this name is never sent, or "". `path` may be absolute."""
+    """Return why a file with this name must not be sent, or "". `path` may be absolute."""
     name = path.rpartition("/")[2]
     lower = name.lower()
     if lower in NAMES or (lower.startswith(".env.") and not lower.endswith(HARMLESS_ENV)):
@@ -103,9 +103,9 @@ def secret_by_name(path: str) -> str:
 
 
 def secret_by_content(path: str, start: bytes, size: int) -> str:
-    """Return why a file of `size` bytes is never sent, or "".
+    """Return why a file of `size` bytes must not be sent, or "". `start` contains its first SCANNED_BYTES.
 
-    `start` is its first SCANNED_BYTES. Of a binary file, only the beginning is examined.
+    Only the beginning of a binary file is examined.
     """
     if KEY_BEGINS.match(start):
         return "it begins as a private key"
@@ -155,7 +155,10 @@ def _is_random(value: bytes) -> bool:
 
 
 def _password(text: bytes) -> str:
-    """Describe the first line that assigns a real value, neither placeholder nor hash, to a password, key or token."""
+    """Describe the first line that assigns a real value to a password, key or token.
+
+    Placeholders and hashes do not count.
+    """
     lower = text.lower()
     for word in WORDS:
         at = lower.find(word)
@@ -192,7 +195,7 @@ def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
 
 
 def _is_passphrase(value: bytes, alone: bool) -> bool:
-    """Return True for letters with punctuation, or for one long word that is alone on its line."""
+    """Return True for letters with punctuation, or for one long word if the line contains nothing else."""
     if len(value) >= 10 and not value.rstrip(b".!?:").isalpha() and any(c in b"!@#%^&*?~+" for c in value):
         return True
     return alone and value.isalpha() and len(value) >= 8
