@@ -1,4 +1,4 @@
-"""Find the FFmpeg releases whose shared libraries are installed on this host."""
+"""Find the FFmpeg releases that have their shared libraries installed on this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspect the project's data collator and all other files of its name on the host, and replace it."""
+"""Inspect the project's data collator and all other files of the same name on the host; replace the collator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_FOLDERS = 20_000
 
 
 def look_at_collator(call: Call) -> Dict[str, Any]:
-    """Inspect the file in the project's tree, and every other file of its name that training might import."""
+    """Inspect the collator in the project's tree, and all other files of this name that the training might import."""
     project, path = open_project(call), check_path(call.args["path"])
     installed = os.path.join(project.tree, path)
     digest = digest_of_file(os.path.realpath(installed)) if os.path.isfile(installed) else ""
@@ -38,7 +38,7 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
 
 
 def replace_collator(call: Call) -> Dict[str, Any]:
-    """Replace the file in the project's tree. The previous file is kept for undo."""
+    """Replace the collator in the project's tree. The previous file is kept for undo."""
     project, path = open_project(call), check_path(call.args["path"])
     data = base64.b64decode(call.args["data"])
     replace_kept(project, call.args["fixer"], os.path.join(project.tree, path), data, call.args["expected"])

@@ -14,7 +14,7 @@ from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
 PLANS_WITHOUT_DOWNLOADING = (25, 3)
-"""The first pip whose `install --dry-run` with `fast-deps` does not download wheels (25.1 still does)."""
+"""The first version of pip that plans with `install --dry-run` and `fast-deps` without downloading wheels."""
 TIMEOUT_S = 15.0
 PARALLEL_REQUESTS = 8
 GB = 10**9
@@ -22,7 +22,7 @@ GB = 10**9
 
 @dataclass(frozen=True)
 class Downloads:
-    """A planned installation: bytes to download, bytes that are already local, and packages of unknown size."""
+    """A planned installation: bytes to download, bytes that are on this host already, and packages of unknown size."""
 
     packages: int
     largest: str
@@ -41,7 +41,7 @@ def parse_report(data: bytes) -> List[Dict[str, Any]]:
 
 
 def sum_downloads(items: Sequence[Dict[str, Any]]) -> Downloads:
-    """Return the sum of the sizes of all packages in the report. The sizes are requested with HEAD."""
+    """Return the sum of the sizes of all packages in the report. The sizes come from HEAD requests."""
     urls = [str(item.get("download_info", {}).get("url", "")) for item in items]
     with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
         sizes = list(pool.map(_size, urls))
@@ -95,7 +95,7 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
 def reachable(index: str) -> bool:
     """Return True if the package index serves torch.
 
-    Checked once in advance, because pip would wait for an unreachable index at every package.
+    Call it once before the installation, because pip would wait for an unreachable index at every package.
     """
     try:
         with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=TIMEOUT_S) as answer:

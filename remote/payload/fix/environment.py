@@ -35,10 +35,10 @@ IMPORT_TIMEOUT_S = 60.0
 
 
 def create_environment(call: Call) -> Dict[str, Any]:
-    """Install the packages of the request into the venv. Push {doing, done, total}, {note} and {downloads}.
+    """Install the packages of the request into the venv. Push events {doing, done, total}, {note} and {downloads}.
 
-    An unfinished venv of the same recipe is completed; one of another recipe is created again. Raises Refusal if the
-    folder was not made by halfstep, or if a step fails; packages that earlier steps installed are kept.
+    An unfinished venv of the same recipe is completed. A venv of another recipe is removed and created again. Raises
+    Refusal if the folder was not made by halfstep, or if a step fails; packages that earlier steps installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)
@@ -71,8 +71,8 @@ def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
 def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
     """Write halfstep's mark file into the folder, and remove a venv of another recipe.
 
-    Return the previous state of a venv of the same recipe, or "" if there was none. Raises Refusal for a folder that
-    halfstep did not create.
+    Return the previous state of a venv of the same recipe, or "" if there was no such venv. Raises Refusal for a folder
+    that halfstep did not create.
     """
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
@@ -133,8 +133,8 @@ def _steps(
 ) -> Iterator[Any]:
     """Yield (description, arguments) of each `pip install`.
 
-    One command resolves all versions together. If torch has its own index, torch is installed by a separate command
-    before. Packages that import torch while they are built follow, without build isolation.
+    One command resolves all versions together. If torch has its own index, a separate command installs torch first.
+    Packages that import torch while they are built are installed last, without build isolation.
     """
     packages = wanted.pip_arguments
     names = [*args["requirements"], *args["packages"]]

@@ -70,7 +70,7 @@ def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
-    """Download one file until its digest matches, up to three times, each time from the start."""
+    """Download one file from the start, up to three times, until its digest matches."""
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -98,7 +98,7 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
 
 
 def load(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Load the file with the tokenizers library, encode and decode fixed strings, and return the problem, if any."""
+    """Load the file with the tokenizers library, encode and decode fixed strings, and return the problem or ""."""
     try:
         tokenizers = importlib.import_module("tokenizers")
     except ImportError as error:
@@ -111,9 +111,9 @@ def load(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _round_trip_problem(tokenizer: Any) -> str:
-    """Return how the tokenizer changes a text in the second round trip of encoding and decoding, or "" if it does not.
+    """Return how a second round trip of encoding and decoding changes a text, or "" if it changes no text.
 
-    A normaliser may change the text in the first round trip, but not in the second.
+    A normaliser may change the text in the first round trip, which is no fault.
     """
     for text in ROUND_TRIPS:
         once = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
@@ -154,7 +154,7 @@ _STATUS = {401: "unauthorized", 403: "gated", 404: "not-found", 429: "rate-limit
 
 
 def _kind_of(error: BaseException) -> str:
-    """Return one word that classifies an error of the hub's client, for each HTTP library that the client may use."""
+    """Return one word that classifies an error of the hub's client, whichever HTTP library the client uses."""
     chain = _chain(error)
     for link in chain:
         status = getattr(getattr(link, "response", None), "status_code", None)

@@ -1,4 +1,4 @@
-"""Check the host's access to the model hub: what is cached, whether there is a token, and the hub's answer."""
+"""Check the host's access to the model hub: the cached model, the token, and the hub's answer."""
 
 from __future__ import annotations
 

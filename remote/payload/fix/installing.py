@@ -1,4 +1,4 @@
-"""Run pip and similar commands. Their progress is pushed to the laptop, and they end if it disconnects."""
+"""Run pip and similar commands. Their progress is pushed to the laptop. The commands end if the laptop disconnects."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def run_command(
 ) -> str:
     """Run the command and return its last 400 lines of output.
 
-    Raises Refusal with its last lines if it fails, and EOFError if the laptop disconnects; by then, the command and its
-    children have ended. `keep` lists descriptors that the command inherits, such as a lock to hold as long as it runs.
-    `pip` turns the output of a `pip install` into events.
+    Raises Refusal with the last lines of output if the command fails. If the laptop disconnects, ends the command and
+    its children, then raises EOFError. The command inherits the descriptors `keep`, and so holds their locks while it
+    runs. `pip` turns the output of a `pip install` into events.
     """
     try:
         process = subprocess.Popen(
@@ -72,7 +72,10 @@ def run_command(
 
 
 def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], pip: Optional[PipOutput]) -> None:
-    """Append the output to `lines` until it ends, and push events. Raises EOFError if the laptop disconnects."""
+    """Append the command's output to `lines` and push events, until the output ends.
+
+    Raises EOFError if the laptop disconnects.
+    """
     assert process.stdout is not None
     output, laptop = process.stdout.fileno(), call.connection.source.fileno()
     latest: Dict[str, Any] = {}
@@ -122,7 +125,10 @@ def _failed(failure: str, text: str, where: str) -> Refusal:
 
 
 def reason_of(text: str) -> str:
-    """Return the last line that pip marks with ERROR, which summarises the failure; if there is none, the last line."""
+    """Return the last line that pip marks with ERROR, which summarises the failure.
+
+    Without such a line, return the last line.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines or ["no output"])[-1][:400]

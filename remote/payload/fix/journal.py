@@ -1,7 +1,7 @@
 """The undo journal of setup fixers, which keeps the original of each file before the file is replaced.
 
-undo/<fixer>/<digest of the path>.json records the replacement; the `.bytes` file beside it is the original. Only the
-first original is kept, so undo restores the file as it was before the fixer first replaced it.
+The file undo/<fixer>/<digest of the path>.json records the replacement; the original is in the `.bytes` file of the
+same name. Later replacements do not change the original, so undo restores the file as it was before the fixer.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ def digest_after_fix(project: Project, fixer: str, path: str) -> str:
 
 
 def restore_replaced(project: Project, fixer: str) -> List[str]:
-    """Restore every file that the fixer replaced, and return their paths. Raises Refusal if a file was edited since."""
+    """Restore every file that the fixer replaced, and return their paths.
+
+    Raises Refusal if a file was edited after the fixer.
+    """
     restored: List[str] = []
     for entry in _entries(project, fixer):
         known = _read_entry(entry)
@@ -91,7 +94,7 @@ def restore_replaced(project: Project, fixer: str) -> List[str]:
 
 
 def _restore_one(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
-    """Restore one file. Return its path in a list, which is empty if a sync has replaced the fixer's file since."""
+    """Restore one file. Return its path in a list, which is empty if a later sync has replaced the fixer's file."""
     now = _digest(known.path)
     if now not in (known.after, known.before) and not _is_synced(project, known.path, now):
         raise Refusal(

@@ -19,7 +19,7 @@ REMOVED = ".halfstep-removed"
 
 
 def read_mark(folder: str) -> Dict[str, Any]:
-    """Return the content of the mark file, or an empty dict if it is missing or not halfstep's."""
+    """Return the content of the mark file, or an empty dict if the file is missing or was not written by halfstep."""
     try:
         with open(os.path.join(folder, MARK), encoding="utf-8") as file:
             mark = json.load(file)
@@ -29,7 +29,7 @@ def read_mark(folder: str) -> Dict[str, Any]:
 
 
 def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
-    """Write the mark to `folder`. A new folder is renamed into place together with its mark."""
+    """Write the mark to `folder`. A new folder appears together with its mark."""
     if not os.path.isdir(folder):
         beside = folder + NEW
         shutil.rmtree(beside, ignore_errors=True)
@@ -42,7 +42,7 @@ def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
 
 
 def discard(folder: str) -> None:
-    """Remove the folder. It is renamed first, so that an interrupted removal never leaves a part of it under its name.
+    """Remove the folder. It is renamed first, so that an interrupted removal leaves no partial folder under its name.
 
     The next call completes an interrupted removal.
     """
@@ -60,7 +60,7 @@ def record_made_folder(project: Project, fixer: str, path: str) -> None:
 
 
 def remove_made_folders(project: Project, fixer: str) -> List[str]:
-    """Remove the folders that the fixer created and that still have its mark; return their paths."""
+    """Remove the folders that the fixer created, if they still contain its mark; return their paths."""
     folder = os.path.join(project.at(project.layout.undo), fixer)
     removed: List[str] = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():

@@ -46,7 +46,7 @@ def install_packages(call: Call) -> Dict[str, Any]:
 
 
 def uninstall_packages(project: Project, fixer: str) -> List[str]:
-    """Uninstall the packages that the fixer added, if their venv still exists; return their names."""
+    """Uninstall the packages that the fixer added to a venv, if the venv still exists; return their names."""
     record = _record(project, fixer)
     known = _read(record)
     packages = [str(package) for package in known.get("packages", [])]

@@ -31,7 +31,7 @@ class PipOutput:
     def event(self, line: str) -> Optional[Dict[str, Any]]:
         """Return the event {doing}, with {done, total} in bytes during a download.
 
-        None if the line shows no progress.
+        Return None if the line shows no progress.
         """
         progress = PROGRESS.match(line)
         if progress:

@@ -20,7 +20,9 @@ POLL_S = 0.05
 
 
 def end_leftovers(call: Call) -> Dict[str, Any]:
-    """End the listed processes of the run. Other processes are not touched, and returned as `spared`.
+    """End the listed processes of the run.
+
+    Listed processes that do not belong to the run are not signalled, but returned as `spared`.
 
     Raises Refusal `busy` while a job of the run is running, `os` if a process cannot be ended.
     """
@@ -43,7 +45,7 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
 
 
 def _end(processes: List[Process], grace_s: float) -> List[Process]:
-    """Send SIGTERM, and SIGKILL after `grace_s`. Return the processes that are still alive."""
+    """Send SIGTERM, and SIGKILL `grace_s` seconds later. Return the processes that are still alive."""
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
         for process in _living(processes):
             send_signal(process, number)
@@ -54,7 +56,7 @@ def _end(processes: List[Process], grace_s: float) -> List[Process]:
 
 
 def _living(processes: List[Process]) -> List[Process]:
-    """Return the processes that are still alive; a reused pid is recognised by its start time."""
+    """Return the processes that are still alive. The start time shows if another process has got the pid."""
     living = []
     for process in processes:
         now = read_process(process.pid)

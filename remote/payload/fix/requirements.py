@@ -10,9 +10,9 @@ from typing import Collection, Dict, Iterator, List, Sequence
 from remote.payload.tree.paths import check_path
 
 BUILT_WITH_TORCH = ("flash-attn", "flash-attn-3", "mamba-ssm", "causal-conv1d")
-"""Their setup.py imports torch, which pip's isolated build environment lacks (flash-attention#358)."""
+"""Packages whose setup.py imports torch, which pip's isolated build environment lacks (flash-attention#358)."""
 BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja", "psutil")
-"""The build requirements of these packages, which pip does not install for a build without isolation."""
+"""The build requirements of BUILT_WITH_TORCH. pip does not install them for a build without isolation."""
 NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)\s*")
 
@@ -35,7 +35,8 @@ def sort_requirements(
 ) -> Requirements:
     """Sort the requirements of `files` and `packages`.
 
-    A file from which a requirement is deferred or left out is copied to `folder` without it.
+    If a requirement of a file is deferred or left out, a copy of the file without that requirement is written to
+    `folder`.
     """
     found = Requirements()
     for name in files:
@@ -55,7 +56,7 @@ def sort_requirements(
 def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
     """Return the path for the copy of a requirements file.
 
-    Adds the copy's path and text to `texts`, and those of the files that it includes.
+    Add path and text of the copy to `texts`. The requirements files that it includes are copied too.
     """
     copy = os.path.join(folder, f"{len(os.listdir(folder))}-{len(texts)}-{os.path.basename(path)}")
     texts[copy] = ""

@@ -38,7 +38,7 @@ FIXER = "tokenizer"
 
 
 def look_at_tokenizers(call: Call) -> Dict[str, Any]:
-    """Check every tokenizer file in the project's tree, in the listed folders, and in the listed models' cache."""
+    """Check every tokenizer file in the project's tree, in the listed folders and in the cache of the listed models."""
     project = open_project(call)
     environment = call.args.get("environment", {})
     candidates = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
@@ -83,7 +83,7 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
 
 
 def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
-    """Copy the file into `folder` from an intact one on this machine, or download it; return its content."""
+    """Copy the file into `folder` from an intact copy on this machine, or download the file; return its content."""
     copy = call.args.get("copy", "")
     if copy:
         shutil.copyfile(call.path(copy), os.path.join(folder, name))
@@ -134,7 +134,7 @@ def _load(call: Call, path: str) -> Dict[str, Any]:
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
-    """Return the files. For each intact tokenizer.json, add the result of loading it in the project's interpreter."""
+    """Return the files. The project's interpreter loads each intact tokenizer.json, and the result is added."""
     python = call.args.get("python", "")
     wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
     problems: Dict[str, str] = {}
@@ -185,7 +185,7 @@ def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: st
 
 
 Place = Tuple[str, Optional[Digest], str, str, str]
-"""A file to check: path, known digest (if any), source of that digest, repository, revision."""
+"""A file to check: path, known digest or None, source of that digest, repository, revision."""
 
 
 def _in_folders(roots: List[str]) -> Iterator[Place]:
@@ -227,7 +227,7 @@ def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
 
 
 def cached_snapshot(cache: str, repo: str, revision: str) -> str:
-    """Return the folder of that revision (default: main) in the cache, or "" if it is not cached."""
+    """Return the folder of a revision in the cache, or "" if the revision is not cached. `revision` "" means main."""
     model = os.path.join(cache, "models--" + repo.replace("/", "--"))
     commit = _commit_of(model, revision)
     snapshot = os.path.join(model, "snapshots", commit)
@@ -245,7 +245,7 @@ def _commit_of(model: str, revision: str) -> str:
 
 
 def _digest_in_links(path: str) -> Optional[Digest]:
-    """Return the digest in the name of the blob to which the links lead."""
+    """Return the digest in the name of the blob to which the link leads, or None."""
     for _ in range(8):
         if not os.path.islink(path):
             break

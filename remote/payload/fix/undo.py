@@ -14,7 +14,7 @@ from remote.payload.tree.lock import open_project
 def undo(call: Call) -> Dict[str, Any]:
     """Uninstall packages, remove folders and restore files.
 
-    Raises Refusal if a file was edited since the fixer wrote it. Packages and folders are undone in that case too.
+    Raises Refusal if a file was edited since the fixer wrote it. Packages and folders are removed in that case too.
     """
     project, fixer = open_project(call), str(call.args["fixer"])
     restored = [*uninstall_packages(project, fixer), *remove_made_folders(project, fixer)]

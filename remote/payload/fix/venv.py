@@ -46,7 +46,7 @@ class Venv:
     def make(self, base: str) -> None:
         """Create the venv with pip.
 
-        If `base` has no ensurepip, as on Debian, use uv, or otherwise the pip of `base`.
+        If `base` has no ensurepip, as on Debian, install pip with uv or with the pip of `base`.
         """
         self.call.push({"doing": f"creating {os.path.basename(self.path)} with {base}"})
         try:
@@ -89,7 +89,7 @@ class Venv:
         return tuple(int(part) for part in printed[1].split(".") if part.isdigit()) if len(printed) > 1 else ()
 
     def extra_index(self, index: str) -> List[str]:
-        """Return pip's arguments for an index of torch builds, or none if it cannot be reached."""
+        """Return pip's arguments for an index of torch builds, or an empty list if the index cannot be reached."""
         if not index:
             return []
         if reachable(index):
@@ -123,7 +123,10 @@ class Venv:
 
 
 def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
-    """Return the path of uv, or None. Its installer writes to folders that are not on the PATH of an SSH command."""
+    """Return the path of uv, or None.
+
+    The installer of uv writes to folders that are not on the PATH of an SSH command.
+    """
     at_home = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
     return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
 

@@ -25,7 +25,7 @@ def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
 def _lasting_payload(call: Call) -> str:
     """Return the path of a payload that outlives this agent.
 
-    A supervisor imports modules from it until it ends.
+    A supervisor imports modules from the payload as long as it runs.
     """
     folder = os.path.join(call.workdir, PAYLOAD)
     if os.path.dirname(call.payload) == folder:

@@ -23,7 +23,7 @@ def continue_run(
 ) -> JobResult:
     """Queue the next job after this one.
 
-    Return the result with the number of that job, or with the reason if it failed.
+    Return the result with the number of the next job, or with the reason why it was not queued.
     """
     if not result.preempted:
         return result
@@ -52,7 +52,7 @@ def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) ->
 
 
 def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
-    """Queue the job so that it starts after this one has ended. Return why that failed, or ""."""
+    """Queue the job so that it starts after this one has ended. Return the reason if that failed, otherwise ""."""
     submitted = read_record(job.submitted, Submitted)
     mine = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)

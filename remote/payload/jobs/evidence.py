@@ -51,9 +51,9 @@ def gather_evidence(
 
 
 def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:
-    """Return True if a job that ended without a supervisor can be judged; otherwise it is lost.
+    """Return True if a job that ended without a supervisor can be judged. Otherwise the job is lost.
 
-    It can be judged if its exit status was recorded or its work is complete.
+    The job can be judged if its exit status was recorded or its work is complete.
     """
     spec = read_record(job.spec, JobSpec)
     if spec is None or read_record(job.supervisor, Started) is None or os.path.exists(job.result):
@@ -64,7 +64,7 @@ def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:
 
 
 def _read_tail(path: str) -> bytes:
-    """Return the last 64 KiB of a file, or b"" if there is none."""
+    """Return the last 64 KiB of a file, or b"" if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -1,4 +1,7 @@
-"""The exit recorder: the parent of a job's first process. It records the exit status even without a supervisor."""
+"""The exit recorder: the parent of a job's first process.
+
+It records the exit status even if the supervisor has died.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def read_exit(job: JobLayout) -> Optional[int]:
 def fork_recorded(job: JobLayout) -> None:
     """Fork, and return only in the child.
 
-    The parent waits for it, records its status and exits with the same status.
+    The parent waits for the child, records the child's status and exits with the same status.
     """
     trainer = 0
 
@@ -52,7 +55,7 @@ def fork_recorded(job: JobLayout) -> None:
 
 
 def _release_output() -> None:
-    """Leave the job's output to the trainer, whose output ends when the last process closes it."""
+    """Close the job's output in this process, so that readers see its end once the trainer has closed it."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)

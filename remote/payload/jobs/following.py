@@ -1,4 +1,4 @@
-"""Follow a job until it ends: its state, event files and output. A job without a supervisor is adopted meanwhile."""
+"""Follow the state, the event files and the output of a job until it ends. A job without a supervisor is adopted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OBSERVE_EVERY_S = 1.0
 
 
 def follow_job(call: Call) -> Dict[str, Any]:
-    """Push the job's `JobNews` whenever it changes. The last one has a state other than RUNNING.
+    """Push the job's `JobNews` whenever it changes. The last `JobNews` has a state other than RUNNING.
 
     If another job continues the run, that job is followed next.
     """

@@ -20,8 +20,8 @@ MEBI = 2**20
 class GpuSampler:
     """Queries nvidia-smi at intervals. `visible` is the job's CUDA_VISIBLE_DEVICES.
 
-    If the driver hangs, nvidia-smi may be unkillable. It gets SIGKILL after DEADLINE_S, and no other one is started
-    before it has ended. Without nvidia-smi there are no samples.
+    If the driver hangs, nvidia-smi may be unkillable. A query gets SIGKILL after DEADLINE_S seconds, and no other query
+    is started before it has ended. Without nvidia-smi there are no samples.
     """
 
     def __init__(self, visible: str = "") -> None:

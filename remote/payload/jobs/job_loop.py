@@ -34,7 +34,7 @@ RESERVE_BYTES = 64 * 1024
 class Signals:
     """Records SIGTERM and SIGINT, and ignores SIGHUP. `wait` returns early on any signal, including SIGCHLD.
 
-    SIGUSR1 counts as a SIGTERM. Slurm sends it some time before it kills the job; it sets `at_time_limit`.
+    SIGUSR1 counts as a SIGTERM and sets `at_time_limit`. Slurm sends it some time before it kills the job.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Signals:
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Optional[FrameType]) -> None:
-        # An earlier SIGTERM is a preemption or a stop, after which the run must not be continued automatically.
+        # After an earlier SIGTERM (a preemption or a stop), the run must not be continued automatically.
         self.at_time_limit |= number == signal.SIGUSR1 and not self.sigterm_received
         self.sigterm_received = True
 

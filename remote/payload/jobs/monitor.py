@@ -83,7 +83,7 @@ class JobMonitor:
             self._publish_in_background(now)
 
     def finish(self, now: float) -> None:
-        """Publish the remaining checkpoints, or warn why that failed.
+        """Publish the remaining checkpoints. If that fails, record a warning with the reason.
 
         Call it after every process of the job has ended.
         """
@@ -95,7 +95,7 @@ class JobMonitor:
         self._write_flags(Flags(False, tuple(self._warnings()), time.time()))
 
     def _publish_in_background(self, now: float) -> None:
-        # Hashing a large checkpoint takes long, and must not delay the reaction to a SIGTERM.
+        # Hashing a large checkpoint takes long. In a thread, it does not delay the reaction to a SIGTERM.
         if self._publisher is None or not self._publisher.is_alive():
             self._publisher = threading.Thread(target=self.publish_found, args=(now, QUIET_S), daemon=True)
             self._publisher.start()

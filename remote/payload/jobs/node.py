@@ -44,7 +44,7 @@ def main(endpoint: str, *command: str) -> int:
 
 
 def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
-    """Return the command in which every word that is one of the `placeholders` is replaced with its value.
+    """Return the command with every word that is one of the `placeholders` replaced by its value.
 
     `{is_host}` is also replaced within an option of the rendezvous. Braces in other words are kept.
     """
@@ -56,7 +56,7 @@ def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
 
 
 def environment(address: str) -> Dict[str, str]:
-    """Return the environment of the command, in which its processes use the network interface with the address."""
+    """Return the environment of the command. It selects the network interface that has the address."""
     interface = interface_of(address)
     interfaces = dict.fromkeys(INTERFACES, interface) if interface else {}
     return {**interfaces, **os.environ, "HALFSTEP_SHARED_RUN": "1"}

@@ -41,16 +41,16 @@ def main(count: str, *command: str) -> int:
 
 
 def srun_argv(count: str) -> List[str]:
-    """Return the srun command that starts one task on each of the job's nodes, with all of its cards and processors."""
+    """Return the srun command that starts one task per node of the job, with all cards and processors of the node."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    # Since Slurm 22.05, srun does not inherit the number of processors from the job, and binds a task to one of them.
+    # Since Slurm 22.05, srun does not inherit the number of processors from the job, and binds a task to one processor.
     given = (f"--cpus-per-task={cpus}",) if cpus else ()
     one_each = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1")
     return ["srun", "--kill-on-bad-exit=1", "--unbuffered", "--cpu-bind=none", *one_each, *given]
 
 
 def own_address() -> str:
-    """Return the address of this node in Slurm's configuration, which the other nodes can reach."""
+    """Return the address of this node according to Slurm's configuration. The other nodes can reach this address."""
     node = os.environ.get("SLURMD_NODENAME", "")
     done = subprocess.run(
         ["scontrol", "show", "node", node, "--oneliner"],

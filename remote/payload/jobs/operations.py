@@ -43,7 +43,7 @@ STOP_SLACK_S = 30.0
 
 
 def start(call: Call) -> Dict[str, Any]:
-    """Start the job, unless a job of that number was already started. Return its `StartAnswer`.
+    """Start the job, unless it was already started. Return its `StartAnswer`.
 
     Raises Refusal `busy` while another job of the run is alive.
     """
@@ -72,7 +72,7 @@ def start(call: Call) -> Dict[str, Any]:
 
 
 def submit_array(call: Call) -> Dict[str, Any]:
-    """Submit held jobs to Slurm; jobs with the same options become one array.
+    """Submit prepared jobs to Slurm. Jobs with the same options become one array.
 
     Jobs that were already submitted are skipped.
     """
@@ -174,7 +174,9 @@ def _reply(answer: StartAnswer) -> Dict[str, Any]:
 
 
 def adopt(call: Call) -> Dict[str, Any]:
-    """Start a new supervisor for the newest job if its own was killed. It writes the result if the job has ended.
+    """Start a new supervisor for the newest job if the supervisor of that job was killed.
+
+    If the job has ended, the new supervisor writes the result.
 
     A supervised job keeps its supervisor. A job whose end left no evidence stays lost.
     """

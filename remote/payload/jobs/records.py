@@ -15,7 +15,10 @@ class Exit:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """stop.json: a request to end the job, which allows `grace_s` seconds to save. Written before the SIGTERM."""
+    """stop.json: a request to end the job, with `grace_s` seconds of time to save a checkpoint.
+
+    Written before the SIGTERM.
+    """
 
     grace_s: float
     at_unix: float = 0.0

@@ -1,4 +1,4 @@
-"""Share one run if two projects on a host start the same work, for example from two laptops."""
+"""Use one run for two projects on a host that start the same work, for example from two laptops."""
 
 from __future__ import annotations
 

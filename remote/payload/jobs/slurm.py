@@ -56,7 +56,7 @@ def render_script(name: str, output: str, argv: Sequence[str], options: Sequence
 def render_array(name: str, folder: str, argvs: Sequence[Sequence[str]], options: Sequence[str], grace_s: float) -> str:
     """Return the batch script of an array.
 
-    Task N becomes the supervisor `argvs[N]`, with its output in `folder`/N.log.
+    Task N becomes the supervisor `argvs[N]` and writes its output to `folder`/N.log.
     """
     header = _header(name, f"{folder}/", [*options, f"--array=0-{len(argvs) - 1}"], grace_s, suffix="%a.log")
     cases = [f"{number}) exec {shlex.join(argv)} ;;" for number, argv in enumerate(argvs)]
@@ -94,7 +94,7 @@ def submit(script: str, folder: str) -> str:
 def find_by_name(name: str) -> str:
     """Return the number of this user's job or array of that name, or "" if there is none.
 
-    Finds a submission whose answer was lost.
+    This finds a submission of which sbatch's answer was lost.
     """
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
 

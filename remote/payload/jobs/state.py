@@ -29,8 +29,8 @@ def run_layout(call: Call, project: str, run: str) -> RunLayout:
 class JobObservation:
     """A job's state, its orphans (processes without a supervisor), and its state in Slurm's queue.
 
-    A job whose supervisor waits for other jobs to end counts as running. `ended` is the state in which a job without a
-    result left the queue.
+    A job counts as running while its supervisor waits for other jobs to end. `ended` is the last state in Slurm's queue
+    of a job that has no result.
     """
 
     answer: StartAnswer
@@ -94,5 +94,5 @@ def current_job(run: RunLayout) -> int:
 
 
 def read_gauges(job: JobLayout) -> Gauges:
-    """Return the recorded gauges of a job. They are empty for a job of an older payload."""
+    """Return the recorded gauges of a job. The gauges are empty if an older payload started the job."""
     return read_record(job.gauges, Gauges) or Gauges()

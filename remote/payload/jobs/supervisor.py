@@ -81,7 +81,7 @@ class Ended(NamedTuple):
 
 
 def _detach() -> None:
-    # The first process leads the new session. Its child does not, so it can never acquire a controlling terminal.
+    # This process leads its session. Its child is no session leader, so the child never gets a controlling terminal.
     if os.fork() > 0:
         os._exit(0)
 
@@ -158,12 +158,12 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
-    # Only the supervisor that started the job had its secrets.
+    # Only the supervisor that started the job had the secrets of the job.
     return Ended(spec, job_environment(spec, run, Launch()), loop.run(count_oom_kills()))
 
 
 def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
-    """Return the processes without the exit recorder, which ends by itself after the process that it records."""
+    """Return the processes without the exit recorder, which ends by itself after the job's first process."""
     return [process for process in processes if process.pid != exit_recorder]
 
 

@@ -86,7 +86,7 @@ def _remove_launch(launch: str) -> None:
 
 
 def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
-    """Start a supervisor. Return the end of its log once its job is on record or it has exited."""
+    """Start a supervisor. Return the end of its log once the job is on record or the supervisor has exited."""
     log = job.supervisor_log
     reader, writer = os.pipe()
     with open(log, "ab") as output:
@@ -100,7 +100,7 @@ def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
             cwd="/",
         )
     os.close(writer)
-    # The supervisor closes the other end when the job is on record. If it dies, the kernel closes it.
+    # The supervisor closes the other end when the job is on record. If the supervisor dies, the kernel closes that end.
     with os.fdopen(reader, "rb") as end:
         end.read()
     first.wait()
@@ -195,8 +195,8 @@ def queue_array(
 ) -> None:
     """Submit the jobs as one array with these sbatch options, and record each task's job number. Raises Refusal.
 
-    A link to the log of each task is created in `folder`. If the answer to a submission was lost, the array is found by
-    its name.
+    A link to the log of each task is created in `folder`. If sbatch's answer to an earlier submission was lost, the
+    array is found by its name.
     """
     roots = "\n".join(job.root for job, _ in jobs)
     name = f"halfstep-array-{hashlib.sha256(os.fsencode(roots)).hexdigest()[:16]}"

@@ -17,7 +17,7 @@ POLL_S = 0.5
 
 
 def jobs_before(workdir: str, job: JobLayout, spec: JobSpec) -> Tuple[str, ...]:
-    """Return the folders of all living jobs of this machine that share a card with this one, ordered by turn.
+    """Return the folders of all living jobs of this machine that share a card with this job, ordered by turn.
 
     All jobs under the workdir are considered. Machines may share the workdir over a network, but each has its own
     cards.
@@ -82,10 +82,10 @@ def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
 
 
 def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
-    """Return True if the job `before` is alive and has either begun or waits with an earlier turn.
+    """Return True if the job `before` is alive and has begun, or is alive and has an earlier turn.
 
-    A job whose waiting supervisor was killed is queued again with a later turn. Jobs that were waiting for it then run
-    first; otherwise they would wait for each other.
+    A job whose waiting supervisor was killed is queued again with a later turn. The jobs that were waiting for this job
+    then run first. Otherwise these jobs and this job would wait for each other.
     """
     theirs = read_record(JobLayout(before).spec, JobSpec)
     begun = theirs is None or read_record(JobLayout(before).supervisor, Started) is not None
@@ -100,7 +100,7 @@ def record_waiting(job: JobLayout) -> None:
 
 
 def why_waiting(job: JobLayout, observed: JobObservation) -> str:
-    """Return the reason why a living job has not begun, or "" if it has."""
+    """Return the reason why a living job has not begun, or "" if it has begun."""
     if observed.answer.started is not None:
         return ""
     if observed.queue:

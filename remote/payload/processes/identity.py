@@ -22,7 +22,7 @@ HELPERS = (
 
 @dataclass(frozen=True)
 class Process:
-    """One process. `ticks` is its start in clock ticks since boot, `state` the kernel's letter."""
+    """One process. `ticks` is its start time in clock ticks since boot; `state` is the letter in /proc/PID/stat."""
 
     pid: int
     parent: int
@@ -149,9 +149,10 @@ def read_command(pid: int) -> bytes:
 
 
 def is_helper(process: Process, living: Iterable[int]) -> bool:
-    """Return True for a helper of a living parent, such as a data loader's worker: forked without exec, or by Python.
+    """Return True if the process is a helper, such as a data loader's worker, of a parent in `living`.
 
-    SIGTERM would kill the helper, so the parent could not save a checkpoint. A stop therefore spares helpers.
+    A helper has the command line of its parent, or one in HELPERS. A stop does not send SIGTERM to helpers, because
+    their parent needs them to save a checkpoint.
     """
     if process.parent not in living:
         return False
@@ -160,7 +161,10 @@ def is_helper(process: Process, living: Iterable[int]) -> bool:
 
 
 def send_signal(process: Process, number: int) -> bool:
-    """Send a signal to exactly this process. Return False if it has ended, or its pid belongs to another process."""
+    """Send a signal to exactly this process.
+
+    Return False if the process has ended, or if its pid belongs to another process.
+    """
     try:
         if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
             return _send_by_descriptor(process, number)

@@ -1,4 +1,4 @@
-"""Start a job's first process from its spec. It waits at a gate until its pid is on record."""
+"""Start a job's first process from its spec. The process waits until its pid is on record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CANNOT_RUN = 127
 
 @dataclass(frozen=True)
 class Launch:
-    """Data for the supervisor besides the spec: secret values, and an environment if it does not inherit one."""
+    """Secret values for the supervisor, and an environment if the supervisor does not inherit one."""
 
     secrets: Dict[str, str] = field(default_factory=dict)
     environment: Dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def _shared_memory(root: str = "/dev/shm") -> str:
 
 
 def _private(folder: str) -> str:
-    """Create the folder if it is missing. Return it, or "" if that fails or other users may enter the folder."""
+    """Create the folder if it is missing. Return its path, or "" if that fails or other users may enter the folder."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -104,7 +104,8 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         "TENSORBOARD_LOGGING_DIR": run.tensorboard,
         "HALFSTEP_RESUME_FROM": spec.resume_from,
         "PYTHONUNBUFFERED": "1",
-        # By default torchrun kills its workers 30 s after a SIGTERM. They get the job's grace period to save instead.
+        # By default torchrun kills its workers 30 s after a SIGTERM. Here, the workers get the job's grace period to
+        # save a checkpoint.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s))),
         # torchrun's default prefix contains the rank on this host, which is not unique across hosts.
         "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank${rank}]:",
@@ -138,15 +139,15 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
 def rendezvous_file(job: JobLayout) -> str:
     """Return the path of the file through which the processes of a job on one host find each other.
 
-    torch unpickles the file's content, so other users must not be able to write to it, as they could to a port. It is
-    in memory, because torch locks it with flock(2), which some network file systems do not support.
+    torch unpickles the file's content, so other users must not be able to write to it, as they could to a port. The
+    file is in memory, because torch locks it with flock(2), which some network file systems do not support.
     """
     digest = hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]
     return os.path.join(secret_folder() or job.root, f"rendezvous-{digest}")
 
 
 def remove_rendezvous(job: JobLayout) -> None:
-    """Remove the file of a job that has ended, or that was killed before it is started again."""
+    """Remove the rendezvous file of a job that has ended, or that is started again after it was killed."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(rendezvous_file(job))
 

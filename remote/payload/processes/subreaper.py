@@ -13,6 +13,6 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Make orphaned descendants children of this process (Linux 3.4 and newer). Does nothing on other systems."""
+    """Make this process the parent of its orphaned descendants (Linux 3.4 and newer). Does nothing on other systems."""
     if ctypes is not None and sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
