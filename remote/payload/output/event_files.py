@@ -21,8 +21,8 @@ Wanted = Callable[[str], bool]
 def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
     """Return (name, path) of every event file, sorted. Files that were sent with the project are excluded.
 
-    If the config's `logs.tensorboard` is a folder outside the run's folder, the files written there since the run began
-    are named `outside/...`.
+    If `logs.tensorboard` in the config is a folder outside the run's folder, the files that were written to that folder
+    since the run began are included, under names that begin with `outside/`.
     """
     files = find_output_files(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
@@ -34,7 +34,7 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
 
 
 def find_output_files(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
-    """Return (name, path) of every regular file for whose name `wanted` returns True.
+    """Return (name, path) of every regular file if `wanted` returns True for its name.
 
     Files that were sent with the project are excluded.
     """
@@ -60,7 +60,7 @@ def resolve(run_root: str, name: str) -> str:
 
 
 def outside_folder(run_root: str) -> str:
-    """Return the real path of the config's folder for event files if it is outside the run's folder, otherwise ""."""
+    """Return the real path of `logs.tensorboard` in the config, or "" if it is no folder outside the run's folder."""
     run = RunLayout(run_root)
     try:
         with open(run.record, encoding="utf-8", errors="surrogateescape") as file:

@@ -26,7 +26,7 @@ class EventWriter:
         self._path: Optional[str] = None
 
     def add(self, step: int, scalars: Mapping[str, float], wall_time: float) -> None:
-        """Append one record with all `scalars` of a step. Raises OSError."""
+        """Append one record with all `scalars` of a step. Raises OSError if the file cannot be written."""
         data = b""
         if self._path is None:
             os.makedirs(self._folder, exist_ok=True)
@@ -43,7 +43,7 @@ class EventWriter:
 
 
 def frame(record: bytes) -> bytes:
-    """Return the record with its length and checksums, in the format that records.py reads."""
+    """Return the record with its length and checksums, in the format that remote/protocol/records.py reads."""
     length = LENGTH.pack(len(record))
     return length + FOOTER.pack(masked_crc32c(length)) + record + FOOTER.pack(masked_crc32c(record))
 

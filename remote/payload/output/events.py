@@ -24,8 +24,8 @@ TAIL_CHECKED = 256 * 2**10
 def survey_events(run_root: str) -> Tuple[EventFile, ...]:
     """Return every event file of the run by name, with its size in complete records. Read-only.
 
-    Checks the length of every record, and the checksums near the end; a pull checks everything. If the newest job has
-    an index of its files, only the files in the index are read.
+    The survey checks the length of every record, but only the checksums near the end. A pull checks all of them. If the
+    newest job has an index of its files, only the files in the index are read.
     """
     job, indexed = _read_index(run_root)
     if job and job == newest_job(RunLayout(run_root)):
@@ -47,7 +47,7 @@ def write_event_index(run_root: str) -> None:
 
 
 def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
-    """Return True if the bytes before `offset` have that digest, which shows that the file was not rewritten."""
+    """Return True if the bytes before `offset` have that digest. Otherwise the file was rewritten."""
     return os.fstat(file.fileno()).st_size >= offset and tail_digest(file.fileno(), offset) == tail_sha256
 
 
@@ -94,7 +94,7 @@ def _survey_file(name: str, path: str, indexed: Optional[List[Any]]) -> Optional
 
 
 def _head(file: BinaryIO) -> str:
-    """Return the digest of the first record, which identifies the file by its wall time."""
+    """Return the digest of the first record. The record contains a time, so the digest identifies the file."""
     (length,) = LENGTH.unpack(os.pread(file.fileno(), LENGTH.size, 0))
     return hashlib.sha256(os.pread(file.fileno(), OVERHEAD + length, 0)).hexdigest()
 

@@ -58,12 +58,18 @@ class FileWatcher:
         return False
 
     def note_change(self, *, notified: bool) -> None:
-        """Record a change. After three changes that inotify did not report (not `notified`), switch to polling."""
+        """Record a change. `notified` is False if inotify did not report it.
+
+        After three such changes, switch to polling.
+        """
         self._missed += not notified
         self.polling = self.polling or self._missed >= MAX_MISSED
 
     def _drain(self) -> None:
-        """Discard the events. After IN_IGNORED (a watched folder was removed), `follow` creates every watch again."""
+        """Discard the events. IN_IGNORED means that a watched folder was removed.
+
+        The next `follow` then creates all watches again.
+        """
         while True:
             try:
                 data = os.read(self._fd, 65536)
@@ -79,7 +85,7 @@ class FileWatcher:
 
 
 def pause(seconds: float, since: float) -> None:
-    """Wait until `seconds` after the monotonic time `since`, so that many small writes become one message."""
+    """Sleep until `seconds` after the monotonic time `since`, so that many small writes become one message."""
     left = seconds - (time.monotonic() - since)
     if left > 0:
         time.sleep(left)

@@ -1,4 +1,4 @@
-"""Follow a running job: push its output and the complete records of its event files while they are written."""
+"""Follow a running job: push its output, and the complete records of its event files, while the job writes them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """The position up to which a file was sent: its offset, the digest of the bytes before it, and the file's stat.
+    """The position up to which a file was sent: the offset, and the digest of the bytes before the offset.
 
-    `seen` contains the stat fields that the file had at the last check.
+    `seen` contains size, mtime and inode of the file at the last check.
     """
 
     offset: int = 0
@@ -51,7 +51,7 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
     """Push {name, offset, fresh, data} for the complete records of every event file.
 
     `wants` contains the start position of each known file; other files start at 0. Returns when the job has ended and
-    everything was pushed, or when the laptop has closed the connection.
+    all its records were pushed, or when the laptop has closed the connection.
     """
     root = run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
@@ -118,7 +118,7 @@ def _push(
 
 
 def _wait(call: Call, watcher: FileWatcher, sent: bool, began: float) -> None:
-    """Wait until a file may have changed. A change without a notification shows that inotify misses changes here."""
+    """Wait until a file may have changed. A change that inotify did not report is noted in the watcher."""
     if sent:
         watcher.note_change(notified=watcher.notified or watcher.wait(call.connection.source, 0))
         pause(PACE_S, began)
@@ -138,9 +138,10 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
 
 
 def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
-    """Yield {offset, fresh, data} for each piece that `read` returns. `position` advances past each piece.
+    """Yield {offset, fresh, data} for each piece that `read` returns. `position` is set to the end of each piece.
 
-    Ends before a record that does not fit into a frame; such a record is sent by events.read.
+    The iteration ends before a record that does not fit into a frame. The laptop fetches such a record with the
+    operation `events.read`.
     """
     try:
         if position.unchanged(path):

@@ -22,13 +22,13 @@ def run_root(call: Call) -> str:
 def real_run(root: str) -> str:
     """Return the real folder of a run.
 
-    If another project started the same work, the run's folder is a link to the run of that project.
+    The folder of a run is a link if another project on the host started the same work first.
     """
     return os.path.normpath(os.path.join(os.path.dirname(root), os.readlink(root))) if os.path.islink(root) else root
 
 
 def newest_job(run: RunLayout) -> int:
-    """Return the number of the run's newest job, or 0 if there is none."""
+    """Return the number of the run's newest job, or 0 if the run has no job."""
     try:
         return max((int(name) for name in os.listdir(os.path.join(run.root, "jobs")) if name.isdigit()), default=0)
     except OSError:

@@ -19,8 +19,8 @@ NO_LIMIT = 2**62
 def read_log(call: Call) -> Dict[str, Any]:
     """Send the output as a stream of segments: at most `limit` bytes from `offset` on, or the last `lines` lines.
 
-    `tail_sha256` is the digest of the bytes before `offset`. If it does not match, the file was rewritten: it is sent
-    from its start and reported as `fresh`.
+    `tail_sha256` is the digest of the bytes before `offset`. If the digest does not match, the file was rewritten. It
+    is then sent from its start, with `fresh` set to True.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     with open_regular(os.path.join(folder, "output.log")) as file:
@@ -37,7 +37,7 @@ def read_log(call: Call) -> Dict[str, Any]:
 
 
 def start_of_last_lines(file: BinaryIO, lines: int) -> int:
-    """Return the offset of the last `lines` lines. Searches at most 16 MiB."""
+    """Return the offset at which the last `lines` lines begin. Searches the last 16 MiB at most."""
     size = os.fstat(file.fileno()).st_size
     if lines <= 0:
         return size

@@ -78,7 +78,7 @@ def _with_trial(
 def write_disk(folder: str, size: int) -> Disk:
     """Write, sync and remove `size` bytes under `folder`, and return its file system.
 
-    Only a write reveals a user's quota: statvfs shows free space although a write fails with EDQUOT.
+    Only a write reveals an exhausted quota: the write fails with EDQUOT, although statvfs shows free space.
     """
     disk = read_disk(folder)
     if disk.error:

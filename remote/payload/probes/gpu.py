@@ -1,4 +1,4 @@
-"""Query the GPUs with nvidia-smi within a deadline, because a lost GPU makes nvidia-smi hang or report garbage."""
+"""Query the GPUs with nvidia-smi and a deadline, because a lost GPU makes nvidia-smi hang or print wrong values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Query:
 
 @dataclass(frozen=True)
 class GpuQueries:
-    """Two nvidia-smi queries that run while other facts are read. `until` is their deadline in monotonic seconds."""
+    """Two nvidia-smi queries that run in the background while the survey reads other facts.
+
+    `until` is their deadline in monotonic seconds.
+    """
 
     cards: Query
     processes: Query
@@ -43,7 +46,7 @@ class GpuQueries:
 
 
 def start_gpu_queries(deadline_s: float = DEADLINE_S) -> GpuQueries:
-    """Start nvidia-smi. `read_gpus` reads its answers."""
+    """Start two nvidia-smi queries. `read_gpus` reads their output."""
     until = time.monotonic() + deadline_s
     return GpuQueries(_start(f"--query-gpu={CARD_FIELDS}"), _start(f"--query-compute-apps={PROCESS_FIELDS}"), until)
 
@@ -87,7 +90,7 @@ def _start(query: str) -> Query:
 
 
 def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
-    """Return exit status and output, or (None, reason) if there is no answer in time."""
+    """Return exit status and output of the query, or (None, reason) if it does not end in time."""
     process = query.process
     if process is None:
         return None, query.reason
@@ -95,7 +98,7 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
         output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        # A process that is stuck in the driver cannot be killed, so this does not wait for it.
+        # A process that is stuck in the driver cannot be killed, so this function does not wait for its end.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
         return None, "nvidia-smi does not answer: the driver or a GPU hangs"
@@ -103,7 +106,10 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
 
 
 def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
-    """Query a driver before 510, which lacks `compute_cap`: the capabilities come from libcuda."""
+    """Query a driver older than 510.
+
+    Its nvidia-smi has no field `compute_cap`, so the capabilities are read from libcuda.
+    """
     code, text = _answer(_start(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
     payload = os.path.abspath(sys.argv[0])
     try:
@@ -125,7 +131,7 @@ def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
 
 
 def _last_kernel_error() -> str:
-    """Return the NVIDIA driver's last Xid error in the kernel's log, or "" if there is none or it cannot be read."""
+    """Return the NVIDIA driver's last Xid error from the kernel's log, or "" if no error is found."""
     try:
         done = subprocess.run(["dmesg"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -135,7 +141,7 @@ def _last_kernel_error() -> str:
 
 
 def parse_cards(code: Optional[int], text: str) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """Parse the output of `nvidia-smi --query-gpu`. A lost GPU is an error, even if the other GPUs work."""
+    """Parse the output of `nvidia-smi --query-gpu`. A lost GPU is returned as an error, even if the other GPUs work."""
     gpus: List[Gpu] = []
     version = ""
     problems: List[str] = []
@@ -173,7 +179,7 @@ def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
 
 
 def _owner(pid: int) -> str:
-    """Return the user who owns the process, or "" if the process is not visible, as in another container."""
+    """Return the user who owns the process, or "" if the process is not visible, as a process of another container."""
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
         return pwd.getpwuid(uid).pw_name
@@ -182,7 +188,7 @@ def _owner(pid: int) -> str:
 
 
 def _run_of(pid: int) -> str:
-    """Return the id of the run that the process belongs to, from its environment, or "" if it belongs to none."""
+    """Return the id of the run that the process belongs to, or "". The id is in the environment of the process."""
     for pair in read_environment(pid):
         if pair.startswith(b"HALFSTEP_RUN_DIR="):
             return os.path.basename(os.fsdecode(pair.partition(b"=")[2]).rstrip("/"))

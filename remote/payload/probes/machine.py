@@ -29,7 +29,7 @@ def read_machine() -> Machine:
 
 
 def own_container() -> Optional[OwnContainer]:
-    """Return the container that halfstep created, as described by remote/link/container.sh; None outside of one."""
+    """Return the container of this process if remote/link/container.sh created it, otherwise None."""
     values = os.environ.get("HALFSTEP_CONTAINER", "").split()
     return OwnContainer(*values) if len(values) in (3, 4) else None
 
@@ -67,7 +67,7 @@ def _size(path: str) -> int:
 
 
 def read_disk(path: str) -> Disk:
-    """Return the file system that would contain `path`. Writes nothing, so it misses a quota (see `write_disk`)."""
+    """Return the file system that would contain `path`. A user's quota is not detected, because that needs a write."""
     parent = path
     while not os.path.exists(parent):
         parent = os.path.dirname(parent)
@@ -103,7 +103,7 @@ def _mount(path: str) -> Tuple[str, str]:
 
 
 def lingers(user: str) -> Optional[bool]:
-    """Return True if systemd lingering is on, so that the user's units survive a logout; None without systemd."""
+    """Return True if systemd keeps the user's units running after a logout (lingering). Return None without systemd."""
     if not os.path.isdir("/run/systemd/system"):
         return None
     return os.path.exists(f"/var/lib/systemd/linger/{user}")

@@ -1,4 +1,4 @@
-"""Check whether hosts that will train together reach each other: one opens a port, the others connect to it."""
+"""Check whether the hosts of a group can reach each other: one host opens a port, and the others connect to it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ The route to it shows which interface leads to other networks; nothing is sent.
 def listen(call: Call) -> Dict[str, Any]:
     """Open a free port, push it as `Listening`, and answer clients that send `token`, until the laptop disconnects.
 
-    `address` in the request is the configured one. If it is empty, the address that the laptop's connection reached is
-    used. Like the store of a training, the port is open on that address only, unless no interface has it, as behind a
-    NAT.
+    `address` in the request is the configured address. If it is empty, the address to which the laptop connected is
+    used. Like the store of a training, the port is open on that address only. If no interface has the address, as
+    behind a NAT, the port is open on all interfaces.
     """
     address = call.args.get("address") or own_address()
     interface = interface_of(address)
@@ -63,12 +63,12 @@ def _answer(server: socket.socket, token: bytes) -> None:
             peer.settimeout(PEER_S)
             if hmac.compare_digest(_read(peer), token):
                 peer.sendall(token)
-                # The side that closes first keeps the port busy for a minute.
+                # The client must close first, because the port stays busy for a minute on the side that closes first.
                 peer.recv(1)
 
 
 def reach(call: Call) -> Dict[str, Any]:
-    """Connect to the port of another host and check that it answers to the token; return a `Reached`."""
+    """Connect to the port of another host, check that the host returns the token, and return a `Reached`."""
     address, port = call.args["address"], int(call.args["port"])
     token = call.args["token"].encode("ascii")
     try:
@@ -97,7 +97,7 @@ def own_address() -> str:
 
     Without an ssh connection, return the host's address on the route to other networks.
 
-    Raises Refusal if it is an IPv6 address, because rendezvous addresses are IPv4.
+    Raises Refusal for an IPv6 address, because rendezvous addresses are IPv4.
     """
     values = os.environ.get("SSH_CONNECTION", "").split()
     address = values[2] if len(values) == 4 else ""
@@ -116,14 +116,14 @@ def address_of_route() -> str:
 
 
 def address_towards(address: str, port: Union[int, str]) -> str:
-    """Return the address of this host on the route to another one. Raises OSError if there is no route."""
+    """Return the address of this host on the route to another address. Raises OSError if there is no route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, int(port)))
         return str(probe.getsockname()[0])
 
 
 def interface_of(address: str) -> str:
-    """Return the network interface that has the address, or "" if none has it."""
+    """Return the name of the network interface that has the address, or "" if no interface has it."""
     try:
         resolved = socket.gethostbyname(address)
     except OSError:

@@ -28,7 +28,7 @@ def ask_python(
     *,
     launcher: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """Run `python payload.pyz VERB` with the request on stdin; return its answer. Raises Refusal if it cannot run.
+    """Run `python payload.pyz VERB` with the request on stdin, and return its answer. Raises Refusal if that fails.
 
     `launcher` is a command prefix, such as that of srun.
     """

@@ -1,4 +1,4 @@
-"""Facts about the project's interpreter. It is run once, and the result is stored until its files change."""
+"""Facts about the project's interpreter. The interpreter is run once. The result is stored until its files change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.protocol.machine import Interpreter, Torch
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
 IMAGE_PYTHONS = tuple(f"{prefix}/bin/python3" for prefix in ("/opt/conda", "/opt/pytorch", "/venv/main", "/opt/venv"))
-"""Folders of Pythons with torch in the images of rented machines; the PATH of an SSH command lacks these folders."""
+"""Interpreters that have torch in the images of rented machines. The PATH of an SSH command does not contain them."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
     "mlflow", "mlflow-skinny", "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch",
@@ -35,7 +35,10 @@ TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]
 
 @dataclass(frozen=True)
 class InterpreterFacts:
-    """The answer of an interpreter. It is valid while `mark` (its paths, mtimes, sizes and inodes) stays the same."""
+    """The answer of an interpreter.
+
+    The answer is valid while `mark` (paths, mtimes, sizes and inodes of the interpreter's files) stays the same.
+    """
 
     mark: str
     version: Tuple[int, ...] = ()
@@ -55,8 +58,9 @@ class StoredInterpreters:
 def find_python(python: str, tree: str) -> str:
     """Return the absolute path of the interpreter.
 
-    A bare name is searched on PATH; a path is relative to the project's tree. If `python` is empty, the project's venv/
-    or .venv/ is used, else python3, else a Python of the image that has torch.
+    A bare name is searched on PATH; a path is relative to the project's tree. If `python` is empty, the interpreter is
+    that of the project's venv/ or .venv/. Without a venv, it is python3, or an interpreter of the image if only that
+    one has torch.
     """
     if not python:
         project_python = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
@@ -84,7 +88,10 @@ def _torch_beside(python: str) -> bool:
 
 
 def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
-    """Return the interpreter, without writing anything or importing torch (`arch_list` is None until probed)."""
+    """Return the interpreter.
+
+    Writes nothing and imports no torch, so `arch_list` is None before `probe_environment` has run.
+    """
     path = find_python(python, tree)
     known = read_record(cache, StoredInterpreters) or StoredInterpreters()
     before = known.interpreters.get(path)

@@ -1,4 +1,4 @@
-"""A test in the project's interpreter: import the packages that training needs, and compute on each GPU."""
+"""A test in the project's interpreter: import the packages of the training, and multiply matrices on each GPU."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ Stamped = Tuple[FileStamp, str]
 
 
 def known_manifest(project: Project) -> Manifest:
-    """Return the manifest, or an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
+    """Return the manifest, or an empty manifest if the file is missing or damaged.
+
+    Raises Refusal if a newer version of halfstep wrote the file.
+    """
     try:
         return read_manifest(project) or Manifest({})
     except NewerManifest as error:
@@ -57,7 +60,7 @@ def known_manifest(project: Project) -> Manifest:
 
 
 def recover(project: Project) -> bool:
-    """Complete an interrupted commit. Return True if there was one."""
+    """Complete an interrupted commit. Return True if there was an interrupted commit."""
     try:
         commit = read_commit(project)
     except Malformed:
@@ -70,9 +73,9 @@ def recover(project: Project) -> bool:
 
 
 def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -> Tuple[Manifest, Dict[str, FileState]]:
-    """Apply the change. Return the new manifest and the state of each of its paths.
+    """Apply the commit. Return the new manifest, and the state of each path in it.
 
-    `staged` are the modes of the staged contents, as `check_staged` has just read them.
+    `staged` maps the digest of each staged content to its mode, from `check_staged`.
     """
     if commit.before or commit.after:
         write_commit(project, commit)
@@ -86,7 +89,8 @@ def _finish(
     folders = Folders(project.tree)
     current = _CurrentPaths(project, commit, stats, boot)
     _remove(project, commit, current, folders)
-    # A new commit matches the current files. Before an old commit is recovered, files may have been edited.
+    # A new commit was planned for the current files. An interrupted commit is older, so files may have been edited
+    # since.
     edited = set() if just_staged is not None else {path for path in commit.puts if current.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():
@@ -121,9 +125,9 @@ def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """Yield the stamps to store, except those of files that changed within the last second.
+    """Yield (path, (stamp, digest)) of each file, except files that were edited within the last second.
 
-    A further change within that second might leave the same stamp.
+    Another edit within that second might leave the same stamp.
     """
     before = time.time_ns() - 10**9
     for path, state in states.items():
@@ -175,9 +179,9 @@ def _place(
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
-    """Return a staged file with its final mode, ready to be renamed.
+    """Return the path of a staged file that has its final mode and can be renamed.
 
-    Return None if it was placed before an interruption.
+    Return None if the file was moved to its place before the commit was interrupted.
     """
     whole = f"{project.staging}/{row.installed}"
     spare = f"{project.staging}/{PART}{row.installed}"
@@ -218,14 +222,14 @@ def _wait_for_clock(project: Project, placed: Dict[str, Stamped]) -> None:
 
 
 class CheckedStaging(NamedTuple):
-    """The modes of intact staged contents, and the digests of damaged ones."""
+    """The modes of intact staged contents by digest, and the digests of damaged contents."""
 
     modes: Dict[str, int]
     torn: List[str]
 
 
 def check_staged(project: Project, stamps: Mapping[str, FileStamp]) -> CheckedStaging:
-    """Check that staged contents have not changed since they arrived. Remove damaged ones."""
+    """Check that staged contents have not changed since they arrived. Remove damaged contents."""
     checked = CheckedStaging({}, [])
     for digest, stamp in stamps.items():
         path = f"{project.staging}/{digest}"

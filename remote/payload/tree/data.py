@@ -1,4 +1,4 @@
-"""Receive large data file by file into a partial folder, which is renamed to its digest once it is complete."""
+"""Receive large data file by file into a partial folder. The complete folder is renamed to the digest of the data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNK = 2**20
 
 @dataclass(frozen=True)
 class IncomingFile:
-    """One file: its name, digest and size, and how many of its bytes an earlier upload left on the host."""
+    """One file: its name, digest and size, and how many bytes of it are on the host from an interrupted upload."""
 
     name: str
     digest: str
@@ -37,7 +37,7 @@ class IncomingFile:
 
 
 def data_survey(call: Call) -> Dict[str, Any]:
-    """Return the path of the complete data, or how many bytes of each file an interrupted upload left."""
+    """Return the path of the data if it is complete, otherwise how many bytes of each file are on the host."""
     complete = _complete_path(open_project(call), call.args["digest"])
     if os.path.isdir(complete):
         return _encoded(DataSurvey(complete))
@@ -113,7 +113,7 @@ def _parse(data: Any) -> Tuple[IncomingFile, ...]:
 
 
 def _receive_file(call: Call, partial: Folders, stream: InputStream, incoming: IncomingFile) -> bool:
-    """Receive one file, resuming a partial one. If its digest does not match, remove it and return False."""
+    """Receive one file, or the rest of it. If its digest does not match, remove the file and return False."""
     done = partial.file(incoming.name)
     partial.make_parents(incoming.name)
     if os.path.isfile(done) and incoming.offset == incoming.size == os.path.getsize(done):

@@ -1,4 +1,4 @@
-"""The lock of one project, so that only one process changes it at a time."""
+"""The lock of one project, so that only one process changes the project at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remote.protocol.layout import ProjectLayout
 
 
 def open_project(call: Call) -> Project:
-    """Return the project that the request names. Raises Refusal if its key is not a plain folder name."""
+    """Return the project that the request names. Raises Refusal if the project's key is not a plain folder name."""
     return Project(call.workdir, ProjectLayout(checked_name(call.args.get("project", ""))))
 
 

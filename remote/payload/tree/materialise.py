@@ -21,8 +21,8 @@ NOT_LINKED = {"__pycache__"}
 def materialise(workdir: str, project_key: str, target: str, shared: Optional[SharedFiles] = None) -> None:
     """Copy the project's files to `target`, and link everything else in the tree (venv/, data/).
 
-    `target` appears atomically, and no sync changes the tree in the meantime. With `shared`, large files become hard
-    links to shared copies if that is safe. Raises Refusal `busy`.
+    `target` appears atomically, and no sync changes the tree while it is copied. If `shared` is given, large files
+    become hard links to shared copies, where that is safe. Raises Refusal `busy`.
     """
     project = Project(workdir, ProjectLayout(project_key))
     part = f"{target}.part"
@@ -76,7 +76,7 @@ def link_untracked(tree: str, manifest: Manifest, target: str) -> None:
 
 
 def _tracked_names(manifest: Manifest) -> Dict[str, Set[str]]:
-    """Return the names in each folder that are in the manifest, or are folders above such names."""
+    """Return, for each folder, the names of its files in the manifest and of its subfolders that contain such files."""
     tracked: Dict[str, Set[str]] = {"": set()}
     for path in manifest.rows:
         folder, _, name = path.rpartition("/")

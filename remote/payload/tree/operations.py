@@ -1,4 +1,4 @@
-"""The operations on a project's tree: survey it, send its manifest, receive a sync."""
+"""The operations on a project's tree: survey the tree, send its manifest, receive a sync."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SETTLE_POLL_S = 0.02
 def tree_survey(call: Call) -> Dict[str, Any]:
     """Return the tree's survey. If another process changes the tree, wait up to `settle_s` seconds first.
 
-    An agent needs a moment to detect that its connection was cut. Contents that it has staged by then need not be sent
-    again.
+    After a cut connection, the agent of that connection may still receive a sync for a moment. The survey includes the
+    contents that it has staged, so that they are not sent again.
     """
     project = open_project(call)
     deadline = time.monotonic() + float(call.args.get("settle_s", 0.0))
@@ -48,10 +48,12 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
 
 
 def tree_receive(call: Call) -> Dict[str, Any]:
-    """Make the tree match the laptop's index. Paths edited on the host are reported and not changed, unless forced.
+    """Make the tree match the laptop's index.
 
-    If any content arrived damaged, the tree is not changed: the damaged contents are reported, and the others stay
-    staged for the next stream.
+    Paths that were edited on the host are skipped and reported, unless forced.
+
+    If a content arrived damaged, the tree is not changed. The damaged contents are reported. The intact contents stay
+    staged for the next request.
     """
     project, force = open_project(call), bool(call.args.get("force"))
     with locked_project(project, call.args.get("owner", "")):

@@ -34,7 +34,7 @@ def check_path(path: str) -> str:
 
 
 def check_link(path: str, target: str) -> str:
-    """Return `target` if it is relative, and if a link at `path` to it stays inside the tree.
+    """Return `target` if it is a relative path and a link to it at `path` stays inside the tree.
 
     Raises Refusal otherwise.
     """
@@ -50,7 +50,7 @@ def _refused(path: str, why: str) -> Refusal:
 
 
 class Folders:
-    """The folders of one tree. Each is created once, and checked once to be a real folder."""
+    """The folders of one tree. Each folder is created if it is missing, otherwise it is checked to be no link."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -112,9 +112,10 @@ class Folders:
 
 
 class ParentFolders:
-    """The folders above new paths: which of them exist, and which are blocked by a file or a link. Each is read once.
+    """The folders above new paths: which of them exist, and which are blocked by a file or a link.
 
-    `deleted` are paths that are about to be deleted, so that they block nothing.
+    Each folder is read once. Paths in `deleted` will be deleted before the new paths are created, so they block
+    nothing.
     """
 
     def __init__(self, folders: Folders, deleted: Set[str]) -> None:
@@ -122,11 +123,11 @@ class ParentFolders:
         self._known: Dict[str, Tuple[str, bool]] = {"": ("", os.path.lexists(folders.root))}
 
     def blocked_by(self, path: str) -> str:
-        """Return the file or link that is in the way of a folder above `path`, or "" if there is none."""
+        """Return the file or link that is in the place of a folder above `path`, or "" if there is no such file."""
         return self._lookup(folder_of(path))[0]
 
     def exists_above(self, path: str) -> bool:
-        """Return True if anything exists at the path of the parent folder of `path`."""
+        """Return True if the parent folder of `path` exists, or a file or link is in its place."""
         return self._lookup(folder_of(path))[1]
 
     def _lookup(self, folder: str) -> Tuple[str, bool]:

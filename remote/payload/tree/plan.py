@@ -22,9 +22,9 @@ def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
 
 
 def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
-    """Return the commit for an index, and the paths that it skips because they were edited on the host.
+    """Return the commit for an index, and the paths that the commit skips because they were edited on the host.
 
-    With `force` no path is skipped; the commit first moves the edited ones into a folder under undo/.
+    With `force`, no path is skipped. The commit first moves the edited files into a folder under undo/.
     """
     plan = _SyncPlan(project, manifest)
     deletes = {path for path in index.deletes if path in manifest.rows}
@@ -89,7 +89,7 @@ class _SyncPlan:
 
 
 def _may_replace(current: FileState, *rows: Optional[Row]) -> bool:
-    """Return True if replacing the file loses no edit, since it is missing, damaged, or matches one of the rows."""
+    """Return True if the file contains no edit of a user: it is missing, damaged, or matches one of the rows."""
     return (
         current.kind == "missing" or current.damaged or any(row is not None and matches(row, current) for row in rows)
     )
@@ -102,7 +102,7 @@ def _row_of(entry: IndexEntry, old: Optional[Row]) -> Row:
 
 
 def _will_be_empty(folder: str, path: str, deletes: Set[str]) -> bool:
-    """Return True if `folder` is in the place of a file, and every file in it is about to be deleted."""
+    """Return True if `folder` is a folder in the place of a file, and the sync deletes every file in it."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     for parent, _, names in os.walk(folder):

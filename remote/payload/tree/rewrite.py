@@ -60,7 +60,9 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
 
 
 def tree_undo(call: Call) -> Dict[str, Any]:
-    """Restore the named files as the laptop sent them, and delete those that a fixer made. Without names, restore all.
+    """Restore the named files as the laptop sent them, and delete files that a fixer created.
+
+    Without names, restore all.
 
     Files that a fixer replaced on the host itself are restored by `fix.undo`.
     """
@@ -150,7 +152,7 @@ def _original(project: Project, digest: str) -> str:
 
 
 def _keep_originals(project: Project, commit: Commit) -> None:
-    """Before a file is rewritten for the first time, keep its content as the laptop sent it."""
+    """Keep the content that the laptop sent of each file that is rewritten for the first time."""
     for path, row in commit.before.items():
         kept = _original(project, row.source)
         if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):

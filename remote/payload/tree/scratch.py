@@ -25,8 +25,8 @@ CODE = "code"
 def tree_scratch(call: Call) -> Dict[str, Any]:
     """Build scratch/<nonce>/code from the index: files of the stream, and copies of files of the tree.
 
-    Everything else in the tree (venv/, data/) is linked. Raises Refusal `incomplete`, and leaves nothing behind, if the
-    content of a file is neither in the stream nor in the tree.
+    Everything else in the tree (venv/, data/) is linked. If the content of a file is neither in the stream nor in the
+    tree, removes the scratch copy and raises Refusal `incomplete`.
     """
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
@@ -56,7 +56,7 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
 
 
 def scratch_remove(call: Call) -> Dict[str, Any]:
-    """Remove scratch/<nonce>, and the folders above it that are empty then."""
+    """Remove scratch/<nonce>, and each parent folder that is empty afterwards."""
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
     remove(folder)

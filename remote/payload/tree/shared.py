@@ -60,7 +60,10 @@ class SharedFiles:
         return True
 
     def sweep(self) -> None:
-        """Remove the shared copies of files that are no longer in the tree. Runs keep their links."""
+        """Remove the shared copies of files that are no longer in the tree.
+
+        The hard links in runs keep the contents.
+        """
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.folder):
                 if name.removesuffix(USER).removesuffix(WRITTEN) not in self._current:
@@ -76,7 +79,7 @@ class SharedFiles:
 
 
 def unshare_large_files(code: str) -> None:
-    """Replace each hard link to a large file under `code` with a copy, because a job is about to run there again."""
+    """Replace each hard link to a large file under `code` with a copy, so that a new job may write to the file."""
     for folder, _, names in os.walk(code):
         for name in names:
             path = os.path.join(folder, name)

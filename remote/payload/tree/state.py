@@ -23,7 +23,7 @@ FileStamp = Tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Stats:
-    """The stamp and the digest of each file, by path, as read since the boot with the id `boot`."""
+    """The stamp and the digest of each file by path. They were read after the boot with the id `boot`."""
 
     boot: str = ""
     rows: Dict[str, Tuple[FileStamp, str]] = field(default_factory=dict)
@@ -31,11 +31,13 @@ class Stats:
 
 @dataclass(frozen=True)
 class Commit:
-    """A change of the tree. While it is unfinished, a path may be in its state of `before` or of `after`.
+    """A change of the tree.
 
-    Both contain only the paths that change. The new contents of the paths `puts` are in staging under their `installed`
-    digest; of the other paths in `after`, only the mode changes. `keep` are edited paths that a forced sync moves to
-    `keep_in` first.
+    While the commit is unfinished, each path has its state of `before` or its state of `after`.
+
+    `before` and `after` contain only the paths that change. `puts` are the paths with new content, which is in staging
+    under the `installed` digest. Other paths in `after` change only their mode. `keep` are edited paths that a forced
+    sync moves to the folder `keep_in` first.
     """
 
     before: Dict[str, Row]
@@ -114,7 +116,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """Return the stored stamps. Empty if the file is damaged, since stamps only save work."""
+    """Return the stored stamps. They only save work, so the result is empty if the file is damaged."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}
@@ -131,7 +133,7 @@ def write_stats(project: Project, stats: Stats) -> None:
 def _put(path: str, data: bytes) -> None:
     """Write atomically, but without fsync, which would take longer than all other steps of a sync.
 
-    A power cut may lose the file. Both files that are written this way can be rebuilt.
+    A power cut may lose the file. Only files that can be rebuilt are written this way.
     """
     part = path + PART
     with open(part, "wb") as file:
@@ -159,7 +161,8 @@ def digest_of_link(target: str) -> str:
 class FileState(NamedTuple):
     """A path's kind (`file`, `link`, `other` such as a folder, or `missing`), its digest and its stamp.
 
-    `damaged` means that its bytes changed although its mtime did not: the machine crashed before they were on disk.
+    `damaged` means that the content changed although the mtime did not: the machine crashed before it wrote the content
+    to the disk.
     """
 
     kind: str
@@ -172,7 +175,7 @@ MISSING = FileState("missing")
 
 
 def read_state(tree: str, path: str, stats: Stats, boot: str) -> FileState:
-    """Return the state of one path. Its bytes are read only if its stamp has changed or the machine was rebooted."""
+    """Return the state of one path. A file is read only if its stamp has changed or the machine was rebooted."""
     full = f"{tree}/{path}"
     try:
         status = os.lstat(full)
@@ -197,7 +200,10 @@ def matches(row: Row, current: FileState) -> bool:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Encode plain values as JSON. `values.dumps` would first walk each of up to 20,000 rows."""
+    """Encode plain values as JSON.
+
+    `values.dumps` is slower, because it converts each row first, and there may be 20,000 rows.
+    """
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 

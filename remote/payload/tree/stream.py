@@ -67,7 +67,7 @@ class IndexEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Index:
-    """New and changed paths, deleted paths, and the contents that follow, as (digest, size)."""
+    """New and changed paths, deleted paths, and the (digest, size) of the contents that follow the index."""
 
     entries: Tuple[IndexEntry, ...]
     deletes: Tuple[str, ...]
@@ -80,12 +80,12 @@ class Index:
 
     @property
     def inodes(self) -> int:
-        """The maximum number of files and folders that this may create."""
+        """The maximum number of files and folders that this index may create."""
         return len(self.entries) + len({folder_of(entry.path) for entry in self.entries})
 
 
 def read_head(stream: InputStream) -> Any:
-    """Read the JSON at the head of a stream. Raises Refusal."""
+    """Read the JSON at the head of a stream. Raises Refusal if it is too large or not valid."""
     size = int.from_bytes(stream.read_exactly(8), "big")
     if size > MAX_INDEX:
         raise Refusal("too-large", f"an index of {size} bytes is too large", exit_code=ExitCode.SYNC)
@@ -96,7 +96,7 @@ def read_head(stream: InputStream) -> Any:
 
 
 def read_index(stream: InputStream) -> Index:
-    """Read the index at the head of a stream and check every path in it. Raises Refusal."""
+    """Read the index at the head of a stream and check every path in it. Raises Refusal if the index is not valid."""
     data = read_head(stream)
     try:
         return Index(
@@ -132,7 +132,7 @@ def checked_digest(text: str) -> str:
 
 
 def check_space(folder: str, need: int, files: int) -> None:
-    """Raise Refusal if there is no room for `need` bytes in `files` files."""
+    """Raise Refusal if the file system has no space for `need` bytes in `files` files."""
     status = os.statvfs(folder)
     free, free_inodes = status.f_bavail * status.f_frsize, status.f_favail
     if need + (SPARE_BYTES if need else 0) > free:
@@ -206,7 +206,10 @@ def stage(
 
 
 def receive_one(path: str, stream: InputStream, digest: str, size: int) -> Optional[FileStamp]:
-    """Write the next `size` bytes to `path` and return its stamp. Return None, without a file, on a wrong digest."""
+    """Write the next `size` bytes to `path` and return its stamp.
+
+    On a wrong digest, remove the file and return None.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o644)
     try:
@@ -243,7 +246,10 @@ def _reuse_staged(
 
 
 def disk_error(folder: str, error: OSError, need: int) -> BaseException:
-    """Return a Refusal with needed and free space if `error` means that the disk is full, otherwise `error` itself."""
+    """If `error` means that the disk is full, return a Refusal with the needed and the free space.
+
+    Otherwise return `error`.
+    """
     if error.errno not in FULL:
         return error
     status = os.statvfs(folder)

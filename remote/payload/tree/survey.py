@@ -23,7 +23,7 @@ def survey_tree(workdir: str, project_key: str) -> TreeSurvey:
 
 
 def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]) -> TreeSurvey:
-    """Return the survey, from states that were already read."""
+    """Return the survey for file states that were already read."""
     try:
         commit, pending = read_commit(project), os.path.exists(project.at(project.layout.commit))
     except Malformed:
@@ -44,7 +44,7 @@ def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]
 
 
 def free_bytes(folder: str) -> Optional[int]:
-    """Return the free space of the file system of `folder`, which need not exist. None if it cannot be read."""
+    """Return the free bytes of the file system of `folder`, or None if unknown. The folder need not exist."""
     while not os.path.exists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     try:
@@ -55,7 +55,7 @@ def free_bytes(folder: str) -> Optional[int]:
 
 
 def owner_of(project: Project) -> Optional[str]:
-    """Return the laptop and folder that the tree belongs to, if recorded."""
+    """Return the laptop and the folder that the tree belongs to, or None if they are not recorded."""
     try:
         with open(project.at(project.layout.owner), "rb") as file:
             return str(json.loads(file.read().decode("utf-8", "surrogateescape"))["owner"])
@@ -64,7 +64,10 @@ def owner_of(project: Project) -> Optional[str]:
 
 
 def staged_digests(project: Project) -> Dict[str, int]:
-    """Return the digests and sizes of staged contents that an interrupted sync left. They are not verified yet."""
+    """Return the digests and sizes of staged contents that an interrupted sync left.
+
+    The contents are not verified yet.
+    """
     try:
         with os.scandir(project.staging) as entries:
             return {e.name: e.stat().st_size for e in entries if len(e.name) == 64 and e.is_file(follow_symlinks=False)}
@@ -88,7 +91,7 @@ def _kind(row: Row, current: FileState) -> str:
 
 
 def _is_committed(path: str, current: FileState, commit: Optional[Commit]) -> bool:
-    """Return True if the path already has its state after an interrupted commit."""
+    """Return True if an interrupted commit has already changed the path."""
     if commit is None:
         return False
     row = commit.after.get(path)
