@@ -1,1 +1,1 @@
-"""The proof that half precision trains: hooks injected into the command, and checks of the recorded evidence."""
+"""The proof that half precision works: run the command with hooks in its processes, and check the recorded evidence."""

@@ -1,4 +1,4 @@
-"""Checks of the recomputed last batch: in float32, with other ids as padding, and with silent audio."""
+"""Checks of the recomputed last batch: in float32, with other padding ids, and with silent audio."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ def _agreement(recomputed: Counterfactual) -> Result:
 
 def _padding(recomputed: Counterfactual) -> Result:
     if recomputed.padding_gap is None:
-        return NotChecked("padding-agreement", recomputed.why or "the last batch had no padding beside input_ids")
+        return NotChecked("padding-agreement", recomputed.why or "the last batch had no padded input_ids")
     if recomputed.padding_gap > PADDING_GAP:
-        message = f"other ids as padding change the result of the last batch by {recomputed.padding_gap:.1%}"
+        message = f"replacing the padding ids changes the result of the last batch by {recomputed.padding_gap:.1%}"
         return warning("padding-agreement", message, hint="check that the attention mask reaches the attention")
-    return passed("padding-agreement", f"other ids as padding change nothing (within {recomputed.padding_gap:.2%})")
+    return passed(
+        "padding-agreement", f"replacing the padding ids changes nothing (within {recomputed.padding_gap:.2%})"
+    )
 
 
 def _audio(recomputed: Counterfactual) -> Result:
@@ -49,7 +51,9 @@ def _audio(recomputed: Counterfactual) -> Result:
     if gap is None:
         return NotChecked("audio-used", recomputed.why or "the last batch had no audio features that vary")
     if gap == 0.0:
-        message = "zeros in place of the audio features do not change the result of the last batch: they are not used"
-        hint = "check that the features reach the encoder; with a prompt, check its placeholder tokens for audio"
+        message = (
+            "the model does not use the audio features: zeros in their place give the same result for the last batch"
+        )
+        hint = "check that the features reach the encoder, and that the prompt contains placeholder tokens for audio"
         return warning("audio-used", message, hint=hint)
     return passed("audio-used", f"without audio, the result of the last batch changes by {gap:.1%}")

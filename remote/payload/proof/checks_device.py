@@ -33,14 +33,14 @@ def _device(evidence: Evidence) -> Result:
         return error("device", message, hint="pipeline explain device")
     if request.capability is not None:
         major, minor = request.capability
-        return NotChecked("device", f"trained on the CPU, which stands for a card of capability {major}.{minor} here")
+        return NotChecked("device", f"trained on the CPU, which simulates a card of capability {major}.{minor}")
     return passed("device", "trained on the CPU; there is no card")
 
 
 def _outputs(evidence: Evidence) -> Iterator[Result]:
     modules = evidence.first.modules
     if modules.compiled:
-        reason = "the model is compiled; hooks inside would change what is measured"
+        reason = "the model is compiled, and hooks inside it would change the measurement"
         yield NotChecked("activation-headroom", reason)
     elif not modules.modules:
         yield NotChecked("activation-headroom", "no module's output was measured")
@@ -65,7 +65,7 @@ def _headroom(evidence: Evidence) -> Result:
     name, value = largest[0]
     if value > FLOAT16_MAX / HEADROOM:
         names = [f"{name} {value:.0f}" for name, value in largest]
-        message = f"{name} outputs {value:.0f}; float16 ends at 65504"
+        message = f"{name} outputs {value:.0f}; the largest float16 value is 65504"
         return warning("activation-headroom", message, where=some(names))
     return passed("activation-headroom", f"largest float16 output {value:.4g}, of {name}")
 
@@ -80,7 +80,7 @@ def _attention(evidence: Evidence) -> Result:
         config = f"; the model's config selects {configured[0]}" if configured else ""
         return NotChecked("attention-backend", f"scaled_dot_product_attention was not called{config}")
     if any(call.backend == "math" and call.device == "cuda" for call in calls):
-        message = "attention falls back to the math kernel: slow, and its memory grows quadratically"
+        message = "attention uses the math kernel, which is slow and needs memory that grows quadratically"
         return warning("attention-backend", message)
     return passed("attention-backend", ", ".join(sorted({f"{call.backend} ({call.dtype})" for call in calls})))
 
@@ -110,7 +110,7 @@ def _memory(evidence: Evidence) -> Result:
     allocated = max(rank.memory.allocated_bytes for rank in evidence.ranks)
     message = f"{peak / 2**30:.2f} of {available / 2**30:.2f} GiB that are available ({share:.0%})"
     if allocated / available > FULL:
-        return error("peak-memory", message, hint="train.batch_size halved, train.gradient_accumulation doubled")
+        return error("peak-memory", message, hint="halve train.batch_size and double train.gradient_accumulation")
     return (warning if share > NEARLY_FULL else passed)("peak-memory", message)
 
 

@@ -97,7 +97,7 @@ def _trained_set(evidence: Evidence) -> Result:
     base = [row for row in trainable if not is_adapter(row.name) and "modules_to_save" not in row.name]
     if base and any(is_adapter(row.name) for row in trainable):
         count = sum(row.elements for row in base)
-        message = f"{count:,} weights of the base model are trained beside the adapter"
+        message = f"{count:,} weights of the base model are trained in addition to the adapter"
         return warning("trainable-set", message, where=some(row.name for row in base))
     return passed("trainable-set", f"{sum(row.elements for row in trainable):,} weights are trained")
 
@@ -105,7 +105,7 @@ def _trained_set(evidence: Evidence) -> Result:
 def _nothing_trainable(evidence: Evidence) -> Result:
     # A command may train only tensors outside of the model, such as a prompt or a perturbation.
     if any("nonzero" in states for states in evidence.gradients.values()):
-        message = "every parameter of the model is frozen; tensors outside of it are trained"
+        message = "every parameter of the model is frozen; only tensors outside of the model are trained"
         return warning("trainable-set", message)
     return error("trainable-set", "nothing is trainable: every parameter has requires_grad False")
 
@@ -140,14 +140,16 @@ def _optimizer_parameters(evidence: Evidence) -> Result:
     if evidence.master_weights:
         return passed("optimizer-parameters", f"the optimizer holds float32 copies of {len(missing)} trained tensors")
     if not missing and not foreign:
-        return passed("optimizer-parameters", "the optimizer holds every trainable tensor, and only those")
+        return passed("optimizer-parameters", "the optimizer holds exactly the trainable tensors")
     stale = missing and (foreign or any(is_adapter(name) for name in missing))
     if not stale or any(rank.trained.unheld_moved for rank in evidence.ranks):
-        message = f"{len(missing)} trainable tensors are in no optimizer, {foreign} of its tensors are in no model"
+        message = (
+            f"{len(missing)} trainable tensors are in no optimizer, and {foreign} optimized tensors are in no model"
+        )
         return warning("optimizer-parameters", message)
     message = f"{len(missing)} trainable tensors are in no optimizer"
     if foreign:
-        message += f", which holds {foreign} tensors that are not the model's"
+        message += f", and the optimizer holds {foreign} tensors that are in no model"
     return error("optimizer-parameters", message, where=some(missing))
 
 
@@ -159,7 +161,7 @@ def _optimizer_state(evidence: Evidence) -> Result:
     if half:
         return _half_moments(evidence, half)
     kinds = " and ".join(sorted({row.dtype for row in rows}))
-    return passed("optimizer-state-dtype", f"moments are {kinds}" if kinds else "it keeps no moments")
+    return passed("optimizer-state-dtype", f"moments are {kinds}" if kinds else "the optimizer keeps no moments")
 
 
 def _half_moments(evidence: Evidence, half: List[DtypeCount]) -> Result:
@@ -210,9 +212,7 @@ def _tied(evidence: Evidence) -> Iterator[Result]:
             "tied-weights", "embedding and head are two tensors with the same values, although the config ties them"
         )
         return
-    message = (
-        f"the config ties {untied.head} to {untied.embedding}, but they are two tensors, which training makes different"
-    )
+    message = f"the config ties {untied.head} to {untied.embedding}, but training changes them as two separate tensors"
     grade = error if untied.tied_when_loaded else warning
     hint = "train one tensor for both, or set config.tie_word_embeddings = False"
     yield grade("tied-weights", message, where=untied.head, hint=hint)

@@ -38,7 +38,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
 
 
 def _reduced(evidence: Evidence) -> Optional[Result]:
-    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures except in no_sync."""
+    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures outside of no_sync."""
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:
         return None
@@ -69,12 +69,16 @@ def _clip_scale(evidence: Evidence) -> Optional[Result]:
     hint = "scaler.unscale_(optimizer) before clipping"
     scaled = "gradients are clipped while they still contain the loss scale"
     if Misuse.CLIPPED_SCALED in evidence.misuses:
-        return error("clip-before-unscale", f"{scaled}, so nearly all of each is cut off", hint=hint)
+        return error("clip-before-unscale", f"{scaled}, which makes them far too small", hint=hint)
     if Misuse.BOUNDED_SCALED in evidence.misuses:
         message = "a hook, or code after backward, bounds gradients by a constant while they contain the loss scale"
-        return error("clip-before-unscale", f"{message}, so nearly all of each is cut off", hint=hint)
+        return error("clip-before-unscale", f"{message}, which makes them far too small", hint=hint)
     if Misuse.CLIPPED_WITH_SCALE in evidence.misuses:
-        return warning("clip-before-unscale", f"{scaled}: right only if the limit contains it too", hint=hint)
+        return warning(
+            "clip-before-unscale",
+            f"{scaled}, which is right only if the limit is multiplied by the scale too",
+            hint=hint,
+        )
     if evidence.has_scaler and any(step.clipped for step in evidence.steps):
         return passed("clip-before-unscale", "clipped gradients do not contain the loss scale")
     return None
@@ -115,17 +119,17 @@ def _clipped_away(evidence: Evidence) -> Result:
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
-    """Judge the loss scale in gradients: the scaler must unscale the gradients of scaled losses, and no others."""
+    """Judge the loss scale in gradients. The scaler must unscale the gradients of scaled losses only."""
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
     times = f"{scale:g} times" if scale else "many times"
     messages = {
         Misuse.APPLIED_SCALED: (
-            "optimizer.step() applies gradients that still contain the loss scale, far too large",
+            "optimizer.step() applies gradients that still contain the loss scale, so the step is far too large",
             "scaler.step(optimizer); scaler.update()",
         ),
         Misuse.UNSCALED_TWICE: (
-            "a micro-batch adds scaled gradients to those that the scaler has divided by its scale already: "
-            "one of the two is divided twice, or not at all",
+            "a micro-batch adds scaled gradients to gradients that the scaler has already divided by its scale, "
+            "so no single division is right for their sum",
             "scaler.unscale_(optimizer) once, after the last micro-batch of a step",
         ),
         Misuse.PARTLY_SCALED: (
@@ -133,7 +137,7 @@ def _scale(evidence: Evidence) -> Optional[Result]:
             "scaler.scale(loss).backward() for every micro-batch",
         ),
         Misuse.UNSCALED_PLAIN: (
-            f"the scaler divides gradients of a loss that it never scaled: they are {times} too small",
+            f"the scaler divides gradients of a loss that it never scaled, which makes them {times} too small",
             "scaler.scale(loss).backward()",
         ),
     }

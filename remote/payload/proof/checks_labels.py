@@ -41,14 +41,14 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
         )
     share = sum(row.counted for row in rows) / sum(row.total for row in rows)
     if share < LEAST_SHARE:
-        return warning("labels-masked", f"only {share:.2%} of all labels count")
+        return warning("labels-masked", f"only {share:.2%} of all labels contribute to the loss")
     lines = [row for row in rows if isinstance(row, LabelCounts) and len(row.shape) > 1]
     lost, all_lines = sum(row.empty_rows for row in lines), sum(row.shape[0] for row in lines)
     if lost:
         return warning(
             "labels-masked", f"all labels of {lost} of {all_lines} rows are -100: nothing is learnt from them"
         )
-    return passed("labels-masked", f"{share:.0%} of all labels count")
+    return passed("labels-masked", f"{share:.0%} of all labels contribute to the loss")
 
 
 def _padding(labels: List[LabelCounts]) -> Result:
@@ -57,13 +57,16 @@ def _padding(labels: List[LabelCounts]) -> Result:
     if learnt:
         return _padding_learnt(masked, learnt)
     if masked:
-        return passed("labels-padding", "no padding position counts")
+        return passed("labels-padding", "no padding position contributes to the loss")
     runs = [row for row in labels if row.edge_run > EDGE_RUN]
     if runs:
         grade = error if any(row.of_input for row in runs) else warning
         share = max(row.edge_run for row in runs)
-        return grade("labels-padding", f"{share:.0%} of all labels are one id at the edge: padding is learnt as text")
-    return NotChecked("labels-padding", "no attention_mask of the labels' shape was passed with them")
+        return grade(
+            "labels-padding",
+            f"{share:.0%} of all labels repeat one id at an end of the rows: padding is learnt as text",
+        )
+    return NotChecked("labels-padding", "no attention_mask with the shape of the labels was passed")
 
 
 def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Result:
@@ -76,12 +79,17 @@ def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Res
 
 
 def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
-    """Judge labels of -100 in losses without an ignore_index. A model may mask them before such a loss."""
+    """Judge labels of -100 in losses without an ignore_index.
+
+    A model may mask such labels before it computes the loss.
+    """
     losses = [row for row in rows if row.loss != MODEL and row.total] or rows
     wrong = [row for row in losses if row.ignored]
     for name in sorted({row.loss for row in wrong}):
         ignored, total = _counts([row for row in wrong if row.loss == name])
-        message = f"{ignored} of {total} targets of {name} are -100, which it does not ignore: it is learnt as a value"
+        message = (
+            f"{ignored} of {total} targets of {name} are -100. This loss does not ignore -100, but learns it as a value"
+        )
         yield warning("labels-ignored", message, hint="pad with a value that the loss masks")
     if wrong:
         return
@@ -97,18 +105,20 @@ def _counts(rows: List[ValueTargets]) -> Tuple[int, int]:
 
 def _prompt(labels: List[LabelCounts]) -> Result:
     if not labels:
-        return NotChecked("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
+        return NotChecked("labels-prompt", "the labels are not tokens of the input, so they contain no prompt")
     share = sum(row.counted for row in labels) / sum(row.total if row.real is None else row.real for row in labels)
     if all(row.copies_input for row in labels):
         message = "the labels equal the input ids: the model learns to predict the prompt, not only the answer"
         return warning("labels-prompt", message)
     if share > MOST_SHARE:
-        return warning("labels-prompt", f"{share:.0%} of all real positions are learnt; is the prompt masked?")
-    return passed("labels-prompt", f"{share:.0%} of all real positions are learnt")
+        return warning(
+            "labels-prompt", f"{share:.0%} of all positions without padding are learnt; is the prompt masked?"
+        )
+    return passed("labels-prompt", f"{share:.0%} of all positions without padding are learnt")
 
 
 def _normalisation(evidence: Evidence) -> Iterator[Result]:
-    """Judge `num_items_in_batch`: the number of counted labels in one optimizer step, on this rank or on all."""
+    """Judge `num_items_in_batch`: the number of labels other than -100 in one optimizer step."""
     steps: Dict[int, List[LabelCounts]] = defaultdict(list)
     for row in evidence.first.batches.labels:
         if row.items is not None and row.step < len(evidence.steps):
@@ -127,6 +137,6 @@ def _wrong_items(rows: List[LabelCounts], world: int) -> Iterator[Result]:
     if counted and not 0.5 * counted <= items <= 2.0 * counted * world:
         yield warning(
             "loss-normalisation",
-            f"num_items_in_batch is {items:g}, but {counted} labels count in a step: "
+            f"num_items_in_batch is {items:g}, but a step has {counted} labels other than -100: "
             f"the loss is {counted / max(items, 1e-9):.3g} times what it should be",
         )

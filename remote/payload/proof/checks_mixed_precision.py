@@ -35,7 +35,7 @@ def _autocast(evidence: Evidence) -> Result:
     states = _autocast_states(evidence)
     planned = evidence.plan.autocast_dtype
     if not states:
-        return NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
+        return NotChecked("autocast", "the hooks recorded no call of a layer with parameters")
     if "bfloat16" in states and evidence.float16_only_on_card:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
@@ -65,7 +65,9 @@ def _without_autocast(evidence: Evidence) -> Result:
     if evidence.autocast_only_on_card:
         return NotChecked("autocast", f"off on this CPU; the command enables it only on a card{_ONLY_ON_CARD}")
     if not evidence.has_float16("trainable", "frozen"):
-        return warning("autocast", "autocast is off: the command trains in float32, slower and in twice the memory")
+        return warning(
+            "autocast", "autocast is off: the command trains in float32, which is slower and needs twice the memory"
+        )
     if evidence.on_cpu and evidence.flags.autocast_off:
         message = (
             "autocast is switched off on this CPU, and weights are float16; if it is off on a card too, "
@@ -85,7 +87,7 @@ def _without_autocast(evidence: Evidence) -> Result:
 def _scaler(evidence: Evidence) -> Result:
     if evidence.has_scaler:
         if "bfloat16" in _autocast_states(evidence) and not evidence.float16_only_on_card:
-            return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs none")
+            return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs no loss scale")
         own = evidence.has_runtime and any("scale the loss" in line for line in evidence.runtime_lines)
         return passed("scaler", "the loss is scaled by `fixers: {runtime: auto}`" if own else "a GradScaler is on")
     if not evidence.steps:
@@ -99,7 +101,9 @@ def _without_scaler(evidence: Evidence) -> Result:
     half_autocast = "float16" in _autocast_states(evidence)
     half_trained = evidence.has_float16("trainable")
     if (half_autocast or half_trained) and evidence.flags.scaled_by_hand:
-        return warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
+        return warning(
+            "scaler", "the loss is scaled by hand: overflowing steps are not skipped, and the scale is never lowered"
+        )
     if half_autocast:
         grade = error if half_trained or evidence.nonfinite_weights or _vanished(evidence) else warning
         return grade(
@@ -109,7 +113,7 @@ def _without_scaler(evidence: Evidence) -> Result:
         return error(
             "scaler", "float16 parameters are trained without a GradScaler: small gradients become 0", hint=NO_SCALER
         )
-    return passed("scaler", "none, and none is needed")
+    return passed("scaler", "the command uses no GradScaler and needs none")
 
 
 def _vanished(evidence: Evidence) -> bool:

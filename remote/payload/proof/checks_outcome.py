@@ -55,7 +55,7 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
         yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")
     if waits and LOSS_MISMATCH in failure:
-        # The cause may also be a wrong loss, for which the catalog's entry of this message names a fixer.
+        # The cause may also be a wrong loss. The catalog entry for this message names a fixer for it.
         yield warning("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
 
 
@@ -67,8 +67,10 @@ def _ended(evidence: Evidence) -> Result:
         return grade("proof-timeout", message, hint="pipeline verify --no-proof")
     if not counted:
         skipped = sum(not step.applied for step in evidence.steps)
-        others = f"of {len(evidence.steps)} attempted, {skipped} were skipped, the others had a learning rate of 0"
-        return error("proof-short", f"nothing is proved: no optimizer step took effect; {others}")
+        others = (
+            f"of {len(evidence.steps)} attempted steps, {skipped} were skipped, and the others had a learning rate of 0"
+        )
+        return error("proof-short", f"nothing is proved, because no optimizer step took effect: {others}")
     if counted < required and evidence.exit == 0:
         return warning("proof-short", f"the command ended by itself after {counted} effective optimizer steps")
     return passed("command", f"{len(evidence.steps)} optimizer steps were recorded, then the command was ended")

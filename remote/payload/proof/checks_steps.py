@@ -69,7 +69,9 @@ def _find_coverage(evidence: Evidence) -> Coverage:
 def _coverage(evidence: Evidence) -> Iterator[Result]:
     coverage = _find_coverage(evidence)
     if not evidence.counted or not coverage.names:
-        yield NotChecked("adapter-gradient", "no step that counts was applied, or its gradients were not measured")
+        yield NotChecked(
+            "adapter-gradient", "no step was applied at a learning rate above 0, or its gradients were not measured"
+        )
         return
     reentrant = evidence.flags.reentrant_without_gradient
     if coverage.idle and evidence.clipped_away:
@@ -103,7 +105,8 @@ def _movement(evidence: Evidence) -> Result:
     """Judge changes of weights.
 
     A parameter group with a learning rate of 0 is frozen by design, so it may stay unchanged. The A of a fresh LoRA may
-    change by less than its resolution for many steps. At the beginning of a warm-up, this applies to every tensor.
+    change by less than its resolution for many steps. At the beginning of a warm-up, every tensor may change by less
+    than its resolution.
     """
     steps, moved = len(evidence.counted), evidence.moved
     put_back = max((rank.trained.put_back for rank in evidence.ranks), default=0)
@@ -111,7 +114,7 @@ def _movement(evidence: Evidence) -> Result:
         return _put_back(put_back)
     if steps < evidence.request.steps or not moved:
         needed = evidence.request.steps
-        return NotChecked("adapter-moves", f"{steps} optimizer steps took effect, {needed} are needed")
+        return NotChecked("adapter-moves", f"{steps} optimizer steps took effect, but {needed} are needed")
     still, shown = _still(evidence)
     if not any(moved.values()):
         grade = warning if _rate_rises(evidence) else error
@@ -123,9 +126,9 @@ def _movement(evidence: Evidence) -> Result:
 
 
 def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
-    """Return the tensors that have gradients and did not change, and the part of them that the finding lists.
+    """Return the tensors that have gradients and did not change, and those of them that the finding lists.
 
-    The second list contains only the adapters' tensors, if there are any.
+    If tensors of adapters are among them, the finding lists only these.
     """
     states = evidence.gradients
     still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]

@@ -31,11 +31,11 @@ def offset_of(row: TargetOffsets) -> Optional[int]:
 def _aligned(rows: List[TargetOffsets]) -> Result:
     """Judge offsets.
 
-    A second head may predict a later token by design, in addition to the one that predicts the next.
+    In addition to the head that predicts the next token, a second head may predict a later token by design.
     """
     known = [(offset, row) for row in rows for offset in [offset_of(row)] if offset is not None]
     if not known:
-        why = "no cross entropy had logits at the positions of the input's tokens, and tokens of the input as targets"
+        why = "no cross entropy compared logits at the positions of the input's tokens with tokens of the input"
         return NotChecked("labels-aligned", why)
     offsets = {offset for offset, _ in known}
     if 1 in offsets:
@@ -59,12 +59,15 @@ def _shifted_twice(rows: List[TargetOffsets]) -> Result:
 
 
 def _ends(rows: List[RowEnds]) -> Result:
-    """Judge row ends. An end that is not learnt may be intended: for chunks of a text, or with another end marker."""
+    """Judge row ends.
+
+    An end that is not learnt may be intended, for example in chunks of a text or with another end marker.
+    """
     count, ids = sum(row.rows for row in rows), {row.id for row in rows}
     if count < LEAST_ROWS or len(ids) != 1:
         return NotChecked("labels-end", f"no single id follows the labels of {LEAST_ROWS} rows or more")
     if any(row.learnt for row in rows):
-        return passed("labels-end", "the id that follows the last label is learnt elsewhere")
+        return passed("labels-end", "the id that follows the last label is a label elsewhere in the batch")
     if all(row.marked for row in rows):
         return passed("labels-end", "the labels of all rows end in the same id")
     which = f"the id {min(ids)}, which follows the last label of each of {count} rows, is never a label"
@@ -73,16 +76,19 @@ def _ends(rows: List[RowEnds]) -> Result:
 
 def _never_learnt(rows: List[RowEnds], which: str) -> Result:
     if all(row.attended for row in rows) and any(row.pads for row in rows):
-        message = f"{which}: it is also the padding, and masked with it, so the model never learns to stop"
-        return error("labels-end", message, hint="mask labels by the attention mask, not by the id of padding")
+        message = f"{which}: it is also the padding id, which is masked, so the model never learns to stop"
+        return error("labels-end", message, hint="mask labels by the attention mask, not by the padding id")
     if any(row.pads and row.configured for row in rows):
-        message = f"{which}: it is the padding, and nothing else ends the text, so the model may never learn to stop"
+        message = f"{which}: it is the padding id, and no other id ends the text, so the model may never learn to stop"
         return warning("labels-end", message, hint="end each answer with the end-of-text token, and label it")
-    return passed("labels-end", f"{which}; no other sign marks it as the end of the text")
+    return passed("labels-end", f"{which}; nothing else indicates that it ends the text")
 
 
 def _ignored(rows: List[IgnoredGradient]) -> Result:
-    """Judge positions without a label. Distillation may train them, but not towards the uniform distribution."""
+    """Judge positions without a label.
+
+    Distillation may train such positions, but not towards the uniform distribution.
+    """
     positions = sum(row.positions for row in rows)
     if not positions:
         return NotChecked("loss-ignores", "no batch had positions to ignore, or the logits' gradient was not measured")
@@ -92,10 +98,10 @@ def _ignored(rows: List[IgnoredGradient]) -> Result:
     message = f"{reached} of {positions} positions without a label are learnt"
     hint = "mask the loss of each position before it is summed"
     if compared >= LEAST_SAMPLES and sum(row.uniform for row in rows) == compared:
-        return error("loss-ignores", f"{message}: label smoothing counts them, towards all ids alike", hint=hint)
+        return error("loss-ignores", f"{message}: label smoothing trains them towards all ids equally", hint=hint)
     if compared >= LEAST_SAMPLES and sum(row.one_id for row in rows) == compared:
-        return warning("loss-ignores", f"{message}, as one id: the loss counts them", hint=hint)
-    return passed("loss-ignores", f"{message}, from more than a label")
+        return warning("loss-ignores", f"{message}: the loss trains them towards one id", hint=hint)
+    return passed("loss-ignores", f"{message}, possibly from other targets")
 
 
 def _inputs(evidence: Evidence) -> Result:
@@ -106,7 +112,7 @@ def _inputs(evidence: Evidence) -> Result:
     constant, same = inputs.constant, inputs.same
     if constant:
         message = (
-            f"{some(constant)} holds a single number in all of {inputs.steps} steps: nothing can be learnt from it"
+            f"{some(constant)} contains only one number in all of {inputs.steps} steps: nothing can be learnt from it"
         )
         return warning("inputs-vary", message, hint="check how audio is loaded and its features are computed")
     if inputs.steps < 2:
@@ -116,5 +122,5 @@ def _inputs(evidence: Evidence) -> Result:
         return warning("inputs-vary", message, hint="check the sampler, and next(iter(loader)) inside the loop")
     if same:
         message = f"{some(same)} is the same in all of {inputs.steps} steps, while other inputs change"
-        return warning("inputs-vary", message, hint="check caches of features")
+        return warning("inputs-vary", message, hint="check the cache of the features")
     return passed("inputs-vary", f"the inputs of {inputs.steps} steps differ")

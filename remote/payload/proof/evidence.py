@@ -36,8 +36,8 @@ PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)"
 class Evidence:
     """The reports of all ranks, rank 0 first. `exit` is None if the proof ended the command.
 
-    `texts` maps paths to the project's files that chose a dtype or were read as settings. `memory` is the plan of the
-    built-in trainer.
+    `texts` contains the text of each project file that chose a dtype or was read as settings, by path. `memory` is the
+    plan of the built-in trainer.
     """
 
     request: ProofRequest
@@ -173,7 +173,7 @@ class Evidence:
 
     @property
     def moved(self) -> Dict[str, bool]:
-        """Whether the values of each trained tensor changed on any rank."""
+        """For each trained tensor, whether its values changed on any rank."""
         merged: Dict[str, bool] = {}
         for rank in self.ranks:
             for name, has_moved in rank.trained.moved.items():
@@ -182,7 +182,7 @@ class Evidence:
 
     @property
     def master_weights(self) -> bool:
-        """True if the optimizer updates float32 copies, and these are then copied to the models' float16 weights."""
+        """True if the optimizer updates float32 copies, which are then copied to the float16 weights of the models."""
         unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
         copies = self.foreign
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:

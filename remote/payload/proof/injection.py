@@ -69,7 +69,7 @@ MODULES = (
 
 
 def write_hooks(folder: str) -> str:
-    """Write CUSTOMIZE and the hooks to `folder`, which must be first on PYTHONPATH, and return it."""
+    """Write CUSTOMIZE and the hooks to `folder`, and return `folder`, which must be first on PYTHONPATH."""
     for name in CUSTOMIZE:
         write_atomic(os.path.join(folder, name), _source(SITE))
     for name in MODULES:
@@ -85,7 +85,7 @@ def _source(name: str) -> bytes:
 
 
 def python_path(folder: str, environment: Mapping[str, str]) -> str:
-    """Return PYTHONPATH with the hooks in front of its earlier value."""
+    """Return PYTHONPATH with the folder of the hooks in front of its earlier value."""
     before = environment.get("PYTHONPATH", "")
     return f"{folder}{os.pathsep}{before}" if before else folder
 

@@ -36,7 +36,7 @@ CHECKS = (
     checks_device,
 )
 NEVER_CHECKED = (
-    NotChecked("tiny-overfit", "takes 20 steps on four samples; the card step does it with a small model"),
+    NotChecked("tiny-overfit", "the check needs 20 steps on four samples; the card step makes them with a small model"),
     NotChecked("resume-probe", "the proof ends before the script saves anything"),
     NotChecked("labels-decode", "only the script's tokenizer can decode a label"),
 )

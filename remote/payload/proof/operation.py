@@ -34,7 +34,7 @@ def run_proof(call: Call) -> Dict[str, Any]:
 
 
 def _start(call: Call, request: ProofRequest, errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the worker. srun's messages are written to `errors`, mixed with those of the worker."""
+    """Start the worker. srun and the worker write their messages to `errors`."""
     argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
     if request.slurm is None:
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

@@ -166,7 +166,7 @@ class Runner:
         }
 
     def _over(self, leader: int) -> bool:
-        """Return True if the command ended, every rank reported, or no further report can be expected."""
+        """Return True if the command has ended, if every rank has reported, or if no further report can be expected."""
         self._reap(leader)
         ranks = read_ranks(self._scratch.reports)
         states = [rank.state for rank in ranks]
@@ -197,7 +197,7 @@ class Runner:
     def _wait(self) -> None:
         readable, _, _ = select.select([sys.stdin], [], [], TICK_S)
         if readable and not os.read(sys.stdin.fileno(), 4096):
-            raise Abandoned("the client of this proof is gone")
+            raise Abandoned("the client of this proof has disconnected")
 
     def _end_all(self) -> None:
         """Kill every process without letting it save, because a trainer's clean exit may take minutes."""

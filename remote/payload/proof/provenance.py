@@ -1,4 +1,4 @@
-"""Find where half precision entered a command: the line that used it, and the setting that contains the value."""
+"""Find where half precision entered a command: the line that used the dtype, and the setting that contains it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIGURED = ("accelerate", "diffusers", "lightning", "peft", "pytorch_lightning
 LARGEST_BYTES = 1 << 18
 RUNTIME_HINT = "fixers: {runtime: auto}"
 KEYS = {"accelerator": {"mixed_precision"}, "trainer": {"bf16", "fp16"}}
-"""Settings that Accelerate and Trainer read themselves, by the kind of entry."""
+"""The settings that Accelerate and Trainer read without the project's code, by the kind of entry."""
 
 
 def read_texts(root: str, ranks: Sequence[RankReport]) -> Dict[str, str]:
@@ -108,9 +108,9 @@ def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> 
 
 
 def remedy(evidence: Evidence, kinds: Sequence[str], fixer: str) -> str:
-    """Return the hint for half precision of these kinds: change the setting from which it came, if that is known.
+    """Return the hint for half precision of these kinds: change the setting that contains the dtype, if it is known.
 
-    A fixer that could rewrite the setting has already run in the copy, so its name alone would not help.
+    The fixers have already run in the copy of the project, so the name of a fixer would not help.
     """
     if is_in_installed_code(evidence, kinds):
         return RUNTIME_HINT

@@ -63,7 +63,7 @@ class Pythons:
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:
-        """Return every process once, from its own note, or from /proc if it wrote none."""
+        """Return every process once, from the note that it wrote, or from /proc if it wrote no note."""
         inspected, notes = self._processes, read_notes(self._reports)
         hooked = {pid: replace(note, torch=note.torch or inspected.get(pid, note).torch) for pid, note in notes.items()}
         return tuple({**inspected, **hooked}.values())

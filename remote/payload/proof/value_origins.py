@@ -1,4 +1,4 @@
-"""Find the origin of a dtype, from the line that used it back to the only setting that contains it."""
+"""Trace a dtype from the line that used it back to the only setting that contains it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _statement(tree: ast.AST, line: int) -> Optional[ast.stmt]:
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Yield the expressions of a statement without those of the statements inside it."""
+    """Yield the expressions of a statement, without the expressions of nested statements."""
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.expr):
             yield child
@@ -95,7 +95,10 @@ class _Reader:
                     self.read(child, depth)
 
     def _read_names(self, node: ast.AST, depth: int) -> None:
-        """Read the names in a table, comparison or condition. Its dtypes are only candidates, so they are ignored."""
+        """Read the names in a table, comparison or condition.
+
+        The dtypes in it are only candidates, so they are ignored.
+        """
         for part in ast.walk(node):
             self._note(part, _looked_up(part), depth)
 

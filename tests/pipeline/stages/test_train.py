@@ -184,7 +184,7 @@ def test_a_started_run_is_not_recorded_as_absent(
 
 
 def test_a_warning_of_the_watch_is_shown_when_it_arrives_and_kept(tmp_path: Path) -> None:
-    creep = WatchNote("memory-creep", "warning", "300 MiB more are held than 40 steps ago", 80)
+    creep = WatchNote("memory-creep", "warning", "memory use has grown by 300 MiB in 40 steps", 80)
     slow = WatchNote("skipped-steps", "warning", "11 of the last 50 steps were skipped", 90)
     news = (
         JobNews(1, JobState.RUNNING, Progress(80, 100), watched=(creep,)),

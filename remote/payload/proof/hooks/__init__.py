@@ -1,1 +1,4 @@
-"""The hooks inside the training process. They are copied beside a `sitecustomize`, so they import only each other."""
+"""The hooks inside the training process.
+
+They are copied to a folder with a `sitecustomize` module, so they can import only each other.
+"""

@@ -57,7 +57,7 @@ class Hooks:
             if os.environ.get(RUNTIME):
                 # The training must not begin without the plan.
                 raise
-            # A bug in the hooks must not end the user's command.
+            # A defect of the hooks must not end the user's command.
             _note(folder or os.environ[WATCH], torch=True, fault=traceback.format_exc())
         else:
             _note(folder, torch=True)
@@ -87,7 +87,10 @@ def start() -> Optional[Recorder]:
 
 
 def _note(folder: str, *, torch: bool, fault: str = "") -> None:
-    """Write python-PID.json to `folder`, which records that the hooks run in this process. Do nothing for ""."""
+    """Write python-PID.json to `folder`, which records that the hooks run in this process.
+
+    Does nothing if `folder` is "".
+    """
     if not folder:
         return
     note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)

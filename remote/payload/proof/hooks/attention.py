@@ -35,7 +35,7 @@ class AttentionMeasure:
 
 
 def _choose(query: Any, key: Any, value: Any, settings: Dict[str, Any], cast: Any) -> str:
-    """Return the backend that torch's own dispatch chooses, given the dtype to which autocast will cast."""
+    """Return the backend that torch's dispatch chooses for the dtype to which autocast will cast."""
     torch = sys.modules["torch"]
     if cast is not None:
         dtype = getattr(torch, cast)

@@ -39,7 +39,7 @@ def is_float16_on_card(context: Any, args: Tuple[Any, ...], kwargs: Dict[str, An
 
 
 def accelerate_only_on_card() -> bool:
-    """Return True if Accelerate (and so Trainer) disables float16 autocast and the scaler because there is no card."""
+    """Return True if Accelerate (which Trainer uses) disables float16 autocast and scaler because there is no card."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     shared = getattr(state, "_shared_state", {})
     return shared.get("_mixed_precision") == "fp16" and getattr(shared.get("device"), "type", "cpu") == "cpu"

@@ -1,4 +1,4 @@
-"""Find half-precision averages of trained weights whose in-place updates are lost to rounding.
+"""Find averages of trained weights that are kept in half precision, so that rounding loses their updates.
 
 An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below its precision.
 """
@@ -22,7 +22,7 @@ SHARE_FOLLOWING = 0.02
 
 @dataclass
 class _Copy:
-    """A copy of a trained tensor, with its values at the last look.
+    """A copy of a trained tensor, with its values at the last call of `look`.
 
     `behind` and `following` describe its last update: the distance to the weights, and whether it moved towards them.
     """
@@ -54,7 +54,10 @@ class Averages:
 
     @property
     def any(self) -> bool:
-        """True if there are copies. They are updated after a step, so the proof ends at the next backward."""
+        """True if there are copies.
+
+        Copies are updated after a step, so the proof then ends at the next backward pass.
+        """
         return bool(self._copies)
 
     def after_step(self) -> None:
@@ -81,7 +84,7 @@ class Averages:
         self._writes.written.clear()
 
     def summary(self) -> HalfAverage:
-        """Return the copies whose last update can be judged, and those among them that do not follow."""
+        """Return the copies with a last update that can be judged, and those that do not follow the weights."""
         judged = [copy for copy in self._copies if copy.behind >= LEAST_BEHIND]
         stuck = [copy for copy in judged if copy.following < SHARE_FOLLOWING * copy.behind]
         dtypes = sorted({dtype_name(copy.tensor.dtype) for copy in stuck})
@@ -101,7 +104,7 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
         if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in trained_pointers:
             sample = _sample(one)
             name, original = originals.get(_key(one, sample), ("", None))
-            # A constant tensor may equal another one by chance.
+            # A constant tensor may equal another tensor by chance.
             if original is not None and bool((sample != sample[0]).any()):
                 copies.setdefault(one.data_ptr(), _Copy(name, one, original, one._version, sample))
     return list(copies.values())

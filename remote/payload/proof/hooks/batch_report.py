@@ -11,10 +11,10 @@ class LabelCounts:
     """The `labels` of one model call. `counted`: labels other than -100; `step`: index of the optimizer step.
 
     `padding_counted`: labels other than -100 at positions where the attention mask is 0. `padding_ids`: the number of
-    distinct ids among them. `real`: positions where the mask is 1. Without a mask of this shape, they are None or 0.
-    `copies_input`: the labels equal the input ids. `of_input`: most labels equal the input id at the same or the next
-    position. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
-    `empty_rows`: rows in which all labels are -100.
+    distinct ids among these labels. `real`: positions where the mask is 1. Without a mask of this shape,
+    `padding_counted` and `real` are None. `copies_input`: the labels equal the input ids. `of_input`: most labels equal
+    the input id at the same or the next position. `edge_run`: share of the batch that repeats one id at an edge.
+    `items`: num_items_in_batch. `empty_rows`: rows in which all labels are -100.
     """
 
     shape: Tuple[int, ...]
@@ -43,7 +43,7 @@ class EntropyTargets:
 
 @dataclass(frozen=True)
 class ValueTargets:
-    """The targets of a loss without ignore_index over `batches` calls. `ignored` of them are exactly -100."""
+    """The targets of a loss without ignore_index over `batches` calls. `ignored` targets are exactly -100."""
 
     loss: str
     batches: int = 0
@@ -87,7 +87,7 @@ class IgnoredGradient:
     """The gradient of the logits at the positions of one batch that have no label, or the label -100.
 
     `reached` positions have a gradient, and `compared` of those were sampled. In `uniform` samples the gradient points
-    to the uniform distribution; in `one_id` samples it points to one id, the same in all.
+    to the uniform distribution; in `one_id` samples it points to one id, which is the same in all samples.
     """
 
     positions: int
@@ -101,7 +101,7 @@ class IgnoredGradient:
 class InputRepeats:
     """The inputs of the first model call in each optimizer step.
 
-    `repeats`: how many of `steps` had the same inputs as the first. `features`: float inputs by name. `constant`:
+    `repeats`: how many of `steps` had the same inputs as the first step. `features`: float inputs by name. `constant`:
     features that contained a single number in every step. `same`: features that were equal in every step while other
     inputs changed.
     """

@@ -15,8 +15,7 @@ from .targets import TargetMeasure
 
 BATCHES = 16
 MODEL = "the model"
-"""The name of the loss for labels that the model uses as values in its own loss."""
-"""The argument for labels that the model uses as values, in its own loss."""
+"""The name of a loss that the model computes itself from its argument `labels`."""
 
 
 class Batches:

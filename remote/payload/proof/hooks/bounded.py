@@ -23,9 +23,9 @@ def has_hooks(parameters: List[Any]) -> bool:
 
 
 def bound_of(parameters: List[Any]) -> float:
-    """Return the constant that limits the gradients: many of their values, or all of their norms, are equal to it.
+    """Return the constant that limits the gradients, or inf if no constant does.
 
-    Returns inf if there is none.
+    Many values of the gradients, or all of their norms, are equal to the constant.
     """
     with_gradient = [p for p in parameters if p.grad is not None][:TENSORS]
     gradients = [grad for grad in (values_of(p.grad) for p in with_gradient) if grad.numel() >= LEAST_NUMBERS]
@@ -33,7 +33,7 @@ def bound_of(parameters: List[Any]) -> float:
 
 
 def _saturation(gradients: List[Any]) -> float:
-    """Return the largest value of the gradients, if it is the same in most tensors and occurs often in each."""
+    """Return the largest value of the gradients if it is the same in most tensors and occurs often in each tensor."""
     largest = []
     for size in (gradient.abs() for gradient in gradients):
         most = size.max()

@@ -1,4 +1,4 @@
-"""Detect trained weights that change between optimizer steps, and whether the change is a rounding to float16."""
+"""Detect trained weights that change between optimizer steps, and weights that are rounded to float16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recompute the last batch after the last step: in float32, with other ids as padding, and with silent audio.
+"""Recompute the last batch after the last step: in float32, with other padding ids, and with silent audio.
 
 The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored in any
 case.
@@ -46,7 +46,7 @@ class ModelCall:
 
 
 def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
-    """Return how much each recomputation changes the result, or why it could not be made."""
+    """Return how much each recomputation changes the result, or why the batch could not be recomputed."""
     if call is None:
         return Counterfactual(why="no model call could be repeated")
     if world > 1:
@@ -113,7 +113,7 @@ def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
 
 
 def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
-    """Return the input ids, and a copy with other text ids as padding. Return None without padding."""
+    """Return the input ids, and a copy with other text ids at the padding positions. Return None without padding."""
     torch = sys.modules["torch"]
     ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
     if ids is None or mask is None or ids.shape != mask.shape or ids.is_floating_point():
@@ -128,7 +128,7 @@ def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
 
 
 def _text_ids(ids: Any, attended: Any, labels: Any) -> Any:
-    """Return text ids (those of the answers if there are labels) that are no placeholder for audio or an image.
+    """Return ids of text tokens: of the answers if there are labels, and without placeholders for audio or images.
 
     A placeholder is repeated once for each frame or patch, and a model fails if there are more of them than features.
     """

@@ -54,6 +54,6 @@ def held_bytes() -> int:
 
 
 def peak_bytes() -> Optional[int]:
-    """Return the peak memory used on the card, or the main memory in use now. None if it cannot be read."""
+    """Return the peak memory used on the card, or the main memory in use now. Return None if neither can be read."""
     torch = sys.modules["torch"]
     return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else held_bytes() or None

@@ -1,4 +1,4 @@
-"""Callbacks at the end of a process: after an uncaught exception, and after any end."""
+"""Callbacks at the end of a process: at an uncaught exception, and at every end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_MESSAGE = 2000
 def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], None]) -> None:
     """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end of the process.
 
-    Forked children of the process call neither.
+    Forked children of the process call neither function.
     """
     previous = sys.excepthook
 

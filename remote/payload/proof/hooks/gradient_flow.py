@@ -21,7 +21,7 @@ Snapshot = List[Tuple[Any, Versions]]
 class Content(Enum):
     """The content of an optimizer's gradients.
 
-    KEPT: gradients of an earlier step that were not cleared before later ones were added.
+    KEPT: gradients of an earlier step that were not cleared before the next backward pass.
     """
 
     SCALED = auto()
@@ -60,7 +60,7 @@ class FlowRecorder:
     def before_backward(self) -> None:
         """Forget the content of gradients that were cleared since the last backward pass.
 
-        If gradients were changed after a step applied them (decayed or reset), the script keeps them on purpose.
+        If the script changed the gradients after the step (decayed or reset them), it keeps them on purpose.
         """
         for optimizer in list(self._contents):
             if Content.APPLIED in self._contents[optimizer] and not self._is_untouched(optimizer):
@@ -89,8 +89,8 @@ class FlowRecorder:
     def _is_discarded(self, optimizer: Any) -> bool:
         """Return True if gradients of a backward pass were cleared before anything used them.
 
-        This is allowed with several optimizers, since one may clear gradients that the loss of another one added, and
-        if other code changed the weights in between.
+        With several optimizers this is allowed, because one optimizer may clear gradients from the loss of another. It
+        is also allowed if other code changed the weights in between.
         """
         single = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
         used = self._weights.get(optimizer) != _weights(optimizer)

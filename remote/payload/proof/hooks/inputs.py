@@ -15,7 +15,7 @@ LEAST_NUMBERS = 64
 
 
 class InputMeasure:
-    """Compares the first model call of each optimizer step with the first model call of step 1."""
+    """Compares the first model call of each optimizer step with that of step 1."""
 
     def __init__(self) -> None:
         self._steps: Set[int] = set()

@@ -21,8 +21,7 @@ HALF = ("float16", "bfloat16")
 class Interruptions:
     """Compares the trained tensors and the model's mode after each interruption with those before it.
 
-    Modes are compared for the module with most trained weights, because frozen encoders may stay in eval mode by
-    design.
+    Only the module with most trained weights has its mode compared, because frozen encoders may stay in eval mode.
     """
 
     def __init__(self) -> None:
@@ -75,7 +74,7 @@ class Interruptions:
         return fresh
 
     def after_step(self, parameters: List[Any], rate: Optional[float]) -> None:
-        """Keep a sample of the weights after the step. A sudden change of the rate is an interruption too."""
+        """Keep a sample of the weights after the step. A sudden change of the learning rate is an interruption too."""
         if self._rate and rate is not None and not self._rate / SUDDEN < rate < self._rate * SUDDEN:
             self._note("change of the learning rate")
         self._rate = rate

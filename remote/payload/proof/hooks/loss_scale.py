@@ -10,12 +10,12 @@ from .recorder import Recorder
 
 
 def scaler_class(torch: Any) -> Any:
-    """Return the base class of all loss scalers: torch.amp's since 2.3, torch.cuda.amp's before."""
+    """Return the base class of all loss scalers: that of torch.amp since torch 2.3, that of torch.cuda.amp before."""
     return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
 def scale_of(scaler: Any) -> Optional[float]:
-    """Return the loss scale, or None without a scaler or with a disabled one."""
+    """Return the loss scale, or None if there is no scaler or the scaler is disabled."""
     if scaler is None or not scaler.is_enabled():
         return None
     return float(scaler.get_scale())

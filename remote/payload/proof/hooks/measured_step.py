@@ -28,7 +28,10 @@ class MeasuredStep:
 
 
 def measure_step(measured: MeasuredStep, number: int, seconds: float) -> Step:
-    """Return the record of this step. Reads losses from the device, and gradients too if the step was skipped."""
+    """Return the record of this step.
+
+    Copies the losses from the device and, if the step was skipped, also reads the gradients.
+    """
     optimizer, trained = measured.optimizer, measured.trained
     clip = last_clip(measured.clips, parameters_of(optimizer))
     norm, limit = clip or (None, None)

@@ -102,7 +102,8 @@ class StepMonitor:
     def _without_gradient(self, step: Step) -> List[Anomaly]:
         """Judge steps without a gradient.
 
-        A loss whose margins are all satisfied gives no gradient either, so this is an error only if no step had one.
+        A loss whose margins are all satisfied gives no gradient either, so this is an error only if no step had a
+        gradient.
         """
         self._idle += 1
         check = "loss-zero" if step.loss_is_zero else "gradient-zero"
@@ -158,7 +159,7 @@ class StepMonitor:
         if not self._baseline or gained <= max(CREEP_BYTES, self._baseline * (CREEP_FACTOR - 1)):
             return []
         since = step.number - 2 * CREEP_WINDOW
-        return [_warning("memory-creep", f"{gained / 2**20:.0f} MiB more are held than {since} steps ago", step)]
+        return [_warning("memory-creep", f"memory use has grown by {gained / 2**20:.0f} MiB in {since} steps", step)]
 
 
 def _first_bad(losses: Sequence[float]) -> float:

@@ -50,7 +50,7 @@ OPENED = OpenedSettings()
 
 
 class Origins:
-    """Keeps the source lines at which half precision entered: the first of each kind, and that of each cast."""
+    """Keeps the source lines at which half precision entered: the first of each kind, and the line of each cast."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger

@@ -79,13 +79,14 @@ def _restart_in_fork(recorder: Recorder, training: Training) -> None:
 
 
 def _found_inf(optimizer: Any) -> bool:
-    # GradScaler always calls a fused optimizer. Its kernel skips the step if this attribute is above 0.
+    # GradScaler calls a fused optimizer even after an overflow. The kernel then skips the step if this attribute is
+    # above 0.
     found_inf = getattr(optimizer, "found_inf", None)
     return found_inf is not None and bool(float(found_inf))
 
 
 def _patch_optimizers(recorder: Recorder, training: Training) -> None:
-    # The attribute torch.optim.optimizer does not exist, because torch.optim deletes it.
+    # torch.optim deletes its attribute `optimizer`, so the module is looked up in sys.modules.
     optimizers = sys.modules["torch.optim.optimizer"]
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -17,7 +17,7 @@ _OWN = os.path.dirname(os.path.abspath(__file__))
 
 @dataclass(frozen=True)
 class Place:
-    """A source line. `file` and `line` are the project's; they are empty if its code did not make the call.
+    """A source line. `file` and `line` are in the project, or empty if the project's code did not make the call.
 
     `file` is relative to the project. `installed` is the called package code as `package/module.py:12`; it is empty for
     torch.

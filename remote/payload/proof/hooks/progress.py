@@ -97,7 +97,8 @@ def _callers() -> Iterator[Any]:
         if frame.f_code.co_argcount and frame.f_code.co_varnames[0] == "self":
             variables = frame.f_locals
             owner = variables.get("self")
-            # Before Python 3.13 this is a copy that lives as long as the frame, so it would hold on to the first batch.
+            # Before Python 3.13, f_locals is a copy that exists as long as the frame, and would keep the first batch in
+            # memory.
             if isinstance(variables, dict):
                 variables.clear()
             yield owner

@@ -37,7 +37,8 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 class ProofRecorder:
     """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report.
 
-    Then it waits to be killed. At an exit, a wrapper script would continue, and other ranks may need this process.
+    Then it waits to be killed. It does not exit, because a wrapper script would then continue, and other ranks may
+    still need this process.
     """
 
     forked = False
@@ -101,7 +102,8 @@ class ProofRecorder:
 
     @quiet
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
-        # The inputs are recorded after the call, since a hook that is registered at its beginning already runs in it.
+        # The inputs are recorded after the call, because hooks that are registered at its beginning already run in this
+        # call.
         if sys.modules["torch"].is_grad_enabled():
             self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
@@ -132,7 +134,7 @@ class ProofRecorder:
         self._flag(float16_only_on_card=replaced or self.flags.float16_only_on_card)
         if requested and not enabled:
             self._flag(autocast_only_on_card=True)
-        # After the first step, autocast that a part of the model disables cannot be distinguished from the training's.
+        # After the first step, autocast may be disabled for a part of the model only, so this flag is no longer set.
         elif not enabled and not self.log.steps:
             self._flag(autocast_off=True)
 
@@ -223,7 +225,8 @@ class ProofRecorder:
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # The time since `now` is spent by the recorder. The wait for the card before it belongs to the step.
+        # The recorder spends the time after `now`. The time before `now`, including the wait for the card,
+        # belongs to the step.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
@@ -265,7 +268,7 @@ class ProofRecorder:
         base = RankReport(self.rank, state, self.world, self._crash, tuple(self.ledger.faults))
         try:
             report = self._report(base)
-        except Exception:  # noqa: BLE001 - an incomplete report is worth more than none
+        except Exception:  # noqa: BLE001 - an incomplete report is better than no report
             report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
         path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
         if state == "done":

@@ -11,7 +11,7 @@ NEARLY_ALL = 0.95
 
 
 def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
-    """Return by how many positions the labels are shifted against the tokens (0 or 1), or None if neither fits."""
+    """Return by how many positions the labels are shifted against the tokens: 0, 1, or None if neither fits."""
     counted = labels != IGNORED
     total = int(counted.sum())
     same = int(((labels == tokens) & counted).sum())
@@ -25,7 +25,7 @@ def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
 def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
     """Return the tokens after the last label of each row.
 
-    Return None if labels are not the input's tokens, or the rows differ.
+    Return None if labels are not the input's tokens, or if the tokens differ between rows.
     """
     labels: Any = inputs.get("labels")
     tokens: Any = inputs.get("input_ids")

@@ -36,8 +36,8 @@ def scale_cannot_fall(first: float, last: float) -> bool:
 def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
     """Return True if no tensor of the adapter got a gradient or, without an adapter, no trained tensor.
 
-    `names` are the trained tensors, `idle` those without a gradient. Parts of a model may be inactive: experts to which
-    no token was routed, or a modality that is missing in the first batches.
+    `names` are the trained tensors; `idle` are the tensors without a gradient. Parts of a model may be inactive:
+    experts to which no token was routed, or a modality that is missing in the first batches.
     """
     adapter_keys = {key for key, name in names.items() if is_adapter(name)} or set(names)
     return bool(adapter_keys) and adapter_keys <= set(idle)

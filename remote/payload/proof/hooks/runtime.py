@@ -30,13 +30,13 @@ class RuntimePlan:
 
 
 def plan_of_environment() -> Optional[RuntimePlan]:
-    """Return the plan to apply, if any."""
+    """Return the plan to apply, or None."""
     text = os.environ.get(RUNTIME, "")
     return RuntimePlan(**json.loads(text)) if text else None
 
 
 class Announcements:
-    """The changes made in this process. Each is printed once, and reported by the proof."""
+    """The changes made in this process. Each change is printed once, and included in the report of the proof."""
 
     def __init__(self) -> None:
         self.lines: List[str] = []

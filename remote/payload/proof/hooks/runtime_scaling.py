@@ -84,8 +84,8 @@ class LossScaling:
     def _leaves(self, loss: Any) -> List[Any]:
         """Return the optimizers' parameters, and other tensors that get gradients from this backward.
 
-        The other tensors are half-precision copies that the command manages itself. If the last search found none, they
-        are searched for again only after the optimizers' parameters have changed.
+        The other tensors are half-precision copies that the command manages itself. If a search finds no such tensors,
+        the next search is made only after the optimizers' parameters have changed.
         """
         optimizers = self._weights.optimizers
         held = {id(p): p for one in optimizers for p in parameters_of(one)}
@@ -145,7 +145,7 @@ class LossScaling:
         return bool(float(_unscale(grads, 1.0)) > 0)
 
     def _settle(self) -> None:
-        """Adjust the scale after the gradients of the last backward passes were used or dropped."""
+        """Adjust the scale after the gradients of the last backward passes were used or discarded."""
         dropped = self._scaled and not self._stepped and self._is_clear()
         if not (self._stepped or dropped):
             return

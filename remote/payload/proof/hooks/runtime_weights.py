@@ -17,7 +17,7 @@ LARGEST_FLOAT16 = 65504.0
 
 
 class Weights:
-    """Casts trained parameters and the frozen ones of the same model; runs a model under autocast if it has none."""
+    """Casts the trained and frozen parameters of models, and runs a model under autocast if the command does not."""
 
     def __init__(self, plan: RuntimePlan) -> None:
         self.plan = plan
@@ -141,7 +141,7 @@ def _has_parameters(module: Any) -> bool:
 def _cast_together(parameters: List[Any], dtype: Any) -> None:
     """Cast parameters in place.
 
-    Parameters that share memory, even with parameters that are not in the list, share it afterwards too.
+    Parameters that share memory still share it afterwards, even with parameters that are not in the list.
     """
     torch = sys.modules["torch"]
     if not parameters:

@@ -8,10 +8,10 @@ import sys
 
 
 def chain(name: str) -> None:
-    """Run the next module of that name on `sys.path`, if any, and make `import` find that one."""
+    """Run the next module of that name on `sys.path`, if there is one, and make later imports return it."""
     own_folder = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.abspath(path or os.getcwd()) for path in sys.path]
-    # A module in an earlier folder has already run and imported this one, so only later folders are searched.
+    # Only later folders are searched, because a module in an earlier folder has already run and imported this module.
     behind = folders[folders.index(own_folder) + 1 :] if own_folder in folders else folders
     spec = importlib.machinery.PathFinder.find_spec(name, behind)
     if spec is None or spec.loader is None:

@@ -28,9 +28,10 @@ class StepLog:
 
         `idle`: no tensor had a gradient. `put_back`: how often a step's changes of the weights were undone.
 
-        Some symptoms of a fault also occur in healthy trainings, so more steps are recorded before they are judged: one
-        more for an unchanged loss or for changes that were undone once, and up to `max_attempts` for missing gradients,
-        which are normal for a satisfied margin loss.
+        Some symptoms of a fault also occur in healthy trainings, so more steps are recorded before the steps are
+        judged. One more step is recorded for an unchanged loss, or for changes that were undone once. Up to
+        `max_attempts` steps are recorded for missing gradients, which are normal if the loss has a margin and all
+        margins are satisfied.
         """
         required = self.max_attempts
         if not idle:

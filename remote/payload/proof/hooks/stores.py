@@ -52,7 +52,7 @@ def _bind_server(original: Callable[..., None]) -> Callable[..., None]:
 def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
     """Return a socket for the store's server, or None if this process does not serve it or does not have the address.
 
-    A host name is left to torch, because other hosts may resolve it to another address.
+    For a host name, torch creates the socket itself, because other hosts may resolve the name to another address.
     """
     if not given.get("is_master") or given.get("master_listen_fd") is not None:
         return None
@@ -67,7 +67,7 @@ def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((str(address), int(given["port"])))
     except (OSError, TypeError, ValueError, OverflowError):
-        # One cause is a store of this process that already listens on the port; torch then shares that store.
+        # If a store of this process already listens on the port, torch shares that store.
         bound.close()
         return None
     return bound

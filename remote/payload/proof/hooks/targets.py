@@ -33,7 +33,7 @@ class EntropySample:
 
 @dataclass(frozen=True)
 class OutputGradient:
-    """The gradient of the last output of model call `call`: its norm by position, and samples at the rows' edges."""
+    """The gradient of the last output of model call `call`: its norm by position, and its values at `edges` of the rows."""
 
     call: int
     norms: Any
@@ -154,7 +154,10 @@ def _offsets(compared: EntropySample, inputs: Dict[str, Any]) -> Optional[Target
 
 
 def _ignored(followed: OutputGradient, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
-    """Measure gradients of logits that have no label at their position or at the next one, as in models that shift."""
+    """Measure gradients of logits without a label at their position and at the next position.
+
+    The label may be at the next position if the model shifts the labels itself.
+    """
     torch = sys.modules["torch"]
     labels: Any = inputs.get("labels")
     mask: Any = inputs.get("attention_mask")

@@ -102,7 +102,7 @@ class Trained:
         return id(optimizer) in self._has_moved
 
     def before_step(self, optimizer: Any) -> None:
-        """Record whether the weights changed since the last step, and whether the changes of that step were undone."""
+        """Record whether the weights changed after the last step, and whether the changes of that step were undone."""
         if id(optimizer) not in self._has_moved:
             return
         self.averages.look()
@@ -116,7 +116,10 @@ class Trained:
         return any(moved(self._before, prints).values())
 
     def _unheld(self) -> List[Tuple[str, Any]]:
-        """Return trainable parameters that no optimizer holds. They may be half-precision copies of others."""
+        """Return trainable parameters that no optimizer holds.
+
+        They may be half-precision copies of parameters that an optimizer holds.
+        """
         held = {id(p) for one in self.optimizers for p in parameters_of(one)}
         named = [(name, p) for root in self.roots for name, p in root.named_parameters()]
         return [(name, p) for name, p in named if p.requires_grad and id(p) not in held]
@@ -129,7 +132,7 @@ class Trained:
     def measure(self, optimizer: Any, *, again: bool = False) -> float:
         """Return the norm of the gradients that are about to be applied, and record the state of each.
 
-        If `again` is True, a closure has recomputed them within the same step.
+        If `again` is True, a closure has recomputed the gradients within the same step.
         """
         states, norm = measure_gradients(self.named(optimizer))
         for name, state in states.items():

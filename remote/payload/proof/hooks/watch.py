@@ -50,7 +50,7 @@ class TrainingStopped(RuntimeError):
 class WatchRecorder:
     """Writes progress.json (rank 0) and watch.jsonl (every rank) to the run's folder. Ends a training that is lost.
 
-    Losses stay on the device until the step, when the loss scaler waits for the device in any case.
+    Losses stay on the device until the step, because the loss scaler then waits for the device in any case.
     """
 
     details: Optional[DetailRecorder] = None
@@ -127,7 +127,7 @@ class WatchRecorder:
             return
         self._measure(optimizer)
         if self.stops and self.scaler is None and not closure and self._would_ruin(optimizer):
-            # No callback follows if the step is not applied.
+            # The step is not applied, so `after_step` will not be called.
             self._record(optimizer, None, applied=False, prevented=True)
 
     def _would_ruin(self, optimizer: Any) -> bool:
@@ -243,7 +243,7 @@ class WatchRecorder:
             self._report(Anomaly("resume", *describe_start(self.start, self.offered, self.reads)))
 
     def _report(self, anomaly: Anomaly) -> None:
-        """Append a line to watch.jsonl. The first error is the reason to stop."""
+        """Append a line to watch.jsonl. The first error becomes the reason to stop the training."""
         line = json.dumps({**dataclasses.asdict(anomaly), "rank": self.rank, "at_unix": time.time()}) + "\n"
         descriptor = os.open(os.path.join(self.run, "watch.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
