@@ -1,4 +1,4 @@
-"""The answers of an evaluation, stored as they are generated, so that a killed job does not repeat them."""
+"""The answers of an evaluation. They are stored as they are generated, so a killed job need not generate them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = "answers"
 class AnswerLog:
     """The answers in a run's folder. Each rank appends to its own file and reads the files of all ranks.
 
-    `key` identifies the model that answered: the digest of an adapter's weights, or `base`.
+    `key` identifies the model that generated an answer: the digest of an adapter's weights, or `base`.
     """
 
     def __init__(self, run: str, rank: int = 0) -> None:
@@ -32,7 +32,7 @@ class AnswerLog:
         self.known = dict(self._read())
 
     def missing(self, key: str, samples: Iterable[Sample]) -> List[Sample]:
-        """Return the samples that the model has not answered."""
+        """Return the samples that have no answer of the model yet."""
         return [sample for sample in samples if (key, sample.id) not in self.known]
 
     def append(self, key: str, samples: Sequence[Sample], texts: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ def _cut_unfinished_line(path: str) -> None:
 
 
 def write_answers(run: str, rows: Iterable[Tuple[str, Sample, str]]) -> None:
-    """Write answers.jsonl: the answer for each model and sample, with the annotations that it is compared with."""
+    """Write answers.jsonl: the answer of each model to each sample, with the annotations to compare the answer with."""
     lines = (json.dumps(_row(model, sample, text), ensure_ascii=False) + "\n" for model, sample, text in rows)
     write_atomic(os.path.join(run, ANSWERS), "".join(lines).encode("utf-8", "surrogateescape"))
 

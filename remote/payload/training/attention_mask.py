@@ -1,4 +1,4 @@
-"""The attention mask of a training batch: none if causal attention suffices, otherwise one tensor for all layers."""
+"""The attention mask of a training batch: None if causal attention suffices, otherwise one tensor for all layers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Masked causal attention in parts, without most of the pairs of tokens that the mask excludes.
 
-The kernels compute every pair of a masked row, also those after the query. Here, the queries are split into parts, and
-each part gets only the keys up to its last query, which is little more than half of all pairs.
+With a mask, the kernels compute every pair of tokens in a row, including keys after the query. Here, the queries are
+split into parts, and each part gets only the keys up to its last query. This is little more than half of all pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 PART = 256
-"""The number of queries in a part. On a CPU, 192 to 256 were the fastest for 1,512 tokens (0.66 of the time)."""
+"""The number of queries in a part.
+
+On a CPU, 192 to 256 queries were the fastest for 1,512 tokens (0.66 of the time).
+"""
 NAME = "sdpa_in_parts"
 
 
@@ -42,13 +45,13 @@ def attend_in_parts(
     scaling: Optional[float] = None,
     **named: Any,
 ) -> Tuple[torch.Tensor, None]:
-    """Return the attention (rows, length, heads, size) of transformers' SDPA."""
+    """Return the same attention output as transformers' SDPA, with shape (rows, length, heads, size)."""
     length = query.shape[2]
     if attention_mask is None or not module.training or length <= PART:
         inputs = (module, query, key, value, attention_mask)
         whole: Tuple[torch.Tensor, None] = sdpa_attention_forward(*inputs, dropout=dropout, scaling=scaling, **named)
         return whole
-    # The heads are repeated once for all parts, so that the backward pass keeps views of the same keys.
+    # Keys and values are repeated for all heads once, so that the parts share them in the backward pass.
     key, value = (repeat_kv(one, query.shape[1] // one.shape[1]) for one in (key, value))
     parts = [
         scaled_dot_product_attention(

@@ -27,7 +27,7 @@ from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 @dataclass(frozen=True)
 class BaseModel:
-    """The parts that are loaded before any weight: config, model family, tokenizer, feature extractor and source."""
+    """The parts of the model that are loaded before its weights."""
 
     source: str
     revision: Any
@@ -80,8 +80,8 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
     """Load the model on `device` with one trainable adapter. Frozen weights have the plan's dtype.
 
-    Audio is embedded without an autograd graph unless modules for it are trained. `cast_trainable` sets the adapter's
-    dtype later, since a resume loads the adapter again.
+    Audio is embedded without an autograd graph unless modules that embed audio are trained. `cast_trainable` sets the
+    adapter's dtype later, since a resume loads the adapter again.
     """
     hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = base.family.model_class.from_pretrained(
@@ -104,7 +104,10 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
 
 
 def freeze_base(model: Any) -> None:
-    """Freeze all weights, compute the loss only at label positions, and masked attention in parts."""
+    """Freeze all weights.
+
+    Patch the model to compute the loss only at label positions, and masked attention in parts.
+    """
     model.config.use_cache = False
     use_label_loss(model)
     use_attention_in_parts(model)
@@ -114,7 +117,7 @@ def freeze_base(model: Any) -> None:
 def checkpoint_layers(model: Any, count: int) -> int:
     """Enable gradient checkpointing in the first `count` layers of the language model; return its number of layers.
 
-    The last layers keep their activations, because the backward pass frees those before it recomputes any layer.
+    The last layers keep their activations, because the backward pass frees these before it recomputes the first layers.
     """
     decoder = model.get_base_model().get_decoder()
     if count:
@@ -130,7 +133,7 @@ def checkpoint_layers(model: Any, count: int) -> int:
 
 
 def cast_trainable(model: Any, plan: PrecisionPlan) -> int:
-    """Cast every trainable parameter to the plan's dtype and return how many weights there are.
+    """Cast every trainable parameter to the plan's dtype and return the number of trainable weights.
 
     Call it after the last load of an adapter and before the optimizer is built. Raises TrainingFailed if nothing is
     trainable, or if a loss scaler would get float16 gradients.

@@ -15,7 +15,7 @@ from remote.payload.training.samples import Sample
 from remote.payload.training.shared_prefix import is_shared, share_prefixes
 
 SAMPLES = "samples"
-"""The key of sample ids and token counts in a batch, which are not passed to the model."""
+"""The key in a batch for sample ids and token counts, which are not passed to the model."""
 LABEL_POSITIONS = "label_positions"
 LEAST_LABELLED = 0.005
 MOST_LABELLED = 0.6
@@ -25,8 +25,8 @@ MOST_LABELLED = 0.6
 class Collator:
     """Collates items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
 
-    Training batches are padded on the right, or are one row if prompts have enough in common (`is_shared`). Generation
-    batches are padded on the left, without answers.
+    A training batch is padded on the right, or consists of one row if the prompts have enough in common (`is_shared`).
+    Generation batches are padded on the left, without answers.
     """
 
     model: AudioModel

@@ -12,14 +12,18 @@ from remote.payload.training.memory_plan import Device
 from remote.protocol.training import TrainingSpec
 
 CONTEXT_BYTES = 700 * 2**20
-"""The memory of a CUDA context. It is subtracted for an assumed card; a real card reports it as used."""
+"""The memory of a CUDA context. It is subtracted from the memory of an assumed card.
+
+A real card reports this memory as used.
+"""
 CGROUP = "/sys/fs/cgroup"
 
 
 def find_device(spec: TrainingSpec, device: Any) -> Device:
-    """Return the memory to plan for: of the card, of the card that the host file names, or the main memory.
+    """Return the device to plan for: the card, the card that the host file names, or the CPU.
 
-    A plan uses only a part of the free memory, because its estimate lacks fragmentation and the buffers of kernels.
+    Only a part of the free memory is used, because the estimate of a plan does not include fragmentation and the
+    buffers of kernels.
     """
     share = spec.train.memory_share
     if device.type == "cuda":
@@ -34,7 +38,7 @@ def find_device(spec: TrainingSpec, device: Any) -> Device:
 
 
 def _name_with_use(name: str, used: int, total: int) -> str:
-    """Return the card's name, and how much of it is in use if that is more than two CUDA contexts need."""
+    """Return the card's name. Add the share of used memory if it is more than the memory of two CUDA contexts."""
     return name if used < 2 * CONTEXT_BYTES else f"{name} ({used / total:.0%} of it in use already)"
 
 

@@ -1,4 +1,4 @@
-"""Evaluate at the end of a training: compare the model's answers for held-out recordings with their annotations."""
+"""Evaluate at the end of a training: compare the model's answers to held-out samples with the annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ log = logging.getLogger("halfstep")
 
 
 def evaluate(generator: Generator, adapter_sha256: str, step: int, refresh_progress: Callable[[], None]) -> None:
-    """Answer every sample. Write the scores to metrics.json and TensorBoard, and the answers to answers.jsonl."""
+    """Generate the answer to every sample.
+
+    Write the scores to metrics.json and TensorBoard, the answers to answers.jsonl.
+    """
     spec, samples = generator.spec, generator.samples
     generator.model.gradient_checkpointing_disable()
     answers = AnswerLog(spec.paths.run)
@@ -36,12 +39,12 @@ def evaluate(generator: Generator, adapter_sha256: str, step: int, refresh_progr
 
 
 def answered(key: str, samples: SampleSet, answers: AnswerLog) -> List[Any]:
-    """Return each sample with its answer by the model that `key` identifies."""
+    """Return each sample with the answer of the model that `key` identifies."""
     return [(sample, answers.known[key, sample.id]) for sample in samples.samples]
 
 
 def judge_model(key: str, samples: SampleSet, answers: AnswerLog, *, resamples: int, seed: int = 0) -> Metrics:
-    """Return the metrics of one model's answers to all samples."""
+    """Return the metrics of the answers that one model gave to all samples."""
     rows = [Answer(one.task, one.recording, text, one.target) for one, text in answered(key, samples, answers)]
     return judge_answers(rows, resamples=resamples, seed=seed)
 

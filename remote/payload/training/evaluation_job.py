@@ -45,7 +45,7 @@ from remote.protocol.training import TINY_PREFIX, AnswerSpec, TrainingSpec
 from remote.protocol.values import dumps
 
 LONGEST_WAIT = datetime.timedelta(days=30)
-"""The time that the first rank waits for the others. If one of them fails, the launcher ends all ranks."""
+"""The time that the first rank waits for the other ranks. If a rank fails, the launcher ends all ranks."""
 log = logging.getLogger("halfstep")
 
 
@@ -102,7 +102,7 @@ def check_adapter(folder: str, sha256: str) -> str:
 
 def prepare(spec: TrainingSpec) -> Tuple[BaseModel, SampleSet]:
     """Load tokenizer and feature extractor, and read and check the recordings."""
-    # The tokenizer of a tiny model was trained on the texts of the training data, so these texts are needed again.
+    # The tokenizer of a tiny model is trained on the texts of the training data, so these texts are needed here too.
     tiny = spec.model.id.startswith(TINY_PREFIX)
     trained = read_recordings(spec.data, spec.data.split)[: spec.data.samples] if tiny else []
     base = read_base(spec.model, model_source(spec, trained))
@@ -146,7 +146,10 @@ def answer(
 
 
 def progress_writer(run: str, answers: AnswerLog, total: int, *, first: bool) -> Callable[[], None]:
-    """Return a function that the first rank calls after each batch to write progress.json, which counts answers."""
+    """Return a function that writes progress.json with the number of answers.
+
+    The first rank calls it after each batch.
+    """
     began, before = time.monotonic(), answers.count()
 
     def report() -> None:
@@ -162,7 +165,7 @@ def progress_writer(run: str, answers: AnswerLog, total: int, *, first: bool) ->
 def write_result(
     spec: EvaluationSpec, digest: str, models: Tuple[str, ...], samples: SampleSet, answers: AnswerLog
 ) -> None:
-    """Write answers.jsonl, the TensorBoard scalars, and last evaluation.json."""
+    """Write answers.jsonl, then the TensorBoard scalars, then evaluation.json."""
     training, decoding = spec.training, spec.training.evaluation
     rows = [(name_of(key), sample, text) for key in models for sample, text in answered(key, samples, answers)]
     write_answers(training.paths.run, rows)
@@ -209,7 +212,10 @@ def step_of(adapter: str) -> int:
 
 
 def commits_of(adapter: str) -> Dict[str, str]:
-    """Return the commits with which the built-in trainer trained the adapter. Empty if they are unknown."""
+    """Return the commits with which the built-in trainer trained the adapter.
+
+    The result is empty if the commits are unknown.
+    """
     return known_commits(_read_json(os.path.join(adapter, ADAPTER_RECORD)))
 
 

@@ -6,7 +6,10 @@ from remote.protocol.exits import ExitCode
 
 
 class TrainingFailed(Exception):
-    """Training cannot continue, or would be useless. `name` is stable and has a page (`pipeline explain NAME`)."""
+    """The training cannot continue, or it would have no useful result.
+
+    `name` is stable and has a page (`pipeline explain NAME`).
+    """
 
     def __init__(self, name: str, message: str, *, hint: str = "", exit_code: ExitCode = ExitCode.TRAINING) -> None:
         super().__init__(f"{name}: {message}")
@@ -17,4 +20,4 @@ class TrainingFailed(Exception):
 
 
 class Preempted(Exception):
-    """Training stopped on SIGTERM. The newest checkpoint includes the last optimizer step."""
+    """The training stopped on SIGTERM. The newest checkpoint includes the last optimizer step."""

@@ -41,7 +41,7 @@ class FeatureCache:
         return os.path.join(self.folder, key[:2], key)
 
     def read(self, audio: bytes) -> Optional[Clip]:
-        """Return the cached clip for these audio bytes, or None without an intact entry."""
+        """Return the cached clip for these audio bytes, or None if there is no intact entry."""
         try:
             with open(self.path(audio), "rb") as file:
                 head = json.loads(file.readline())

@@ -12,11 +12,11 @@ from peft.tuners.lora import Linear
 def fuse_lora(model: Any) -> Any:
     """Patch the LoRA layers of a PEFT model so that the adapter's output is added in place; return `model`.
 
-    PEFT computes base + scaling * B(A(dropout(x))), with two more passes over the layer's output, which is much larger
-    than the output of A, and two more tensors of its size. Here, `addmm_` adds the product to the base layer's output.
-    PEFT also copies x to the adapter's float32, which autocast then casts back; here, autocast gets x itself. PEFT's
-    own forward still handles all other cases: disabled, merged or several adapters, variants such as DoRA, and mixed
-    dtypes without autocast.
+    PEFT computes base + scaling * B(A(dropout(x))). Scaling and adding are two more passes over tensors of the size of
+    the layer's output, which is much larger than the output of A. Here, `addmm_` adds the product to the base layer's
+    output. PEFT also copies x to float32, the dtype of the adapter, and autocast casts the copy back. Here, x is not
+    copied. PEFT's own forward still handles all other cases: disabled, merged or several adapters, variants such as
+    DoRA, and mixed dtypes without autocast.
     """
     for module in model.modules():
         if type(module) is Linear:

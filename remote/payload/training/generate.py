@@ -21,7 +21,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass(frozen=True)
 class Generator:
-    """A loaded model and the samples that it answers. `rank` of `ranks` answers its share of the batches."""
+    """A loaded model and the samples to answer. Each of `ranks` processes answers its share of the batches."""
 
     model: Any
     base: BaseModel
@@ -33,7 +33,7 @@ class Generator:
     ranks: int = 1
 
     def answer_all(self, key: str, answers: AnswerLog, report: Callable[[], None]) -> None:
-        """Answer each sample of this rank that has no answer under `key`, longest prompts first.
+        """Generate the missing answers of the model `key` to the samples of this rank, longest prompts first.
 
         `report` is called after each batch.
         """
@@ -53,7 +53,7 @@ class Generator:
                     log.info("answered %d of %d batches", number + 1, len(batches))
 
     def _answer(self, items: Sequence[Any]) -> List[str]:
-        """Answer one batch. If it does not fit into the card's memory, answer it in halves."""
+        """Answer one batch. If the batch does not fit into the card's memory, answer it in halves."""
         try:
             return self._generate(items)
         except torch.OutOfMemoryError:
@@ -73,7 +73,7 @@ class Generator:
                 max_new_tokens=self.spec.evaluation.max_new_tokens or _longest(self.samples.samples),
                 eos_token_id=items[0][0].end[0],
                 pad_token_id=self.base.pad_id,
-                # A generated audio placeholder would need audio features, and there are none for it.
+                # A generated audio placeholder would need audio features, which do not exist.
                 suppress_tokens=[self.base.tokenizer.convert_tokens_to_ids(self.base.family.placeholder)],
                 use_cache=True,
             )
@@ -87,7 +87,7 @@ def _decoding(spec: TrainingSpec) -> Dict[str, Any]:
     decoding = spec.evaluation
     if not decoding.temperature:
         return {"do_sample": False}
-    # Without this value, transformers would use 50.
+    # The default of transformers is 50.
     return {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p, "top_k": 0}
 
 

@@ -27,7 +27,8 @@ def run_job(work: Callable[[StopRequest], None], stopped: str) -> int:
     """
     first = os.environ.get("RANK", "0") == "0"
     logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
-    # Names that transformers 5.23 deprecates work in every 5.x. Its warnings would hide those about the user's code.
+    # Names that transformers 5.23 deprecates work in every 5.x version. Warnings about them would hide warnings about
+    # the user's code.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
     stop = StopRequest()

@@ -1,7 +1,8 @@
 """Cross entropy at labelled positions only, without logits for the other positions.
 
-Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32, and about three times that with their gradient.
-For 8 answers of 120 tokens, they are 0.8 GB. With a frozen `lm_head`, at most 256 MiB of them exist at a time.
+Full logits of 8 x 900 tokens and 200,064 words are 5.8 GB in float32, and about three times as much with their
+gradient. For 8 answers of 120 tokens, the logits are 0.8 GB. With a frozen `lm_head`, at most 256 MiB of logits exist
+at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from remote.payload.training.last_layer import selected_rows
 
 IGNORED = -100
 LOGIT_BYTES = 2**28
-"""The most bytes of float32 logits that are computed at once."""
+"""The largest size of the float32 logits that are computed at once, in bytes."""
 GRADIENT_SCALE = 256.0
 """Keeps the gradients of unlikely words, such as 1 / 200,064, above the smallest normal float16, 6e-5."""
 
@@ -32,7 +33,7 @@ def use_label_loss(model: Any) -> None:
     """
     plain = model.forward
 
-    # `generate` and Trainer read the signature, so it must remain that of the model.
+    # `generate` and Trainer read the signature, so the patch must have the signature of the model.
     @functools.wraps(type(model).forward)
     def forward(
         self: Any,
@@ -48,7 +49,7 @@ def use_label_loss(model: Any) -> None:
         kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
         ids = labels if input_ids is None else input_ids
         mask = training_mask(attention_mask, ids, self.get_input_embeddings().weight.dtype)
-        # Without positions, Qwen2.5-Omni would compute them from a two-dimensional mask, which does not exist here.
+        # Without positions, Qwen2.5-Omni would compute them from the two-dimensional mask, which `mask` replaces.
         kwargs.setdefault("position_ids", torch.arange(ids.shape[1], device=ids.device)[None])
         if label_positions is None:
             label_positions = find_labels(labels)
@@ -79,7 +80,8 @@ def label_loss(
     """Return the mean cross entropy in float32 of the `targets`, each predicted from one of the `rows` (targets, size).
 
     The sum is divided by `num_items`, the number of labels in all micro-batches of the optimizer step, so that
-    accumulated gradients equal those of one large batch. If it is None, the number of targets is used.
+    accumulated gradients equal those of one large batch. If `num_items` is None, the sum is divided by the number of
+    targets.
     """
     if torch.is_grad_enabled() and _is_frozen(lm_head):
         total = _FrozenHeadLoss.apply(rows, lm_head, targets)

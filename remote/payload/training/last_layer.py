@@ -17,7 +17,8 @@ import torch
 def selected_rows(layer: Any, rows: torch.Tensor) -> Iterator[bool]:
     """Make `layer` return only `rows` of its flattened output (batch x length, size), as a batch of one.
 
-    Yields False, and changes nothing, if the layer is checkpointed: its backward pass runs the layer again, later.
+    Yields False, and changes nothing, if the layer is checkpointed, because the backward pass runs such a layer again
+    after the block.
     """
     if layer.gradient_checkpointing:
         yield False

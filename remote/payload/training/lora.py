@@ -63,7 +63,7 @@ def lora_config(base: Checkpoint, lora: LoraSpec) -> Any:
         bias="none",
         task_type="CAUSAL_LM",
         revision=base.revision,
-        # The class that loads the base model. PEFT itself records it only in adapters without a task type.
+        # The class that loads the base model. PEFT records this class only in adapters without a task type.
         auto_mapping={"base_model_class": family.class_name, "parent_library": "transformers"},
     )
 
@@ -112,7 +112,7 @@ def is_trained(module: Any) -> bool:
 
 
 def embed_audio(model: Any, family: AudioModel) -> None:
-    """Make the model embed audio in eval mode, clip by clip, and without a graph if nothing in it is trained."""
+    """Make the model embed audio in eval mode, clip by clip, and without a graph if no module for audio is trained."""
     family.adjust(model)
     trained = False
     for path in family.audio:
@@ -141,7 +141,10 @@ def _run_without_graph(module: Any) -> None:
 
 
 def _keep_in_eval_mode(module: Any) -> None:
-    """Keep dropout and batch statistics of the pretrained layers off. The dropout of LoRA follows the mode."""
+    """Keep the pretrained layers in eval mode, without dropout and batch statistics.
+
+    LoRA's dropout still follows the mode.
+    """
     module.eval()
 
     def train(mode: bool = True) -> Any:

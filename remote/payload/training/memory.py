@@ -154,7 +154,8 @@ def _without_masks(model: Any) -> Iterator[None]:
     """Pass no attention mask to the decoder layers within the block.
 
     transformers 5.23 reads the values of the positions to find out that causal attention is enough. Fake tensors have
-    no values, so it would make a mask, with which attention copies the keys and values of grouped queries.
+    no values, so transformers would create a mask. With a mask, attention copies the keys and values of grouped
+    queries.
     """
 
     def drop(layer: Any, inputs: Any, named: Dict[str, Any]) -> Any:
@@ -170,9 +171,9 @@ def _without_masks(model: Any) -> Iterator[None]:
 
 
 def bytes_elsewhere(model: Any, processes: int) -> int:
-    """Return the bytes of a sharded base that other processes keep, minus the bytes that this one gathers at a time.
+    """Return the bytes of a sharded base that other processes keep, minus the bytes that this process gathers.
 
-    FSDP2 gathers the next layer while one is in use.
+    FSDP2 gathers the next layer while the current layer is in use, so two layers are gathered at a time.
     """
     layers = model.get_base_model().get_decoder().layers
     frozen = [sum(one.nbytes for one in layer.parameters() if not one.requires_grad) for layer in layers]

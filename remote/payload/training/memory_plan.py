@@ -43,10 +43,10 @@ def plan_memory(
     peak: Peak,
     orders: Sequence[Sequence[int]] = (),
 ) -> MemoryPlan:
-    """Return the fastest division of an optimizer step that fits; if none does, the one that needs the least memory.
+    """Return the fastest division of an optimizer step that fits. If none fits, return that with the lowest memory.
 
-    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so it is valid for all. Where
-    micro-batches of the epochs' `orders` share prefixes, it is for the largest micro-batches of these orders.
+    `peak(shape, checkpointed)` estimates bytes. The plan is made for the longest samples, so it is valid for all
+    samples. If micro-batches share prefixes, the plan is made for the largest micro-batches in the epochs' `orders`.
     """
     length = max(len(sample) for sample in samples)
     step = loop.batch_size * loop.gradient_accumulation
@@ -76,7 +76,7 @@ def plan_without_estimate(loop: LoopSpec, layers: int) -> MemoryPlan:
 
 
 def _sizes(loop: LoopSpec) -> List[int]:
-    """Return the micro-batches to try, the largest first."""
+    """Return the sizes of micro-batches to try, the largest first."""
     if loop.micro_batch is not None:
         return [loop.micro_batch]
     return [size for size in range(loop.batch_size, 0, -1) if loop.batch_size % size == 0]
@@ -108,7 +108,10 @@ def _most_labels(samples: Sequence[Sample], size: int) -> int:
 
 
 def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: Callable[[int], int]) -> int:
-    """Return the smallest number of checkpointed layers that fits, or all if none does or the memory is unknown."""
+    """Return the smallest number of checkpointed layers that fits.
+
+    Return all layers if none fits or the memory is unknown.
+    """
     if loop.gradient_checkpointing is not None:
         return layers if loop.gradient_checkpointing else 0
     if available is None or peak(layers) > available:
@@ -136,7 +139,7 @@ def _cost(size: int, tokens: int, checkpointed: float) -> float:
 
 
 def check_memory(plan: MemoryPlan, device: Device) -> None:
-    """Raise TrainingFailed with exit code 21 if the model will not fit on the card. A CPU has no limit."""
+    """Raise TrainingFailed with exit code 21 if the model will not fit on the card. On a CPU, it never raises."""
     if device.is_card and not plan.fits:
         raise TrainingFailed("gpu-memory", plan.shortage(), hint=plan.hint, exit_code=ExitCode.GPU)
 

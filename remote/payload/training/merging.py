@@ -51,7 +51,11 @@ def main(spec_argument: str) -> int:
 
 
 def merge(spec: MergeSpec) -> None:
-    """Write the merged checkpoint atomically. Raises TrainingFailed for a missing, changed or quantized model."""
+    """Write the merged checkpoint atomically.
+
+    Raises TrainingFailed if the adapter or the base model is missing or changed, or if the base model is quantized and
+    `dequantize` is False.
+    """
     digest = check_adapter(spec.adapter, spec.adapter_sha256)
     training = pin_revisions(spec.training, commits_of(spec.adapter))
     if training.model.quantization is not None and not spec.dequantize:
@@ -86,7 +90,7 @@ def merged_model(base: BaseModel, spec: MergeSpec) -> Any:
     """Return the base model in its own precision, with the adapter added.
 
     The adapter is added to each weight in float32 and the sum is rounded once. All modules of the class are loaded,
-    including those that audio does not use, so that the checkpoint is complete.
+    including modules that audio does not use, so that the checkpoint is complete.
     """
     hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = getattr(transformers, base.family.class_name).from_pretrained(
@@ -118,7 +122,7 @@ def _merge_layer(layer: Any) -> None:
 
 
 def _round_as_before(wrapper: Any) -> None:
-    """Cast a module that was trained in full, in float32, back to the dtypes of the base model."""
+    """Cast modules that were trained in full, which have float32 weights, back to the dtypes of the base model."""
     for trained in wrapper.modules_to_save.values():
         for parameter, original in zip(trained.parameters(), wrapper.original_module.parameters()):
             parameter.data = parameter.data.to(original.dtype)

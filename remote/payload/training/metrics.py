@@ -7,7 +7,7 @@ from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 
 def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Return Pearson's r, or None for fewer than two pairs or a constant side."""
+    """Return Pearson's r, or None if there are fewer than two pairs or if all values of one side are equal."""
     count = len(xs)
     if count < 2:
         return None
@@ -38,9 +38,9 @@ def ranks(values: Sequence[float]) -> List[float]:
 
 
 def align(reference: Sequence[str], answer: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
-    """Return pairs of positions in a minimal edit. None on one side is a deletion or an insertion.
+    """Return pairs of positions in a minimal edit. None in a pair means a deletion or an insertion.
 
-    Ties, traced back from the end, prefer substitution, then deletion, then insertion.
+    Of edits with equal cost, traced from the end, substitution is preferred, then deletion, then insertion.
     """
     cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(answer) + 1)] for i in range(len(reference) + 1)]
     for i in range(1, len(reference) + 1):

@@ -20,9 +20,9 @@ log = logging.getLogger("halfstep")
 
 @dataclass
 class ClipReader:
-    """Returns the features of a recording.
+    """Returns the features of a recording from the cache.
 
-    If they are not in the cache, the audio is decoded and checked, and its features are stored.
+    If the features are not in the cache, the audio is decoded and checked, and its features are stored.
     """
 
     base: BaseModel
@@ -45,7 +45,7 @@ class ClipReader:
 
 
 def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
-    """Return the reader of a run's clips. Clips with other limits of duration have a separate cache."""
+    """Return the reader of a run's clips. The cache is separate for each pair of duration limits."""
     shortest, longest = spec.data.min_seconds, spec.data.max_seconds
     limits = "" if (shortest, longest) == (ClipReader.shortest_s, ClipReader.longest_s) else f":{shortest}:{longest}"
     settings = extractor_settings(base.family.family, base.extractor) + limits
@@ -57,9 +57,9 @@ def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
 def usable_recordings(
     recordings: Sequence[Recording], clip_of: Callable[[Recording], Clip], max_skipped: int
 ) -> List[Recording]:
-    """Read all clips and return the recordings whose clips can be used. The others are listed in the output.
+    """Read all clips and return the recordings whose clips can be used. The other recordings are listed in the output.
 
-    Raises TrainingFailed, which lists them, if there are more than `max_skipped`.
+    Raises TrainingFailed with this list if it has more than `max_skipped` recordings.
     """
     usable: List[Recording] = []
     problems: List[str] = []

@@ -7,7 +7,7 @@ import os
 
 import torch.distributed as dist
 
-# This module is imported before a group exists; otherwise its default arguments would keep a reference to the group.
+# Import this module before a group exists. Otherwise its default arguments would keep a reference to the group.
 import torch.distributed.nn  # noqa: F401
 from transformers import Trainer
 

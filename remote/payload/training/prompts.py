@@ -1,7 +1,7 @@
 """The prompts for a recording and the format of the answers, for pronunciation scores (apa) and spoken phones (mdd).
 
 Each prompt begins with a control token, as in arXiv 2509.02915 section 3, followed by a long scoring rubric for apa and
-a short one for mdd. The control tokens are not in the tokenizer's vocabulary, which treats them as plain text, so the
+a short one for mdd. The control tokens are not in the tokenizer's vocabulary. They are tokenized as plain text, so the
 adapter fits an unmodified base model.
 """
 

@@ -54,7 +54,7 @@ def use_fake_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
 
 
 def round_to_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
-    """Round the decoder's weights to the values that a training in NF4 uses, in float32.
+    """Round the decoder's weights, in float32, to the values that a training in NF4 uses.
 
     Raises TrainingFailed without bitsandbytes.
     """
@@ -74,7 +74,7 @@ def _quantized_layers(model: Any, family: AudioModel) -> List[Tuple[str, Any]]:
 
 
 class FakeNf4(torch.nn.Linear):  # type: ignore[misc]
-    """A linear layer that needs as many bytes as one in NF4, and creates its full weight in each pass."""
+    """A linear layer that needs as many bytes as a layer in NF4, and creates its full weight in each pass."""
 
     def __init__(self, linear: Any, dtype: torch.dtype) -> None:
         super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, dtype=dtype)

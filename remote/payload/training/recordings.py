@@ -38,7 +38,7 @@ class Recording:
 
 
 def read_recordings(data: DataSpec, split: str) -> List[Recording]:
-    """Return the split's recordings in the data set's own order. Raises TrainingFailed if there are none."""
+    """Return the split's recordings in the order of the data set. Raises TrainingFailed if the split is empty."""
     recordings = _from_folder(data, split) if data.folder else _from_hub(data, split)
     if not recordings:
         where = data.folder or data.dataset
@@ -72,7 +72,10 @@ def _from_row(data: DataSpec, path: str, number: int, row: Dict[str, Any]) -> Re
 
 
 def recording_of(data: DataSpec, name: str, row: Dict[str, Any], read: Callable[[], bytes], where: str) -> Recording:
-    """Convert a row to a recording, with its columns by the names of the config. Raises TrainingFailed."""
+    """Convert a row to a recording. The config names the columns.
+
+    Raises TrainingFailed if the row is not valid.
+    """
 
     def column(known: str, default: Any) -> Any:
         value = row.get(data.columns.get(known, known))
@@ -140,9 +143,9 @@ def _from_hub(data: DataSpec, split: str) -> List[Recording]:
 
 
 def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
-    """Return the rows of a table of `datasets`, with its columns by the names of the config. Audio is read lazily.
+    """Return the rows of a table of `datasets` as recordings. The config names the columns. Audio is read lazily.
 
-    Raises TrainingFailed without a column of audio.
+    Raises TrainingFailed if there is no column of audio.
     """
     audio = data.columns.get("audio", "audio")
     if audio not in table.column_names:
@@ -163,9 +166,9 @@ def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
 def from_speechocean(table: Any, split: str) -> List[Recording]:
     """Return the rows of speechocean762 as recordings. Audio is decoded lazily.
 
-    Format of the rows: words[] with phones[] (stress digits) and mispronunciations[] of canonical-phone, index and
-    pronounced-phone, which is `<DEL>` for an omitted phone and `<unk>` for an unidentified one, and ends in `*` for a
-    phone with an accent.
+    Format of the rows: words[] with phones[] (with stress digits) and mispronunciations[] (canonical-phone, index,
+    pronounced-phone). The pronounced-phone is `<DEL>` for an omitted phone and `<unk>` for an unidentified phone. It
+    ends in `*` for a phone with an accent.
     """
     return [_from_speechocean_row(table, number, f"{split}-{number}") for number in range(len(table))]
 

@@ -28,7 +28,7 @@ log = logging.getLogger("halfstep")
 class Reporter(TrainerCallback):  # type: ignore[misc]
     """Writes scalars on rank 0 only, and progress on one rank of each host.
 
-    Scalars are `train/NAME` by optimizer step. A resumed run purges repeated steps.
+    Scalars are named `train/NAME`, by optimizer step. A resumed run removes the scalars of steps that it repeats.
     """
 
     def __init__(self, run: str, tensorboard: str, memory: str = "") -> None:
@@ -131,7 +131,7 @@ def applied_steps(optimizer: Any) -> int:
 
 
 def peak_bytes() -> int:
-    """Return the peak memory, of the card if there is one, otherwise of the process."""
+    """Return the peak memory in bytes: of the card if there is one, otherwise of the process."""
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_allocated())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

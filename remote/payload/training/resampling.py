@@ -30,7 +30,10 @@ def draw_counts(groups: Sequence[str], resamples: int, seed: int) -> Any:
 
 
 def pearson_of(xs: Any, ys: Any, counts: Any) -> Any:
-    """Return Pearson's r of each resample, NaN for a constant side. `xs` and `ys`: (rows) or (resamples, rows)."""
+    """Return Pearson's r of each resample, NaN if all values of one side are equal.
+
+    `xs` and `ys`: (rows) or (resamples, rows).
+    """
     total = counts.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         dx = xs - (counts * xs).sum(axis=1, keepdims=True) / total
@@ -41,7 +44,10 @@ def pearson_of(xs: Any, ys: Any, counts: Any) -> Any:
 
 
 def _varies(values: Any, counts: Any) -> Any:
-    """Return for each resample whether its values differ. The variance of equal values may be positive by rounding."""
+    """Return for each resample whether its values differ.
+
+    Because of rounding, the variance of equal values may be above 0.
+    """
     drawn = counts > 0
     least = np.where(drawn, values, np.inf).min(axis=1, initial=np.inf)
     most = np.where(drawn, values, -np.inf).max(axis=1, initial=-np.inf)
@@ -49,7 +55,7 @@ def _varies(values: Any, counts: Any) -> Any:
 
 
 def spearman_of(xs: Any, ys: Any, counts: Any) -> Any:
-    """Return Spearman's rho of each resample, NaN for a constant side."""
+    """Return Spearman's rho of each resample, NaN if all values of one side are equal."""
     return pearson_of(_ranks_of(xs, counts), _ranks_of(ys, counts), counts)
 
 
@@ -72,7 +78,10 @@ def ratio_of(over: Any, under: Any, counts: Any) -> Any:
 
 
 def interval(values: Any) -> Tuple[Optional[float], Optional[float]]:
-    """Return the percentile interval of the metric over the resamples, or (None, None) if it is mostly undefined."""
+    """Return the percentile interval of the metric over the resamples.
+
+    Return (None, None) if the metric is undefined in too many resamples.
+    """
     defined = values[np.isfinite(values)]
     if not len(values) or len(defined) < LEAST_DEFINED * len(values):
         return None, None

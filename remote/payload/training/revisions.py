@@ -28,8 +28,8 @@ log = logging.getLogger("halfstep")
 def pin_revisions(spec: TrainingSpec, known: Optional[Mapping[str, str]] = None) -> TrainingSpec:
     """Return the spec with the commits of its model and data set, which are recorded in the run's folder.
 
-    A recorded commit is used even if its revision has moved since. `known` are the commits with which the adapter of
-    another run was trained, which this run keeps. A revision that cannot be resolved is not changed.
+    A recorded commit is used even if its branch has moved since. `known` are the commits of the run that trained the
+    adapter, if this run continues or evaluates it. A revision that cannot be resolved is kept.
     """
     model, data, commits = spec.model, spec.data, known or {}
     if not model.id.startswith(TINY_PREFIX) and can_move(model.id, model.revision):
@@ -61,7 +61,7 @@ def _pin(
 ) -> Optional[str]:
     name = revision or DEFAULT
     key, path = f"{kind} {repository}@{name}", RunLayout(spec.paths.run).revisions
-    # One of the ranks on a host resolves the revision, and the others read its record.
+    # One rank on each host resolves the revision. The other ranks read the record.
     with take_lock(f"{path}.lock", "resolving a revision\n", wait_s=LONGEST_WAIT_S):
         commits = read_commits(spec.paths.run)
         if key in commits:
@@ -79,7 +79,7 @@ def _pin(
 def _resolve(kind: str, repository: str, revision: str) -> Optional[str]:
     """Return the commit from the hub, or from the cache if the hub is unreachable, or None if neither has it.
 
-    Errors are ignored here, because the following load raises a better one.
+    Errors are ignored, because loading the model or the data then raises a better error.
     """
     try:
         folder = snapshot_download(repository, repo_type=kind, revision=revision, allow_patterns=SMALL_FILES)

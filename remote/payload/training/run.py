@@ -51,7 +51,7 @@ STILL_SENDING: List[str] = []
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything but the weights, loaded and checked."""
+    """All parts of a training except the weights, loaded and checked."""
 
     base: BaseModel
     collator: Collator
@@ -76,7 +76,7 @@ def main(spec_path: str) -> int:
 
 
 def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
-    """Return the paths, with empty ones filled from the job's environment.
+    """Return the paths. Empty paths are filled from the job's environment.
 
     Raises TrainingFailed without a run folder.
     """
@@ -139,7 +139,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
 def limit_threads(spec: TrainingSpec) -> None:
     """Limit a tiny model to one thread, because its matrices are too small for more.
 
-    On busy cores a step of 0.4 s with one thread took 15 s with two, which wait for each other.
+    On busy cores, a step took 0.4 s with one thread and 15 s with two threads, which wait for each other.
     """
     if spec.model.id.startswith(TINY_PREFIX):
         torch.set_num_threads(1)
@@ -192,7 +192,10 @@ def read_evaluation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipRea
 
 
 def read_validation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> SampleSet:
-    """Return the samples whose loss is measured during training. Raises TrainingFailed without a split."""
+    """Return the samples whose loss is measured during training.
+
+    Raises TrainingFailed if the config names no validation split.
+    """
     if spec.data.validation_split is None:
         raise TrainingFailed("data-empty", "train.eval_steps needs data.validation_split", exit_code=ExitCode.USAGE)
     recordings = read_recordings(spec.data, spec.data.validation_split)[: spec.data.validation_samples]
@@ -266,7 +269,7 @@ def build_trainer(
     """Return the Trainer with model, adapter and callbacks."""
     use_memory_plan(arguments, plan)
     transformers.set_seed(spec.train.seed)
-    # A model that is sharded over the processes need not fit on one card.
+    # A sharded model need not fit on one card.
     device = "cpu" if is_sharded(spec, arguments) else str(arguments.device)
     model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, device)
     checkpoint_layers(model, plan.checkpointed)

@@ -57,7 +57,7 @@ class SampleSet:
         return [len(sample) for sample in self.samples]
 
     def epoch(self, epoch: int) -> List[int]:
-        """Return one sample per recording. Its tasks alternate from epoch to epoch."""
+        """Return one sample of each recording. The tasks of a recording alternate from epoch to epoch."""
         return [indexes[task_of(i, epoch, len(indexes))] for i, indexes in enumerate(self.by_recording)]
 
 
@@ -108,7 +108,10 @@ def _chat_ids(model: AudioModel, part: str, prompt: str, tokenizer: Any) -> List
 
 
 def _markup_ids(model: AudioModel, text: str, tokenizer: Any) -> List[int]:
-    """Return the ids of a part of the chat. The family's markup is looked up instead of tokenized."""
+    """Return the ids of a part of the chat.
+
+    The family's markup tokens are looked up in the vocabulary instead of tokenized.
+    """
     if not model.markup:
         return _ids(tokenizer, text)
     parts = re.split(f"({'|'.join(map(re.escape, model.markup))})", text)

@@ -1,4 +1,4 @@
-"""Publish trainer checkpoints with their digests, rotate old ones, and export the adapter."""
+"""Publish trainer checkpoints with their digests, rotate old checkpoints, and export the adapter."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _random_state(folder: str, rank: int) -> str:
 def resume_point(paths: TrainingPaths, args: Any) -> str:
     """Return the checkpoint to resume from, or "" to start at step 0.
 
-    After a restart by torchrun, this is the newest checkpoint that all ranks could verify, not the one at the job's
-    start. Every rank must call this.
+    At the start of a job, it is `paths.resume_from`. After a restart by torchrun, it is the newest checkpoint that all
+    ranks could verify. Every rank must call this.
     """
     if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) == 0:
         return paths.resume_from

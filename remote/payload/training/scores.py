@@ -48,8 +48,8 @@ def judge_answers(answers: Sequence[Answer], *, resamples: int = 0, seed: int = 
 def judge_scores(answers: Sequence[Answer], counts: Any) -> Metrics:
     """Return Pearson and Spearman per aspect. `answered` is the share of answers in the requested format.
 
-    `pearson` and `spearman` use only these answers. In `pearson_all` and `spearman_all`, every other answer counts as a
-    score of 0.
+    `pearson` and `spearman` use only these answers. In `pearson_all` and `spearman_all`, an answer in another format
+    counts as a score of 0.
     """
     parsed = [parse_scores(answer.text) for answer in answers]
     kept = [number for number, scores in enumerate(parsed) if scores is not None]
@@ -68,7 +68,7 @@ def judge_scores(answers: Sequence[Answer], counts: Any) -> Metrics:
 def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
     """Return WER, PER, and precision, recall and F1 of mispronounced phones.
 
-    An answer in another format counts as an empty transcript. Metrics with the suffix `_answered` leave it out.
+    An answer in another format counts as an empty transcript. Metrics with the suffix `_answered` do not include it.
     """
     parsed = [parse_transcript(answer.text) for answer in answers]
     kept = [number for number, transcript in enumerate(parsed) if transcript is not None]

@@ -1,4 +1,4 @@
-"""Shard the frozen base model over the processes. Each keeps a part of every decoder layer."""
+"""Shard the frozen base model over the processes. Each process keeps a part of every decoder layer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def shard_base(model: Any, device: Any) -> int:
 
     A layer's weights are gathered for its forward and its backward pass. The adapter stays complete on every process:
     DistributedDataParallel reduces its gradients in their own dtype, float32, and its checkpoints do not depend on the
-    number of processes. Raises TrainingFailed with an old torch.
+    number of processes. Raises TrainingFailed if torch is too old.
     """
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
         message = f"train.shard_base needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer, found {torch.__version__}"

@@ -16,7 +16,7 @@ from remote.payload.training.label_loss import IGNORED
 from remote.payload.training.samples import Sample
 
 MOST_WORK = 0.8
-"""Prefixes are shared if the row needs at most this share of the work of separate samples without padding."""
+"""Prefixes are shared if the shared row needs at most this fraction of the work of separate rows without padding."""
 PAIRS_OF_A_TOKEN = 20_000
 """The number of token pairs whose attention costs as much as the matrix products of one token.
 
@@ -28,9 +28,9 @@ Path = Tuple[object, ...]
 
 @dataclass(frozen=True)
 class SharedRow:
-    """The row; each tensor has a first dimension of 1, and `visible` is (1, 1, query, key).
+    """The row. Each tensor has a first dimension of 1; `visible` has the shape (1, 1, query, key).
 
-    `clips` are the numbers of the samples whose audio is in the row, in its order.
+    `clips` are the indices of the samples whose audio is in the row, in the order of the row.
     """
 
     ids: torch.Tensor
@@ -46,7 +46,7 @@ def is_shared(samples: Sequence[Sample]) -> bool:
 
 
 def row_length(samples: Sequence[Sample]) -> int:
-    """Return the number of tokens of the samples' shared row."""
+    """Return the number of tokens in a shared row of the samples."""
     parts = {path: stop - start for sample in samples for path, start, stop in _common_parts(sample)}
     return sum(parts.values()) + sum(len(sample) - _common_length(sample) for sample in samples)
 

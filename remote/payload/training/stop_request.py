@@ -17,7 +17,7 @@ log = logging.getLogger("halfstep")
 class StopRequest(TrainerCallback):  # type: ignore[misc]
     """Handles SIGTERM. `requested` is True after a SIGTERM.
 
-    The ranks agree on the value after each step, so that all save the same checkpoint.
+    The ranks agree on the value after each step, so that all ranks save the same checkpoint.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The prompt and the reference answer of a recording for a task: built in, from its messages, or from a template."""
+"""The prompt and the reference answer of a recording for a task: built in, from `messages`, or from a template."""
 
 from __future__ import annotations
 

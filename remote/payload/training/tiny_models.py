@@ -1,6 +1,6 @@
 """Small models of real architectures with random weights, saved so that the real `from_pretrained` loads them.
 
-They allow a full run on a CPU without a network. They are not pretrained and learn little.
+They allow a full run on a CPU without a network. The models are not pretrained and learn little.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
         self.name = name
         self.ended = threading.Event()
         self._events: queue.SimpleQueue[Optional[Callable[[Any], None]]] = queue.SimpleQueue()
-        # A daemon thread, so that the process can end while a request to an unreachable server is still waiting.
+        # The thread is a daemon, so that the process can end while a request waits for an unreachable server.
         threading.Thread(target=self._work, args=(make,), name=name, daemon=True).start()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
@@ -114,6 +114,9 @@ def close_trackers(trackers: Sequence[Tracker], limit_s: float) -> List[str]:
 
 
 def _finish(name: str) -> None:
-    """Upload the data that W&B has not sent. Its callback leaves that to the end of the process, without a limit."""
+    """Upload the data that W&B has not sent.
+
+    Without this call, W&B would upload it at the end of the process, without a limit.
+    """
     if name == "wandb" and "wandb" in sys.modules:
         importlib.import_module("wandb").finish()

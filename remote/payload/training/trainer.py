@@ -56,13 +56,13 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
     def create_optimizer(self, model: Any = None) -> Any:
         """Cast the trained parameters first.
 
-        The adapters have been attached and loaded by then, so dtypes are final.
+        The adapters are attached and loaded at this point, so the dtypes are final.
         """
         cast_trainable(self.model, self.plan)
         return super().create_optimizer(model)
 
     def is_local_process_zero(self) -> bool:
-        """Return True for the process that writes the run's folder of this host."""
+        """Return True for the process that writes to the run's folder on this host."""
         return bool(super().is_local_process_zero()) and (self.is_world_process_zero() or not shares_run_folder())
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:

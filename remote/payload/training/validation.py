@@ -44,13 +44,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class History:
-    """The measurements of a run so far, in order of steps."""
+    """The measurements of a run so far, in the order of steps."""
 
     measured: List[Measured]
     best_metric: str = LOSS
 
     def value_of(self, one: Measured) -> float:
-        """Return the loss or the metric by which measurements are compared, NaN if it is undefined."""
+        """Return the loss or the metric by which measurements are compared, or NaN if it is undefined."""
         if self.best_metric == LOSS:
             return one.loss
         return math.nan if one.metric is None else one.metric
@@ -129,7 +129,7 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     def _measure(self, args: Any) -> float:
-        """Return the mean loss per label over all samples. Every rank must call this."""
+        """Return the mean loss per label over all samples. Every rank must call this method."""
         model = self.trainer.model
         total = torch.zeros(2, dtype=torch.float64, device=args.device)
         model.eval()
@@ -181,7 +181,10 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             yield {name: value.to(args.device) for name, value in made.items() if isinstance(value, torch.Tensor)}
 
     def restore_best(self, step: int) -> int:
-        """Load the best adapter into the model and return its step. Without one, keep the model and return `step`."""
+        """Load the best adapter into the model and return its step.
+
+        If there is no best adapter, keep the model and return `step`.
+        """
         best, folder = self.history.best, os.path.join(self.spec.paths.run, BEST)
         if best is None or best.step == step or _step_of(folder) != best.step:
             return step

@@ -33,7 +33,7 @@ class EntropySample:
 
 @dataclass(frozen=True)
 class OutputGradient:
-    """The gradient of the last output of model call `call`: its norm by position, and its values at `edges` of the rows."""
+    """The gradient of the last output of model call `call`: its norm by position, and its values at the `edges`."""
 
     call: int
     norms: Any

@@ -1,1 +1,4 @@
-"""The model families that the built-in trainer supports. Each is a module, with a small random checkpoint for tests."""
+"""The model families that the built-in trainer supports.
+
+Each family is a module, and has a small random checkpoint for tests.
+"""

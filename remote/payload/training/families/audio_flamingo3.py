@@ -16,7 +16,7 @@ TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<sound>")
 
 
 def _cast_features(model: Any) -> None:
-    """Convert the features to the encoder's dtype, which other encoders do themselves."""
+    """Convert the features to the encoder's dtype. The encoders of other families do this themselves."""
     encoder = model.get_submodule("model.audio_tower")
     forward: Callable[..., Any] = encoder.forward
 

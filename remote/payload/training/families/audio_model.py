@@ -35,17 +35,18 @@ def _unchanged(model: Any) -> None:
 
 @dataclass(frozen=True)
 class AudioModel:
-    """One family. `chat` is the template with {audio} and {prompt}; the answer follows it and ends with `end`.
+    """A model family: its chat templates, its modules and the functions for its audio features.
 
-    `chat_audio_last` is the template with the prompt before the audio.
-    `decoder`, `projector` and `encoder`: where LoRA can be applied. The pattern of the decoder matches each decoder
-    layer. `audio`: modules that turn features into embeddings. They stay in eval mode, and run without a graph unless a
-    parameter in them is trained. `unused`: modules that neither audio nor text needs. They are not created, and their
-    weights are not loaded. `markup`: tokens of `chat` and `end` that the tokenizer would treat as plain text. `extract`
-    computes the features of one clip, `pad` makes one batch of clips (keyword arguments of `forward`). `longest_s`
-    returns the longest clip in seconds that the model accepts. `own_config` returns the part of the checkpoint's config
-    that configures the class. `adjust` changes a model after its creation. `make_tiny` writes a small random
-    checkpoint, whose tokenizer is trained on texts.
+    `chat` is the template with {audio} and {prompt}; the answer follows the template and ends with `end`.
+    `chat_audio_last` is the template with the prompt before the audio. `decoder`, `projector` and `encoder`: where LoRA
+    can be applied. The pattern of the decoder matches each decoder layer. `audio`: modules that turn features into
+    embeddings. They stay in eval mode, and run without a graph unless a parameter in them is trained. `unused`: modules
+    that neither audio nor text needs. They are not created, and their weights are not loaded. `markup`: tokens of
+    `chat` and `end` that the tokenizer would treat as plain text. `extract` computes the features of one clip, `pad`
+    makes one batch of clips (keyword arguments of `forward`). `longest_s` returns the longest clip in seconds that the
+    model accepts. `own_config` returns the part of the checkpoint's config that configures the class. `adjust` changes
+    a model after its creation. `make_tiny` writes a small random checkpoint with a tokenizer that is trained on the
+    given texts.
     """
 
     family: str
@@ -71,13 +72,13 @@ class AudioModel:
 
     @property
     def model_class(self) -> Any:
-        """The class of transformers, without the unused modules."""
+        """The model class of transformers, without the unused modules."""
         return without_modules(getattr(transformers, self.class_name), self.unused)
 
 
 @functools.cache
 def without_modules(model_class: Any, paths: Tuple[str, ...]) -> Any:
-    """Return a class whose models lack the submodules at `paths`, and whose loading ignores their weights.
+    """Return a subclass without the submodules at `paths`. Its `from_pretrained` ignores their weights.
 
     `from_pretrained` creates the model on meta, so the removed modules take no memory. The class has the name and
     module of the original, by which transformers looks up how to rename a checkpoint's weights (conversion_mapping.py).

@@ -27,14 +27,14 @@ SYSTEM = (
     "Knowledge Cutoff Date: April 2024.\nToday's Date: April 9, 2025.\n"
     "You are Granite, developed by IBM. You are a helpful AI assistant"
 )
-"""As in the model card of granite-speech-3.3. The chat template would insert the day of the training."""
+"""As in the model card of granite-speech-3.3. The chat template itself would insert the current date."""
 
 
 @dataclass(frozen=True)
 class LogMel:
     """The log-mel features of `GraniteSpeechFeatureExtractor`, computed without torchaudio.
 
-    Two frames of `n_mels` are stacked into one. The projector makes `window // downsample` embeddings of each window.
+    Two frames of `n_mels` are stacked into one. The projector turns each window into `window // downsample` embeddings.
     """
 
     n_fft: int = 512
@@ -61,7 +61,7 @@ class LogMel:
         return log[: len(log) // 2 * 2].reshape(-1, 2 * self.n_mels)
 
     def tokens(self, frames: int) -> int:
-        """Return the number of embeddings that the projector makes of that many frames."""
+        """Return the number of embeddings that the projector returns for that many frames."""
         return -(-frames // self.window) * (self.window // self.downsample)
 
 
@@ -90,7 +90,10 @@ def _pad(extractor: LogMel, clips: List[Clip]) -> Dict[str, torch.Tensor]:
 
 
 def _encode_separately(model: Any) -> None:
-    """Encode each clip without its padding, which transformers does not mask (modeling_granite_speech.py)."""
+    """Encode each clip without its padding.
+
+    transformers does not mask the padding (modeling_granite_speech.py).
+    """
     inner = model.model
     embed: Callable[..., Any] = inner.get_audio_features
 

@@ -1,4 +1,4 @@
-"""Qwen2.5-Omni: its thinker, the part that understands speech and answers in text."""
+"""Qwen2.5-Omni: only its thinker, which has speech as input and text as output."""
 
 from __future__ import annotations
 

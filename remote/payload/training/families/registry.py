@@ -36,7 +36,7 @@ TINY: Dict[str, AudioModel] = {
 
 
 def find_model(family: str) -> AudioModel:
-    """Return the model of a family (`model_type` in config.json). Raises TrainingFailed for an unknown one."""
+    """Return the model of a family (`model_type` in config.json). Raises TrainingFailed for an unknown family."""
     if family in MODELS:
         return MODELS[family]
     hint = "set a model.revision whose config.json says phi4_multimodal" if family == "phi4mm" else "command: [...]"

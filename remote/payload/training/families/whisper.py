@@ -45,7 +45,7 @@ def pooled(frames: int) -> int:
 
 
 def pad_window(extractor: Any, clips: List[Clip], mask: str) -> Dict[str, torch.Tensor]:
-    """Return whole windows, with a mask of the valid frames under the key `mask`."""
+    """Return the clips padded to whole windows, with a mask of the valid frames under the key `mask`."""
     window = int(extractor.nb_max_frames)
     valid = torch.tensor([clip.valid for clip in clips])
     return {
