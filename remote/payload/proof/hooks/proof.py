@@ -37,8 +37,7 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 class ProofRecorder:
     """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report.
 
-    Then it waits to be killed. It does not exit, because a wrapper script would then continue, and other ranks may
-    still need this process.
+    Then it waits to be killed. If it exited, a wrapper script would continue, and other ranks might fail.
     """
 
     forked = False
@@ -102,8 +101,7 @@ class ProofRecorder:
 
     @quiet
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
-        # The inputs are recorded after the call, because hooks that are registered at its beginning already run in this
-        # call.
+        # Inputs are recorded after the call, because hooks that are registered at its beginning run in the same call.
         if sys.modules["torch"].is_grad_enabled():
             self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
@@ -225,8 +223,7 @@ class ProofRecorder:
         measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # The recorder spends the time after `now`. The time before `now`, including the wait for the card,
-        # belongs to the step.
+        # The time after `now` is the recorder's. The wait for the card before `now` belongs to the step.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
