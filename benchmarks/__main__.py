@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run every comparison; each can also be run alone."""
+"""`python -m benchmarks`: run all comparisons. Each comparison is also a program of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MODULES = ("finished", "sync", "tail", "fixers", "proof", "memory", "training")
 
 
 def main() -> int:
-    """Return the worst exit code of all."""
+    """Run all comparisons and return their worst exit code."""
     worst = 0
     for name in MODULES:
         sys.stdout.write(f"== {name}\n")

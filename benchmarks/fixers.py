@@ -2,10 +2,10 @@
 
 python benchmarks/fixers.py
 The files are the 2,000 largest modules of the installed transformers, copied into an empty folder. ast-grep scans them
-with a rule for the same forms of bfloat16 (it does not resolve aliases); LibCST resolves qualified names. It runs on a
-sample of the files that contain the word, and its time for all of them is extrapolated from their size in bytes. Each
-tool runs in its own process, so its start counts. The best of several alternating rounds is used, and CPU time is
-printed beside wall time.
+with a rule for the same forms of bfloat16 (it does not resolve aliases); LibCST resolves qualified names. LibCST runs
+on a sample of the files that contain the word "bfloat16"; its time for all of these files is extrapolated by their size
+in bytes. Each tool runs in its own process, and its start is included. The best of several alternating rounds is used.
+Wall time and CPU time are printed.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def measure(root: Path, copies: list[Path]) -> dict[str, Timed]:
 
 
 def libcst_time(copies: list[Path]) -> Timed:
-    """Return the time of a sample, scaled to all files that contain the word."""
+    """Return the time of a sample, scaled to all files that contain "bfloat16"."""
     holding = [copy for copy in copies if WORD in copy.read_bytes()]
     sample = random.Random(SEED).sample(holding, SAMPLE)
     run = timed([sys.executable, "-c", QUALIFIED, *map(str, sample)])

@@ -2,7 +2,7 @@
 
 Runs the tests marked `gpu`, then steps of the full Phi-4-multimodal with the rules of a Turing card of 24 GB: float16
 weights, autocast and loss scaling, no flash attention, no TF32, memory capped. Compares the built-in trainer with
-Transformers and PEFT as documented, and the estimated with the allocated memory. The table is written to
+Transformers and PEFT as documented, and the estimated memory with the allocated memory. The table is written to
 docs/benchmarks.md, under the card's name.
 """
 
@@ -62,7 +62,7 @@ HEAD = (
 NO_MEMORY = "out of memory"
 NO_TIME = "not measured in time"
 SHARE_OF_TIME = 0.7
-"""No measurement begins later; the last one takes the rest."""
+"""No measurement begins after this time, in seconds. The rest is for the last measurement."""
 
 
 class Card(Protocol):
@@ -133,7 +133,7 @@ def main(words: list[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Day:
-    """The card, the model of a row, and whether there is time for another measurement."""
+    """The state of the measurements: the card, the model of a row, and whether time is left for another measurement."""
 
     card: Card
     base_of: Callable[[Row], BaseModel]
@@ -168,7 +168,7 @@ class Day:
 
 
 def with_section(page: str, title: str, text: str) -> str:
-    """Return the page with a section of that title, which replaces an existing one or is appended."""
+    """Return the page with a section of that title. A section with the same title is replaced."""
     section = f"## {title}\n\n{text}\n"
     before, found, after = page.partition(f"\n## {title}\n")
     _, more, rest = after.partition("\n## ")
@@ -203,7 +203,7 @@ def full_model(row: Row) -> BaseModel:
 
 
 def measure(card: Card, row: Row, build: Callable[[BaseModel, Row], Any], base: BaseModel) -> Measured | None:
-    """Return the median speed of some steps and their peak, or None if the memory does not suffice."""
+    """Return the median speed and the peak memory of some steps, or None if the memory is not sufficient."""
     card.cap(CARD_BYTES)
     card.reset_peak()
     try:
@@ -221,7 +221,7 @@ def measure(card: Card, row: Row, build: Callable[[BaseModel, Row], Any], base: 
 
 
 def timed_steps(card: Card, row: Row, model: Any, *, labels_located: bool) -> Measured:
-    """Make one step to warm up, then `PAIRS` timed ones."""
+    """Run one step to warm up, then `PAIRS` timed steps."""
     optimizer = torch.optim.AdamW([parameter for _, parameter in trainable_parameters(model)])
     scaler = torch.amp.GradScaler(card.device.type, init_scale=1024.0)
     seconds = []
@@ -258,7 +258,7 @@ def halfstep(base: BaseModel, row: Row) -> Any:
 
 
 def plain_peft(base: BaseModel, row: Row) -> Any:
-    """Return the model as Transformers and PEFT document it, without its vision tower, which ours lacks too."""
+    """Return the model as Transformers and PEFT document it, without the vision tower, which halfstep omits too."""
     model = new_model(base)
     model.config.use_cache = False
     adapted = get_peft_model(model, lora_config(base, LORA))
@@ -270,7 +270,7 @@ def plain_peft(base: BaseModel, row: Row) -> Any:
 
 @contextlib.contextmanager
 def turing_rules() -> Iterator[None]:
-    """Disable TF32, and give attention the mask and the kernel of capability 7.5 until the end of the block."""
+    """During the block, disable TF32, and use the attention mask and kernel of compute capability 7.5."""
     usual, tf32 = attention_mask.FLASH, torch.backends.cuda.matmul.allow_tf32
     attention_mask.FLASH = (99, 0)
     torch.backends.cuda.matmul.allow_tf32 = False

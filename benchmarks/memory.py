@@ -1,7 +1,7 @@
 """`python -m benchmarks.memory [FAMILY]`: compare estimated and real peak memory of training steps over 22 shapes.
 
-The real steps run on the CPU with random weights and audio; the same counter counts their living tensors. The estimate
-uses neither weights nor audio.
+The real steps run on the CPU with random weights and audio. The same counter of living tensors measures the real steps
+and the estimate. The estimate uses neither weights nor audio.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def base_of(row: Row) -> BaseModel:
 
 
 def real_peak(row: Row, base: BaseModel, plan: PrecisionPlan, lora: LoraSpec) -> int:
-    """Return the peak of two optimizer steps, of one and two micro-batches, with real tensors."""
+    """Return the peak memory of two optimizer steps with real tensors, one of one and one of two micro-batches."""
     torch.manual_seed(0)
     model = base.family.model_class._from_config(
         base.config, dtype=getattr(torch, plan.frozen_dtype), attn_implementation=plan.attention

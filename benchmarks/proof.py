@@ -1,10 +1,10 @@
 """Measure the overhead of a proof: the same command for the same number of optimizer steps, with and without it.
 
 python benchmarks/proof.py [STEPS]
-The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Without the proof it
-is started with the number of steps and ends by itself. Under the proof it is started with a thousand steps, and the
-proof ends it. Rounds alternate, and the best time of each counts. The proof's time includes starting its runner,
-copying the tree, judging, and removing the scratch folder.
+The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Without the proof,
+the command runs the given number of steps and ends by itself. Under the proof, it is started with a thousand steps, and
+the proof ends it after the same number. Rounds alternate, and the best time of each variant is used. The proof's time
+includes starting its runner, copying the tree, the judgement, and removing the scratch folder.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Trainer(model=model, args=arguments, train_dataset=Samples()).train()
 
 
 def main() -> int:
-    """Print one JSON object; exit 1 if the proof costs more than a quarter."""
+    """Print one JSON object. Return 1 if the command takes over 25 % longer under the proof."""
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder)

@@ -50,9 +50,9 @@ train: {{epochs: 1, batch_size: 1, gradient_accumulation: 1, max_steps: 2, save_
 
 @dataclass
 class Peak:
-    """The highest memory of the training process: in total, and without the pages of files that it has mapped.
+    """The highest memory of the training process: in total, and without the pages of mapped files.
 
-    The kernel drops such pages when other processes need the memory.
+    The kernel drops these pages when other processes need the memory.
     """
 
     resident: int = 0
@@ -68,7 +68,9 @@ class Peak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", nargs="?", help="where the checkpoint and the run are written; deleted afterwards")
+    parser.add_argument(
+        "folder", nargs="?", help="where the checkpoint and the run are written; the folder is deleted afterwards"
+    )
     parser.add_argument("--layers", type=int, default=LAYERS, help="fewer decoder layers, to try the command itself")
     parser.add_argument("--precision", default="bf16", help="fp16-mixed, a Turing card's, is slow on most CPUs")
     words = parser.parse_args()
@@ -165,7 +167,7 @@ def write_checkpoint(folder: Path, layers: int) -> int:
 
 
 def divide(shapes: dict[str, torch.Size]) -> Iterator[list[str]]:
-    """Yield the names of each shard."""
+    """Yield the names of the tensors of each shard."""
     names: list[str] = []
     size = 0
     for name, shape in shapes.items():
@@ -178,7 +180,7 @@ def divide(shapes: dict[str, torch.Size]) -> Iterator[list[str]]:
 
 
 def random_pool() -> torch.Tensor:
-    """Return normally distributed numbers from which all weights are cut: drawing each weight would take minutes."""
+    """Return normally distributed numbers from which all weights are copied. Drawing each weight would take minutes."""
     torch.manual_seed(0)
     return (0.02 * torch.randn(2**24 + 2**20)).half()
 
@@ -209,7 +211,7 @@ def write_project(project: Path, model: Path, precision: str) -> None:
 
 
 def run_pipeline(folder: Path, project: Path) -> tuple[int, Peak, Peak]:
-    """Return the exit code of `pipeline run`, and the peaks until the model is loaded and until the end."""
+    """Return the exit code of `pipeline run`, the peak until the model is loaded, and the peak until the end."""
     home = folder / "home"
     home.mkdir()
     environment = {**os.environ, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
@@ -227,7 +229,7 @@ def run_pipeline(folder: Path, project: Path) -> tuple[int, Peak, Peak]:
 
 
 def trainers(place: str) -> Iterator[int]:
-    """Yield the processes that train below that folder."""
+    """Yield the ids of the training processes below that folder."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -239,7 +241,7 @@ def trainers(place: str) -> Iterator[int]:
 
 
 def status_of(pid: int) -> dict[str, int]:
-    """Return the sizes in /proc/PID/status in bytes; nothing if the process has ended."""
+    """Return the sizes in /proc/PID/status in bytes, or {} if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

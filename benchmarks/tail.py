@@ -1,8 +1,9 @@
 """Measure the delay between writing a scalar to an event file on the host and its arrival on the laptop.
 
-The writer is torch's SummaryWriter, as the transformers Trainer uses it (one flush per logged step). A scalar's wall
-time is its time of writing, and both ends are on one machine with one clock. `far` is a real OpenSSH server behind a
-link of real packets, 25 ms each way. The measured time ends when `tail_scalars` yields, after the mirror was written.
+The writer is torch's SummaryWriter, used as in the transformers Trainer (one flush per logged step). A scalar's wall
+time is the time at which it was written; writer and reader use the clock of one machine. `far` is a real OpenSSH server
+behind an emulated link, which delays packets by 25 ms each way. The measured time ends when `tail_scalars` yields the
+scalar, after it was written to the mirror.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
 
 @contextmanager
 def hosts(folder: Path) -> Iterator[dict[str, tuple[Host, Path, float]]]:
-    """Yield by name: the host, its workdir, and its round trip in seconds."""
+    """Yield (host, workdir, round trip in seconds) for each host, by its name."""
     with ExitStack() as stack:
         work = folder / "local"
         found: dict[str, tuple[Host, Path, float]] = {"local": (local_host(str(work)), work, 0.0)}

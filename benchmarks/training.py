@@ -1,8 +1,8 @@
-"""`python -m benchmarks.training [WORD...]`: measure speed and peak memory of training steps, two variants in turn.
+"""`python -m benchmarks.training [WORD...]`: compare speed and peak memory of the training steps of two variants.
 
-Both variants train the same Phi-4-multimodal with random weights on the same samples, with one thread; CPU time counts.
-"plain" is the model's own forward with its loss over all logits, and PEFT's LoRA on the same layers. With words, only
-comparisons whose names contain one of them are run.
+Both variants train the same Phi-4-multimodal with random weights on the same samples, with one thread; speed is
+computed from CPU time. The variant "plain" is the model's own forward with its loss over all logits, and PEFT's LoRA on
+the same layers. With words, only the comparisons are run whose names contain one of the words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from remote.payload.training.samples import Sample
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
-# The share of the logits in all operations is that of the full model: 16 %.
+# The logits take the same share of all operations as in the full model: 16 %.
 ROWS = {
     "2 x 900 / 120": Row(PHI4, 384, 6, 2, 900, 120, 0, words=5300),
     "4 x 350 / 40 (apa)": Row(PHI4, 384, 6, 4, 350, 40, 0, words=5300),
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def comparisons() -> dict[str, Callable[[], tuple[Variant, Variant]]]:
-    """Return the two variants of each comparison by its name; the first is expected to be faster."""
+    """Return the two variants of each comparison, by its name. The first variant is expected to be faster."""
     found: dict[str, Callable[[], tuple[Variant, Variant]]] = {}
     for name, row in ROWS.items():
         for words, count in (("neither checkpoints", 0), ("both checkpoint every layer", row.layers)):
@@ -129,7 +129,7 @@ def compare(name: str, ours: Variant, other: Variant) -> None:
 
 
 def against_plain(row: Row, checkpointed: int) -> tuple[Variant, Variant]:
-    """Return steps of the built-in trainer, and of Transformers and PEFT as documented."""
+    """Return a variant of the built-in trainer, and a variant of Transformers and PEFT as documented."""
 
     def plain_batch() -> list[Batch]:
         return [{name: value for name, value in batch_of(row).items() if name != "label_positions"}]
@@ -143,7 +143,7 @@ def against_plain(row: Row, checkpointed: int) -> tuple[Variant, Variant]:
 
 
 def shared_and_separate(count: int, prompt: int, audio: int, answer: int) -> tuple[Variant, Variant]:
-    """Return steps with prompts of equal text before the audio: computed once, and for each sample."""
+    """Return two variants with equal text before the audio, which is computed once, or for each sample."""
     row = ROWS["2 x 900 / 120"]
     samples = [made_sample(number, prompt, audio, answer) for number in range(count)]
     return (
@@ -153,7 +153,7 @@ def shared_and_separate(count: int, prompt: int, audio: int, answer: int) -> tup
 
 
 def mixed_lengths() -> tuple[Variant, Variant]:
-    """Return steps of 64 samples in micro-batches of 8, in the order of the trainer and in random order.
+    """Return two variants of steps of 64 samples in micro-batches of 8: in the trainer's order, and in random order.
 
     The samples alternate between the two prompts of `paper_r64`; durations are lognormal around 4 s.
     """
@@ -191,7 +191,7 @@ def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
 
 
 def collated(micro_batches: Sequence[Sequence[Sample]], most_work: float) -> list[Batch]:
-    """Return the micro-batches as tensors; `most_work` 0: without shared prefixes."""
+    """Return the micro-batches as tensors. If `most_work` is 0, prefixes are not shared."""
     collator, usual = Collator(find_model(PHI4), None, 0), shared_prefix.MOST_WORK
     shared_prefix.MOST_WORK = most_work
     made = [collator([(sample, clip_of(sample)) for sample in samples]) for samples in micro_batches]
@@ -218,7 +218,7 @@ def adapted(model: Any, base: BaseModel) -> Any:
 
 
 def halfstep(row: Row, checkpointed: int, micro_batches: Callable[[], list[Batch]]) -> Variant:
-    """Return a variant of the built-in trainer; its weights are those of the plain model."""
+    """Return a variant of the built-in trainer with the weights of the plain model."""
     model = new_model(row)
     freeze_base(model)
     with_adapter = fuse_lora(adapted(model, base_of(row)))
@@ -239,7 +239,8 @@ def variant_of(model: Any, micro_batches: Callable[[], list[Batch]]) -> Variant:
 def compare_full_model() -> None:
     """Print the peaks of the full Phi-4-multimodal with rank 64 on a Turing card, counted on fake tensors.
 
-    Both lack the vision tower and have float16 weights; plain PEFT would have float32 weights without the plan.
+    Both variants have float16 weights and no vision tower. Without the precision plan, plain PEFT would have float32
+    weights.
     """
     config = Phi4MultimodalConfig(num_attention_heads=24, tie_word_embeddings=True)
     base = BaseModel("", None, False, config, find_model(PHI4), None, None)

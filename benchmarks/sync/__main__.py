@@ -1,9 +1,9 @@
 """Compare sync with rsync, scp and sftp: `python -m benchmarks.sync [--full] [--rounds N]`.
 
-2,000 Python files (20 MB, made from a seed) and one file of 200 MB are sent to a real OpenSSH server, on loopback and
-behind a link of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync
-alone` its first stage in a warm one. Every figure includes a new connection; the median of the rounds counts. `goal` is
-the largest allowed ratio to rsync's time in the same run. The delayed link needs root.
+2,000 Python files (20 MB, generated from a seed) and one file of 200 MB are sent to a real OpenSSH server, on loopback
+and over an emulated link with a round trip of 50 ms (needs root). `pipeline run` is the whole program in a new process,
+`sync alone` its first stage in a process that has loaded its modules. Each figure is the median of the rounds and
+includes a new connection. `goal` is the largest allowed ratio to rsync's time in the same run.
 """
 
 from __future__ import annotations

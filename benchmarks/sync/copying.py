@@ -26,7 +26,7 @@ SLOW_PLACES = ("scp", "sftp", "fabric")
 
 
 def ours(place: Destination, root: Path) -> None:
-    """Run the first stage of `pipeline run` in this warm process: scan while connecting, one survey, one stream."""
+    """Run the first stage of `pipeline run` in this process: scan while connecting, one survey, one stream."""
     host = open_host(place.server.address(workdir=str(place.remote / "halfstep")))
     try:
         with ThreadPoolExecutor(1) as pool:

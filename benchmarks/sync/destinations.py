@@ -1,4 +1,4 @@
-"""Destinations: a server on loopback, and one behind a link with delay."""
+"""The destinations of copies: a server on loopback, and a server behind an emulated link with delay."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from tests.lab.delayed_link import DelayedLink, why_no_delayed_link
 from tests.lab.sshd import Sshd
 
 Row = tuple[str, str]
-"""The key of a result: a case, and the program that copied."""
+"""The key of a result: the case and the name of the program."""
 
 
 @dataclass
 class Destination:
-    """A server and a folder on it. `seconds` are the times of each copy; `sampled` are rows that copied only a part."""
+    """A server and a folder on it.
+
+    `seconds` contains the times of each copy; `sampled` contains the rows for which only a part was copied.
+    """
 
     server: Sshd
     remote: Path
@@ -44,7 +47,7 @@ class Destination:
 
 @contextlib.contextmanager
 def open_destinations(folder: Path) -> Iterator[list[Destination]]:
-    """Yield a server on loopback, and one 50 ms away if this machine can delay packets."""
+    """Yield a server on loopback and, if this machine can delay packets, a server with a round trip of 50 ms."""
     with contextlib.ExitStack() as stack:
         near = Sshd(folder / "near").start()
         stack.callback(near.close)

@@ -33,7 +33,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def measure_memory(destination: Destination, root: Path) -> bool:
-    """Print the peak, and return True if it is under the goal."""
+    """Print the peak memory, and return True if it is under the goal."""
     block = random.Random(3).randbytes(20 * 10**6)
     root.mkdir(parents=True)
     for number in range(50):

@@ -13,9 +13,9 @@ SAMPLES = (10, 60)
 
 @dataclass(frozen=True)
 class Material:
-    """The projects: two copies of all the files; two samples of them (`few`, `more`); and one large file.
+    """The projects: two copies of all files, two samples of the files (`few`, `more`), and one large file.
 
-    `twin` is for the whole program, so that neither it nor the sync alone profits from the caches of the other.
+    The copy `twin` is for the whole program, so that the program and the sync alone do not share caches.
     """
 
     tree: Path

@@ -18,7 +18,7 @@ ORDER = random.Random(50)
 
 
 def measure_tree(destination: Destination, root: Path, twin: Path, rounds: int) -> None:
-    ours(destination, root)  # The payload is on the host from now on.
+    ours(destination, root)  # The next measurements find the payload on the host.
     for number in range(rounds):
         now = fresh(destination, number)
         mine = now.remote / "halfstep/projects" / project_of(root) / "tree"
@@ -62,7 +62,7 @@ def in_turn(destination: Destination, case: str, root: Path, *flags: str, twin: 
 def measure_slow_peers(destination: Destination, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
     """Copy all files, or extrapolate from two samples.
 
-    Both samples include the connection, so their difference is the cost of files.
+    Both times include the connection, so their difference is the time for the additional files.
     """
     forget(root / ".halfstep")
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):

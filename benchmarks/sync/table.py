@@ -22,7 +22,7 @@ GOALS = {
     (0, "one file changed", "sync alone"): 1.2,
     (0, "200 MB file", "sync alone"): 1.2,
 }
-"""By round trip in ms, case and row: the largest share of the peer's time that meets the goal."""
+"""The goals by round trip in ms, case and row: the largest allowed ratio to the peer's time."""
 
 
 def print_table(destination: Destination) -> bool:
@@ -46,7 +46,7 @@ def print_table(destination: Destination) -> bool:
 
 
 def in_words(seconds: list[float]) -> str:
-    """Return the median, and the limits of the middle half."""
+    """Return the median and the quartiles as text."""
     if len(seconds) < 3:
         return f"{statistics.median(seconds):14.2f} {'':13}"
     low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")

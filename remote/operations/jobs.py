@@ -33,8 +33,9 @@ def submit_held(host: Host, request: ArrayRequest) -> None:
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """Start a new supervisor for the run's newest job if its supervisor was killed, or record the result if the job
-    ended.
+    """Start a new supervisor for the run's newest job if the old one was killed.
+
+    If the job has ended, record its result.
     """
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 

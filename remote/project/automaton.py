@@ -44,7 +44,7 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return the states that each letter advances and keeps, the states to leave without a letter, and the last
+        """Return by letter the states that advance and that stay, two sets of states without a letter, and the last
         state.
         """
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)

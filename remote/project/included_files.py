@@ -17,8 +17,7 @@ NOT_SOURCE = (
     ".hg", ".svn", ".tox", ".nox", ".venv", "node_modules", "site-packages", ".ipynb_checkpoints",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
 )  # fmt: skip
-"""Folders that do not belong to a project, unless git tracks files in them or an ignore file has a line such as
-`!node_modules/`.
+"""Folders that are left out, unless git tracks files in them or a line such as `!node_modules/` includes them.
 """
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})

@@ -1,4 +1,4 @@
-"""Digests of local files, cached together with the size, time and inode that each file had when it was verified."""
+"""Digests of local files, cached with the size, times and inode that each file had when its digest was computed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def cache_digests(folder: Path, files: Iterable[tuple[Path, str]]) -> None:
 
 
 def digest_of(folder: Path, path: Path) -> str:
-    """Return the SHA-256 of a local file, from the cache unless the file looks changed."""
+    """Return the SHA-256 of a local file.
+
+    The cached digest is used unless size, times or inode of the file have changed.
+    """
     known = _read(folder).get(path.relative_to(folder).as_posix(), [])
     if len(known) == 4 and known[:3] == _stamp(path):
         return str(known[3])

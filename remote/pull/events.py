@@ -1,4 +1,4 @@
-"""Pull a run's TensorBoard files in one exchange: append-only, complete records only."""
+"""Pull a run's TensorBoard files in one exchange. Only complete records are copied; local files are only extended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFil
     """Copy the complete records of every event file that the host offers to `destination`.
 
     Files with an unsafe name and files that cannot be read are skipped, with a reason. Raises DiskFull, Busy,
-    PullRefused (more than 10,000 files, or a malformed answer) and the host's errors.
+    PullRefused (for more than 10,000 files or a malformed answer) and the host's errors.
     """
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
@@ -52,7 +52,7 @@ def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFil
 
 
 def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
-    """Report every event file whose local copy is incomplete. Sizes and first records are compared with the survey."""
+    """Report each event file whose local copy is incomplete, by comparing sizes and first records with the survey."""
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
     if not destination.is_dir():
@@ -75,7 +75,7 @@ def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
 
 
 def judge_event_names(names: Iterable[str]) -> JudgedNames:
-    """Accept the names that belong to event files and are safe to write."""
+    """Divide the names of event files into safe and refused names."""
     listed = list(names)
     judged = judge_names(name for name in listed if is_event_name(name))
     other_files = tuple((name, "not the name of an event file") for name in listed if not is_event_name(name))

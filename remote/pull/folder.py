@@ -1,4 +1,4 @@
-"""A local folder for data from a host. No file name can reach outside it."""
+"""A local folder for data from a host. A file name cannot lead to a path outside of the folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEX
 
 
 class Folder:
-    """An open folder. Names are POSIX, relative and already validated. Links inside it are never followed."""
+    """An open folder. Names are relative POSIX paths that were validated. Links in the folder are never followed."""
 
     def __init__(self, path: Path) -> None:
         refuse_links(path)
@@ -45,7 +45,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, name: str = LOCK) -> Iterator[None]:
-        """Hold the folder's lock. Raises Busy if another process keeps it for a minute."""
+        """Hold the folder's lock during the block. Raises Busy if another process holds it for a minute."""
         with local_errors(self.path / name):
             fd = os.open(name, FILE_FLAGS, 0o600, dir_fd=self._fd)
         try:
@@ -146,7 +146,7 @@ def _lock(fd: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def local_errors(path: Path) -> Iterator[None]:
-    """Raise a local OSError as DiskFull or PullRefused, with the path."""
+    """Convert a local OSError of the block to DiskFull or PullRefused, with the path."""
     try:
         yield
     except OSError as error:

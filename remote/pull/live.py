@@ -22,7 +22,7 @@ from remote.pull.thinned import thinned
 
 @dataclass(frozen=True)
 class NewRecords:
-    """Whole records that were just appended to the file at `path`. `name` is its name on the host."""
+    """Complete records that were just appended to the file at `path`. `name` is the file's name on the host."""
 
     name: str
     path: Path
@@ -38,10 +38,10 @@ def follow_events(
     job: int = 0,
     retry: RetryPolicy | None = None,
 ) -> Iterator[NewRecords]:
-    """Yield every record that the mirror lacks, once each, until the job (0: the newest) ends.
+    """Yield each record that is not in the mirror once, until the job (0: the newest) ends.
 
-    After a lost connection, following resumes at the same offsets. Raises DiskFull, and the host's errors once the
-    retry policy is exhausted.
+    After a lost connection, following resumes at the same offsets. Raises DiskFull, and the host's errors when the
+    retries of `retry` are exhausted.
     """
     with Folder(destination) as folder:
         live = _Live(folder, Mirror(folder))
@@ -66,7 +66,7 @@ def tail_scalars(
     since_unix: float | None = None,
     retry: RetryPolicy | None = None,
 ) -> Iterator[tuple[Scalar, ...]]:
-    """Yield a run's scalars in batches: first those in the mirror by time, thinned, then new ones as they are written.
+    """Yield a run's scalars in batches: first the scalars in the mirror, thinned and by time, then each new scalar.
 
     `since_unix` is a time of the host's clock; earlier scalars are left out.
     """
@@ -96,7 +96,7 @@ def local_names(destination: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Records of one event file, and their offset. `fresh`: the file was replaced on the host."""
+    """Records of one event file, and their offset. `fresh` is True if the file was replaced on the host."""
 
     name: str
     offset: int
@@ -105,7 +105,7 @@ class _Piece:
 
 
 class _Live:
-    """The followed files. Names are validated as they arrive, and data is written to the mirror."""
+    """The files that are followed. Validates each new name, and writes data to the mirror."""
 
     def __init__(self, folder: Folder, mirror: Mirror) -> None:
         self._folder = folder
@@ -121,7 +121,7 @@ class _Live:
         return [name for name, reason in self._reasons.items() if not reason]
 
     def take(self, event: Json) -> NewRecords | None:
-        """Return the records that one message added, or None if they are already known or refused."""
+        """Return the records that one message added, or None if the records exist in the mirror or are refused."""
         try:
             piece = decode(_Piece, event)
         except Malformed:

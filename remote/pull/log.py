@@ -1,4 +1,4 @@
-"""A job's output: download it append-only, read it without storing it, or follow it as it is written."""
+"""Download a job's output, read it without storing it, or follow it as it is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.pull.segments import SegmentReader, stream_limit
 from remote.pull.transfer import Transfer
 
 MAX_LOG_BYTES = 64 * 2**30
-"""The largest log that `read_log` streams. It does not apply to `pull_log`."""
+"""The maximum size of a log for `read_log`. `pull_log` has no such limit."""
 
 
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
@@ -44,7 +44,7 @@ def mirrored_log(destination: Path) -> Path | None:
         return None
     with Folder(destination) as folder:
         path = destination / Mirror(folder, framed=False).newest(JobLayout(f"jobs/{jobs[-1]}").output)
-    # A cloned project may contain links among its records, to any file of the user.
+    # The records of a cloned project may contain links to any file of the user.
     linked = path.resolve() != destination.resolve() / path.relative_to(destination)
     return path if path.is_file() and not linked else None
 
@@ -74,7 +74,7 @@ def read_log(
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of the output, its offset, and the digest of the bytes before its end."""
+    """A part of the output, its offset, and the digest that the next request sends to continue after this part."""
 
     offset: int
     data: bytes

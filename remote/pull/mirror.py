@@ -1,8 +1,8 @@
-"""Local copies of a run's growing files. Each is a byte prefix of the host's file.
+"""Local copies of a run's growing files. Each copy is a prefix of the host's file.
 
 Event files end with a complete record. A file that was replaced on the host continues under a new name
-(`NAME.replaced-2`), and the old copy is kept. Bytes may arrive twice, from simultaneous pulls or after a lost
-connection; bytes that exist locally are compared and skipped.
+(`NAME.replaced-2`), and the old copy is kept. The same bytes may arrive twice, from simultaneous pulls or after a lost
+connection. Bytes that exist locally are compared and skipped.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Appended:
 
 
 class Mirror:
-    """The mirror in one folder. `wants` returns the end of each file, `append` extends it.
+    """The mirror in one folder. `wants` returns the end of each file, and `append` extends a file.
 
-    `framed`: the files consist of records, and only complete records are kept.
+    If `framed` is True, the files consist of records, and only complete records are kept.
     """
 
     def __init__(self, folder: Folder, *, framed: bool = True) -> None:
@@ -51,7 +51,10 @@ class Mirror:
         self._total_bytes: int | None = None
 
     def wants(self, names: Iterable[str]) -> list[Want]:
-        """Return for each name the offset of its next record and the digest before it. Truncate torn tails."""
+        """Return for each name the offset of its next record and the digest of the data before.
+
+        Truncate incomplete records.
+        """
         with self._folder.locked():
             return [self._want(name) for name in names]
 
@@ -60,9 +63,10 @@ class Mirror:
         return self._locals.get(name, name)
 
     def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Appended:
-        """Write the bytes at `offset` of the file. `fresh`: the host's file was replaced.
+        """Write the bytes at `offset` of the file. `fresh` is True if the host's file was replaced.
 
-        Raises PullRefused if they are not complete records, leave a gap, differ from the local file, or are too many.
+        Raises PullRefused if the data is not made of complete records, leaves a gap, differs from the local file, or
+        exceeds a limit.
         """
         if self._framed and complete_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
@@ -79,7 +83,7 @@ class Mirror:
         return landed
 
     def _present_bytes(self) -> int:
-        """Return the size of all local files of this kind, from earlier downloads too: event files, or output."""
+        """Return the size of all local event files, or of all local output, including earlier downloads."""
         total = 0
         for root, _, leaves in os.walk(self._folder.path):
             for leaf in leaves:

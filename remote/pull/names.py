@@ -19,16 +19,16 @@ RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("c
 
 @dataclass(frozen=True)
 class JudgedNames:
-    """The safe names, in order, and the refused ones with the reason for each."""
+    """The safe names, in order, and the reason for each refused name."""
 
     accepted: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 def judge_names(names: Iterable[str], *, plain: bool = False) -> JudgedNames:
-    """Validate every name by itself and against those before it. Raises PullRefused over 10,000 names.
+    """Validate each name by itself and against the names before it. Raises PullRefused for more than 10,000 names.
 
-    `plain` also refuses characters with a meaning in a shell.
+    If `plain` is True, characters with a meaning in a shell are refused too.
     """
     judge = NameJudge(plain=plain)
     judged = [(name, judge.reason(name)) for name in names]
@@ -37,7 +37,7 @@ def judge_names(names: Iterable[str], *, plain: bool = False) -> JudgedNames:
 
 
 class NameJudge:
-    """Validates names one by one, each against all that were accepted before."""
+    """Validates names one by one, each against all names that were accepted before."""
 
     def __init__(self, *, plain: bool = False) -> None:
         self._plain = plain
@@ -45,7 +45,7 @@ class NameJudge:
         self._seen = 0
 
     def reason(self, name: str) -> str:
-        """Return why the name is refused, or "". Raises PullRefused over 10,000 names."""
+        """Return why the name is refused, or "". Raises PullRefused for more than 10,000 names."""
         self._seen += 1
         if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
@@ -85,7 +85,9 @@ def _judge_part(part: str) -> str:
 
 
 def _collision(name: str, taken: dict[str, str]) -> str:
-    """Describe an accepted name that differs from this one only by case or Unicode form, or in a parent folder."""
+    """Describe an accepted name that is the same as this name if case and Unicode form are ignored, also in a folder.
+    Returns "" if there is none.
+    """
     if (other := taken.get(_folded(name))) is not None:
         return f"the name is the same as {other} on a file system that ignores case or accents"
     for folder in _with_parents(name)[:-1]:

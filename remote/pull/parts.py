@@ -1,4 +1,4 @@
-"""Partial downloads, resumed after a lost connection and accepted only if their digest matches the host's."""
+"""Partial downloads. They are resumed after a lost connection, and accepted only if the host's digest matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Offered:
 
 
 class Parts:
-    """The partial files of one offer, under `prefix` of an open folder."""
+    """The partial files of one offer, in the subfolder `prefix` of an open folder."""
 
     def __init__(self, folder: Folder, prefix: str, files: Iterable[Offered]) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The pulled output of a job with several processes, split into one file for each rank."""
+"""Split the pulled output of a job with several processes into one file for each rank."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def split_by_rank(destination: Path, job: int, host: str) -> tuple[str, ...]:
 def _blocks(output: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
     """Yield (rank, text) pieces of lines that have a rank's prefix, in blocks of about BLOCK_BYTES.
 
-    A longer line is split into several pieces, since a hostile host may send one as long as the largest file.
+    A longer line is split into several pieces, since a hostile host may send a line that is as long as the largest
+    file.
     """
     block: list[tuple[int, bytes]] = []
     held, begins, rank = 0, True, -1

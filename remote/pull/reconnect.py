@@ -14,9 +14,10 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Waits double from `first_s` up to `longest_s`. Gives up after `tries` failures without a message in between.
+    """Waits double from `first_s` up to `longest_s`.
 
-    `on_lost` is called with each error and the following wait. Only a connection that has worked before is retried.
+    After `tries` failures without a message in between, the error is raised. `on_lost` is called with each error and
+    the length of the wait in seconds. A first connection that fails is not retried.
     """
 
     first_s: float = 0.5
@@ -27,10 +28,11 @@ class RetryPolicy:
 
 
 def follow_on(host: Host, op: str, args: Callable[[], Json], policy: RetryPolicy) -> Iterator[Json]:
-    """Yield the events of an operation until it ends. After a lost connection, call it again with new `args`.
+    """Yield the events of an operation until it ends.
 
-    Raises the last error once the policy is exhausted. Other errors are raised at once, and so is a lost connection if
-    the host was never reached.
+    After a lost connection, call the operation again with new `args`. Raises the last error when the retries of
+    `policy` are exhausted. Other errors are raised at once. If the host was never reached, CannotConnect is also raised
+    at once.
     """
     failures, connected = 0, False
     while True:

@@ -36,7 +36,7 @@ SEVERITY = {
 
 @dataclass(frozen=True)
 class PulledFile:
-    """One file: its name on the host, local path and size, bytes added now, and the reason if it is not complete."""
+    """One file: its name on the host, its local path and size, the bytes that were added, and why it is incomplete."""
 
     name: str
     path: Path

@@ -1,7 +1,7 @@
 """Check that a safetensors file matches its header, without loading a tensor.
 
-The format has no checksum, so only a digest can verify the data, but its header accounts for every byte (the "Format"
-section of the library's README).
+The format has no checksum, so only a digest can verify the data. The header describes every byte of the data, see the
+section "Format" of the library's README.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 
 MAX_HEADER = 32 * 2**20
 MAX_VALUES = 1_000_000
-"""Enough for more than 100,000 tensors. Parsed values take many times the memory of their text."""
+"""The maximum number of values in a header, which allows more than 100,000 tensors. Parsed values take many times the
+memory of their text.
+"""
 MAX_RANK = 64
 """torch's own limit."""
 BITS = {

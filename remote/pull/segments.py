@@ -1,4 +1,7 @@
-"""Parse a stream of many files into segments: the file, whether it starts over, and its data."""
+"""Parse a stream of many files into segments.
+
+A segment has the index of its file, its data, and a flag for a new start.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class SegmentReader:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Segment]:
-        """Yield every complete segment. Raises PullRefused for a segment longer than the largest possible record."""
+        """Yield each complete segment. Raises PullRefused if a segment is longer than the largest possible record."""
         self._buffer.extend(chunk)
         while len(self._buffer) >= SEGMENT.size:
             index, flags, size = SEGMENT.unpack_from(self._buffer)
@@ -43,10 +46,11 @@ class SegmentReader:
 
 
 def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None], *, limit: int) -> Json:
-    """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection mid-stream.
+    """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection.
 
-    `limit` applies to the data of all segments. Frames and headers may add slightly more than 100 % to it.
-    Raises PullRefused for a segment of an unknown file (`count` were requested), and the errors of `on_segment`.
+    `limit` is the maximum number of bytes in all segments, without frames and headers, which may double the stream.
+    `count` is the number of requested files. Raises PullRefused for a segment of another file, and the errors of
+    `on_segment`.
     """
     reader = SegmentReader()
 
@@ -64,5 +68,5 @@ def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[S
 
 
 def stream_limit(content_bytes: int) -> int:
-    """Return the maximum size of a stream with that many bytes of data. A segment of one byte has a header of nine."""
+    """Return the maximum size of a stream with that many bytes of data. In small segments, headers double the size."""
     return content_bytes * 2 + 2**20

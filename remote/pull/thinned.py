@@ -1,4 +1,4 @@
-"""The scalars of a run in bounded memory: every second point of a long curve is dropped, repeatedly if needed."""
+"""The scalars of a run in limited memory: every second point of a long curve is dropped, repeatedly if needed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_TOTAL = 400_000
 MAX_SERIES = 5_000
 MAX_TAG = 500
 MAX_BROKEN = 200
-"""The maximum number of infinite or NaN values that are kept for a tag in a file; charts mark up to that many."""
+"""The maximum number of infinite or NaN values that are kept for each tag in a file. Charts mark these values."""
 
 
 @dataclass
 class _Series:
-    """The points of a tag in a file: each `stride`-th, the newest, and the first that are not finite."""
+    """The points of a tag in a file: each `stride`-th, the newest, and the first points with infinite or NaN values."""
 
     stride: int = 1
     seen: int = 0
@@ -52,7 +52,7 @@ class _Series:
 def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
     """Return the scalars, thinned if there are more than MAX_POINTS of a tag in a file, or MAX_TOTAL of all tags.
 
-    Tags of more than MAX_TAG characters, and those after the first MAX_SERIES, are left out.
+    Tags of more than MAX_TAG characters, and all tags after the first MAX_SERIES, are left out.
     """
     series: dict[tuple[str, str], _Series] = {}
     held = 0
@@ -67,7 +67,7 @@ def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
         else:
             tag = one.newest.tag if one.newest is not None else scalar.tag
         before = len(one.points)
-        # All points of a tag share one string.
+        # All points of a tag share one string, to save memory.
         one.add(Scalar(tag, scalar.step, scalar.value, scalar.wall_time, scalar.file))
         held += len(one.points) - before
         if held > MAX_TOTAL:

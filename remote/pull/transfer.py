@@ -1,4 +1,4 @@
-"""One exchange that extends the files of a mirror: the requests, the appended data, and each file's state."""
+"""One exchange that extends the files of a mirror: requests the new data, appends it, and reports each file's state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REASONS = {
 
 @dataclass
 class Transfer:
-    """Files being copied into `mirror`, by their names on the host."""
+    """The files that are copied into `mirror`, by their names on the host."""
 
     folder: Folder
     mirror: Mirror
@@ -35,7 +35,7 @@ class Transfer:
     states: dict[str, tuple[PulledState, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Find the offset at which each file continues. Skip a file if a folder or link is at its local path."""
+        """Find the offset at which each file continues. Skip a file if its local path is a folder or link."""
         for name in names:
             try:
                 self.wants.extend(self.mirror.wants([name]))
@@ -46,7 +46,7 @@ class Transfer:
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
         """Write the data to the mirror and return the host's answer.
 
-        Errors that affect all files end the connection.
+        An error that affects all files closes the connection.
         """
 
         def write(segment: Segment) -> None:
@@ -83,7 +83,7 @@ class Transfer:
 
 
 def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
-    """Return the state of a file, and the reason, from the host's answer. The local copy has `size_bytes` bytes."""
+    """Return the state of a file and its reason from the host's answer. The local copy has `size_bytes` bytes."""
     if not isinstance(row, dict) or row.get("ending") not in {ending.value for ending in Ending}:
         reason = row.get("reason", "") if isinstance(row, dict) else ""
         return PulledState.SKIPPED, str(reason) or "the host could not read it"

@@ -35,9 +35,10 @@ def pull_weights(
 ) -> PullReport:
     """Copy the run's adapter to `folder`/adapter and verify digests and safetensors headers.
 
-    The adapter is published by one rename; a different one is kept as adapter.replaced-N. An interrupted pull resumes.
-    `checkpoint` selects a trainer checkpoint whose adapter is copied instead. `progress` is called with bytes done and
-    total. Raises PullRefused, DiskFull, Busy, and RemoteFault if the run has no adapter.
+    The new adapter replaces the old one by a rename; an old adapter with other content is kept as adapter.replaced-N.
+    An interrupted pull is resumed. `checkpoint` selects a trainer checkpoint whose adapter is copied instead.
+    `progress` is called with the bytes that have arrived and the total. Raises PullRefused, DiskFull, Busy, and
+    RemoteFault if the run has no adapter.
     """
     source = {"run": ProjectLayout(project_key).run(run).root, **({"checkpoint": checkpoint} if checkpoint else {})}
     offered = parse_offer(host.ask("weights.list", source, timeout_s=600.0))
@@ -59,7 +60,7 @@ def pull_weights(
 
 
 def check_weights(folder: Path, sha256: str) -> Report:
-    """Report if the digest of the local adapter's weights differs. Files are read again only if they look changed."""
+    """Report if the local adapter's weights have another digest. Files are read only if their status has changed."""
     for name in WEIGHTS:
         path = folder / ADAPTER / name
         if path.is_file() and sha256 == digest_of(folder, path):
@@ -69,7 +70,7 @@ def check_weights(folder: Path, sha256: str) -> Report:
 
 
 def parse_offer(answer: Json) -> tuple[Offered, ...]:
-    """Parse the host's list of files. Raises PullRefused if it is malformed, without weights, or over 64 GiB."""
+    """Parse the host's list of files. Raises PullRefused if it is malformed, has no weights, or exceeds 64 GiB."""
     try:
         offered = tuple(Offered(str(name), int(size), str(sha256)) for name, size, sha256 in answer["files"])
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -99,7 +100,7 @@ def _is_pulled(folder: Path, files: list[Offered]) -> bool:
 
 
 def _publish(folder: Path, files: list[Offered]) -> None:
-    """Rename the partial folder to the adapter, after removing files of earlier pulls from it."""
+    """Remove files of earlier pulls from the partial folder, and rename the folder to `adapter`."""
     part, adapter = folder / PART, folder / ADAPTER
     names = {file.name for file in files}
     with local_errors(adapter):

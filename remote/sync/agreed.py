@@ -1,4 +1,4 @@
-"""The manifest that laptop and host last agreed on, cached so that a change is sent without an extra exchange."""
+"""The manifest of the last sync, cached on the laptop so that a change is sent without an extra exchange."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse
 from remote.protocol.values import Malformed, decode
 
 MAX_MANIFEST = 24 * 2**20
-"""The size limit: a manifest of a hundred thousand files."""
+"""The maximum size of a manifest, which allows a hundred thousand files."""
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
-    """Return the host's manifest if the survey and the local cache determine it, or None."""
+    """Return the host's manifest if it is known from the survey and the local cache, otherwise None."""
     if not tree.files or tree.source_digest == Manifest({}).source_digest():
         return Manifest({})
     if tree.source_digest == scan.manifest.source_digest():
@@ -29,7 +29,7 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
 
 
 def fetch_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
-    """Fetch the host's manifest, and digest and size of the contents that an interrupted sync left, in one exchange."""
+    """Fetch the host's manifest, and the size by digest of each file that an interrupted sync left, in one exchange."""
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend, limit=MAX_MANIFEST)
     try:
@@ -54,7 +54,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def remember_agreed(host: Host, scan: Scan) -> None:
-    """Cache the scan's manifest as the one that host and laptop agree on."""
+    """Cache the scan's manifest as the manifest that the host has."""
     rows = {path: [row.source, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
     path = _path(scan.root, host, scan.project)
     write_state(path.parent, path.name, {"rows": rows})

@@ -14,7 +14,7 @@ DRAINED_BYTES = 16 * 2**10
 BUSY_BYTES = 2 * 2**20
 
 InFlight = Callable[[], int | None]
-"""A function that returns how many written bytes have not arrived, or None if unknown. See Host.in_flight."""
+"""A function that returns the number of written bytes that have not arrived, or None if unknown. See Host.in_flight."""
 
 
 def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
@@ -24,7 +24,7 @@ def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flig
 
 
 class PackingThread:
-    """A thread that produces chunks, and chooses the compression level by its queue and the connection."""
+    """A thread that compresses chunks. The compression level depends on its queue and on the connection."""
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
@@ -36,9 +36,9 @@ class PackingThread:
     def level(self) -> int:
         """Return the compression level for the next block, so that compressor and connection are equally busy.
 
-        A connection that has delivered everything (this machine, a fast network) is faster than compression and gets
-        uncompressed blocks until they pile up in flight. If blocks pile up in the queue, a higher level does not slow
-        down the transfer.
+        If the connection has delivered everything that was written (on this machine or a fast network), it is faster
+        than the compressor. Blocks are then sent uncompressed until unacknowledged data accumulates. If the queue of
+        compressed blocks is full, a higher level does not slow down the transfer.
         """
         in_flight = self._in_flight()
         if in_flight is None or in_flight > BUSY_BYTES:
@@ -50,7 +50,7 @@ class PackingThread:
         return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
     def run(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield `chunks`, of which the thread produces up to `DEPTH` in advance."""
+        """Yield `chunks`. The thread computes up to `DEPTH` chunks in advance."""
         maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
         maker.start()
         try:
@@ -67,7 +67,7 @@ class PackingThread:
         try:
             if all(self._offer(chunk) for chunk in chunks):
                 self._offer(None)
-        except BaseException as error:  # noqa: BLE001 - raised where the chunks are taken
+        except BaseException as error:  # noqa: BLE001 - raised again in `run`
             self._offer(error)
 
     def _offer(self, one: bytes | BaseException | None) -> bool:

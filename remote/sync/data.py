@@ -1,4 +1,4 @@
-"""Send large data to a host. It is stored under its digest, sent once, and resumed after a lost connection."""
+"""Send large data to a host. The data is sent once, stored under its digest, and resumed after a lost connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a sync, from the local scan, the host's survey and the manifest that both last agreed on."""
+"""The plan of a sync, computed from the local scan, the host's survey and the manifest of the last sync."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EDITED = ("edited", "not-regular")
 class SyncPlan:
     """The files to send (with their new rows), to delete, and to skip because they were edited on the host.
 
-    `modes` are files of which only the executable bit differs. `finish`: an interrupted change of the host's tree is
-    completed first. An empty plan without findings means that both sides agree.
+    `modes` contains the files of which only the executable bit differs. If `finish` is True, an interrupted change of
+    the host's tree must be completed first. An empty plan without findings means that the host's tree is up to date.
     """
 
     send: dict[str, Row] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class SyncPlan:
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:
     """Compare the local project with the host's manifest, `base`, whose digest is `tree.source_digest`.
 
-    A file that was edited on the host is changed only with `force`, even if it changed locally too. A file that a fixer
-    created on the host (its row has no `source` digest) is not deleted.
+    A file that was edited on the host is changed only with `force`, even if the local file has changed too. A file that
+    a fixer created on the host (a row without a `source` digest) is not deleted.
     """
     local, remote = scan.manifest.rows, base.rows
     edited = () if force else tuple(one for one in tree.deviations if one.kind in EDITED)
@@ -59,7 +59,7 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
 def _to_send(
     local: Mapping[str, Row], remote: Mapping[str, Row], deviant: Set[str]
 ) -> tuple[dict[str, Row], dict[str, Row]]:
-    """Return the files whose contents differ from the host's, and the files of which only the mode differs."""
+    """Return the files with other contents than on the host, and the files of which only the mode differs."""
     send = {path: row for path, row in local.items() if path in deviant or not _same_content(remote.get(path), row)}
     modes = {path: row for path, row in local.items() if path not in send and remote[path].mode != row.mode}
     return send, modes

@@ -1,4 +1,4 @@
-"""Resume a transfer after a lost connection, and convert refusals of the host to errors."""
+"""Resume a transfer after a lost connection, and convert faults that the host reports to errors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Answer = TypeVar("Answer")
 
 
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
-    """Call `send(lost)` until it returns, where `lost` counts the lost connections.
+    """Call `send(lost)` until it returns; `lost` is the number of lost connections.
 
-    Waits double. After TRIES lost connections, raises the last ConnectionLost or DeadlineExceeded. For a refusal of the
-    host, raises the error that `error_of_fault` returns.
+    Each wait is twice as long as the last. After TRIES lost connections, raises the last ConnectionLost or
+    DeadlineExceeded. For a RemoteFault, raises the error that `error_of_fault` returns.
     """
     lost = 0
     while True:
@@ -36,7 +36,7 @@ def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Calla
 
 
 def error_of_fault(fault: RemoteFault) -> Exception:
-    """Return the error with the same exit code as the payload's refusal, or the refusal itself."""
+    """Return an error with the exit code of the payload's fault, or the fault itself if no error has this exit code."""
     kinds = {ExitCode.DISK: DiskFull, ExitCode.BUSY: Busy, ExitCode.SYNC: SyncRefused}
     kind = kinds.get(fault.exit_code)
     return fault if kind is None else kind(fault.message, where=fault.where, hint=fault.hint)

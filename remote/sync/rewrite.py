@@ -1,4 +1,4 @@
-"""Rewrite files of the host's tree. The new contents are computed locally and applied on the host atomically."""
+"""Rewrite files of the host's tree. The new contents are computed locally and written on the host atomically."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def plan_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A file that was rewritten before and needs no change any more is restored as it was sent. Files made on the host by
-    fixers named in `host_fixers` are not restored, because their content is not known locally.
+    A rewritten file that needs no change any more gets its sent content back. Files that the fixers in `host_fixers`
+    wrote on the host are kept, because their content is not known locally.
     """
     rewrites = []
     changed = {change.path: change for change in changes}
@@ -66,7 +66,7 @@ def plan_rewrites(
 
 
 def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSurvey:
-    """Apply all rewrites or none, and return the survey. Raises RemoteFault if a file on the host has changed."""
+    """Apply all rewrites or none, and return the tree's survey. Raises RemoteFault if a file has changed."""
     head = {
         "changes": [[r.path, r.before, sha256(r.after), len(r.after), dict(r.fixers)] for r in rewrites],
         "contents": [[digest, len(data)] for digest, data in _contents(rewrites).items()],
@@ -80,7 +80,7 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
-    """Restore the given files (None: all) as they were sent, and return the tree's survey."""
+    """Restore the sent content of the given files (None: of all files), and return the tree's survey."""
     args = {"project": scan.project, "owner": scan.owner, "paths": None if paths is None else list(paths)}
     try:
         answer = host.act("tree.undo", args)

@@ -9,7 +9,7 @@ from remote.protocol.tree import SPARE_BYTES
 
 
 def require_room(host: Host, need_bytes: int, free_bytes: int | None) -> None:
-    """Raise DiskFull if the host has no room for the upload. The host checks again while it receives."""
+    """Raise DiskFull if the host has no room for the upload. The host checks again while it receives the data."""
     if free_bytes is None or not need_bytes or need_bytes + SPARE_BYTES <= free_bytes:
         return
     raise DiskFull(

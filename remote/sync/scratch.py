@@ -1,4 +1,4 @@
-"""A scratch copy of the fixed project on a host whose tree must not change."""
+"""A temporary copy of the fixed project on a host, which leaves the host's tree unchanged."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def send_scratch(
 ) -> str:
     """Create the project with `changes` applied, and return its absolute path on the host.
 
-    Contents that the host's tree already has are copied on the host. A file that fixers named in `host_fixers` made
-    there is taken from the tree, since its content is not known locally. The tree itself is not changed. The caller
-    must remove the copy with `remove_scratch` in any case.
+    Contents that exist in the host's tree are copied on the host. A file that the fixers in `host_fixers` wrote on the
+    host is taken from the tree, since its content is not known locally. The tree itself is not changed. The caller must
+    remove the copy with `remove_scratch`, also after an error.
     """
     made = {change.path: change.after for change in changes}
     rows = dict(scan.manifest.rows)
@@ -53,7 +53,7 @@ def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
 
 
 def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
-    """Return the rows of files that only those fixers changed or created, and that have not changed locally since."""
+    """Return the rows of files that were changed only by `fixers`, and have not changed locally since then."""
     return {
         path: replace(row, source=row.installed)
         for path, row in tree.fixed.items()
@@ -62,7 +62,7 @@ def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str
 
 
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
-    """Map each path of the host's tree to its digest, as far as it is known without a request."""
+    """Map the paths of the host's tree to their digests. Digests that would need a request are left out."""
     base = known_base(host, scan, tree) or Manifest({})
     missing = {deviation.path for deviation in tree.deviations}
     return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in missing}

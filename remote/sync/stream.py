@@ -1,4 +1,4 @@
-"""The byte stream of a sync: an index of the changes, then each content once. Only one file at a time is in memory."""
+"""The byte stream of a sync: an index of the changes, then each file content once. One file at a time is in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.sync.plan import SyncPlan
 CHUNK = 2**18
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes of files read so far, total bytes) while a stream is sent."""
+"""A function that is called with (bytes of files read so far, total bytes) while a stream is sent."""
 
 
 def stream_plan(
@@ -28,9 +28,10 @@ def stream_plan(
     staged: Mapping[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[bytes]:
-    """Yield the stream of a plan, without contents in `staged`, which the host already has.
+    """Yield the stream of a plan, without the contents in `staged`, which the host already has.
 
-    A file that shrinks in the meantime is padded with zeros to its announced length, so that only its digest is wrong.
+    If a file shrinks while it is sent, it is padded with zeros to its announced length, so that only the digest of this
+    file is wrong.
     """
     contents = contents_of(plan, staged)
     rows = [
@@ -49,7 +50,7 @@ def pack_head(value: Any) -> bytes:
 
 
 def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict[str, tuple[str, int]]:
-    """Map each digest that must be sent to (a path with that content, its size), in order."""
+    """Map each digest that must be sent to (path of a file with this content, its size), in order."""
     contents: dict[str, tuple[str, int]] = {}
     for path, row in plan.send.items():
         if not row.link and (staged or {}).get(row.source) != row.size:

@@ -1,4 +1,4 @@
-"""Make the host's tree equal to the project: one stream of the differences, resumed after a lost connection."""
+"""Make the host's tree equal to the project. The differences are one stream, resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SETTLE_S = 10.0
 
 @dataclass(frozen=True)
 class SyncReport:
-    """The result of a sync. `tree` is the host's tree after it, `scan` the project as it was sent.
+    """The result of a sync. `tree` is the host's tree after the sync, `scan` the project that was sent.
 
-    `sent_bytes` counts bytes of files, `wire_bytes` the compressed bytes of the stream. `kept_in` is the folder on the
-    host with the edited files that `force` overwrote.
+    `sent_bytes` counts the bytes of files, `wire_bytes` the compressed bytes of the stream. `kept_in` is the folder on
+    the host with copies of the edited files that `force` overwrote.
     """
 
     tree: TreeSurvey
@@ -54,10 +54,10 @@ def sync_project(
     progress: Progress | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> SyncReport:
-    """Make the host's tree equal to the scan, except for the files in the findings. Sends nothing if both are equal.
+    """Make the host's tree equal to the scan, except for files with findings. Sends nothing if the trees are equal.
 
-    After a lost connection the sync resumes, up to five times, and sends only contents that have not arrived. Raises
-    ConnectionLost after the last attempt, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or
+    After a lost connection, up to five times, the sync resumes and sends only the contents that have not arrived.
+    Raises ConnectionLost after the last attempt, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or
     arrives damaged twice.
     """
     if not scan.report.ok:
@@ -72,7 +72,7 @@ def sync_project(
 
 
 class _Attempt:
-    """The state of one sync, which survives lost connections."""
+    """The state of one sync, which is kept when the connection is lost."""
 
     def __init__(self, host: Host, scan: Scan, tree: TreeSurvey, force: bool, progress: Progress | None) -> None:
         self.host, self.scan, self.tree, self.force, self.progress = host, scan, tree, force, progress
@@ -100,7 +100,7 @@ class _Attempt:
             self._explain_damage(plan, answer.torn)
 
     def _look(self) -> tuple[Manifest, dict[str, int]]:
-        """Return the host's manifest and its staged contents, in as few exchanges as possible."""
+        """Return the host's manifest and the sizes of staged contents by digest, in as few exchanges as possible."""
         if self.survey_outdated:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}
             self.tree = read_answer(TreeSurvey, self.host, self.host.ask("tree.survey", args))
@@ -137,7 +137,7 @@ class _Attempt:
             yield chunk
 
     def _explain_damage(self, plan: SyncPlan, torn: Sequence[str]) -> None:
-        """Find out why contents arrived damaged, and scan again. Raises SyncRefused if another attempt is pointless."""
+        """Scan again after contents arrived damaged. Raises SyncRefused if another attempt would fail too."""
         for digest in torn:
             path = next((path for path, row in plan.send.items() if row.source == digest), "")
             if not os.path.lexists(self.scan.root / path):
