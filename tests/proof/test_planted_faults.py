@@ -196,7 +196,7 @@ def test_a_command_that_does_not_use_the_hosts_card_is_an_error(prove):
 
 def test_a_proof_on_the_cpu_instead_of_a_card_is_reported(prove):
     report = prove(SCRIPTS / "healthy" / "lora_loop.py")
-    assert "stands for a card of capability 7.5" in next(one.reason for one in report.unseen if one.check == "device")
+    assert "simulates a card of capability 7.5" in next(one.reason for one in report.unseen if one.check == "device")
 
 
 @pytest.mark.parametrize("name", ["card_only_autocast", "accelerated_on_cpu"])

@@ -9,7 +9,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
 SEEN = (
-    Finding("labels-masked", Severity.INFO, "60% of all labels count"),
+    Finding("labels-masked", Severity.INFO, "60% of all labels contribute to the loss"),
     Finding("labels-ignored", Severity.WARNING, "48 of 192 targets of mse_loss are -100"),
 )
 EDIT = FileChange("data.py", b"a", b"b", {"label-padding": 4}, ("line 7: a reason (label-padding)",))
