@@ -1,1 +1,1 @@
-"""Writes a config as a task for an engine that starts machines: SkyPilot or dstack."""
+"""Write a config as a task for an engine that rents machines: SkyPilot or dstack."""

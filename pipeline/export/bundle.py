@@ -26,7 +26,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: halfstep\nRoot-Is-Purelib: true\nTag: py
 def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
     """Return a .tar.gz of the scanned files and links, and of `extra` files. Equal contents give equal bytes.
 
-    Files in `data`, the project's data folder, are left out: they are uploaded separately.
+    Files in the project's data folder `data` are not included, because they are uploaded separately.
     """
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
@@ -60,9 +60,8 @@ def wheel_name(distribution: Distribution) -> str:
 def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:
     """Return a wheel of the halfstep that is running, whether it is installed or runs from a checkout.
 
-    `data` False leaves the built-in data set out, which is two thirds of the size.
-    The layout follows the binary distribution format:
-    https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+    With `data` False, the built-in data set is not included; it is two thirds of the size. The layout follows the
+    binary distribution format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
     info = f"{distribution.name}-{distribution.version}.dist-info"
     files = dict(_own_files(data))

@@ -35,7 +35,7 @@ from remote.protocol.quantities import size
 RENDERERS = {"sky": (render_sky, "task.yaml"), "dstack": (render_dstack, "task.dstack.yml")}
 NOT_SCANNED = OUT - {".DS_Store"}
 OWN_CONFIG = "halfstep-export.yaml"
-"""The config's name in the archive if its file is not among the project's files."""
+"""The name of the config in the archive, if the config's file is not one of the project's files."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class Export:
 
 
 def scan_for_export(loaded: LoadedConfig) -> Export:
-    """Scan the project and its data. A secret in the data is an error, because the engine uploads the whole folder.
+    """Scan the project and its data.
 
-    So is a folder that `scan_data` leaves out, such as `.git`, whose config may hold credentials.
+    A secret in the data is an error, because the engine uploads the whole folder. A folder that `scan_data` skips, such
+    as `.git`, is also an error, because it may contain credentials.
     """
     scan = scan_project(loaded.root, data_link=data_name(loaded))
     named = loaded.config.data.path
@@ -81,7 +82,10 @@ def _not_scanned(root: Path) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class Written:
-    """The files of an exported task on this machine. `uploads` are the files that `file` names."""
+    """The files of an exported task on this machine.
+
+    `file` is the task file, and `uploads` are the files that it uploads.
+    """
 
     file: Path
     uploads: Mapping[str, Path]
@@ -89,7 +93,7 @@ class Written:
 
 
 def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, volume: str) -> Written:
-    """Write the task and its uploads to `.halfstep/export/ENGINE-CONFIG/`, replacing older ones. Raises DiskFull."""
+    """Write the task and its uploads to `.halfstep/export/ENGINE-CONFIG/`, and replace older files. Raises DiskFull."""
     loaded, data = export.loaded, export.data
     render, name = RENDERERS[engine]
     records = Records(loaded.root)

@@ -15,7 +15,7 @@ RETRY = "retry: {on_events: [interruption, no-capacity], duration: 2d}"
 
 
 def render_dstack(task: Task, file: Path) -> str:
-    """Return the text of the configuration. Paths of uploads are relative to the folder of `file`."""
+    """Return the text of the configuration. The paths of uploads are relative to the folder of `file`."""
     return "".join(f"{line}\n" for line in _lines(task, file))
 
 

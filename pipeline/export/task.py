@@ -22,10 +22,11 @@ UPLOAD_LIMIT_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class Task:
-    """The parts of a task that both engines need. `uploads` maps a name in FOLDER to a local file or folder.
+    """The parts of a task that both engines need.
 
-    `gpu`: a card in the engine's own spelling, NO_GPU, or empty for any card with 24 GB. `volume` is the name of a
-    persistent volume, which keeps the checkpoints when a spot machine is preempted; empty for none.
+    `uploads` maps a name in FOLDER to a local file or folder. `gpu` is a card as the engine spells it, or NO_GPU; ""
+    selects any card with 24 GB. `volume` is the name of a persistent volume, which keeps the checkpoints when a spot
+    machine is preempted, or "".
     """
 
     name: str
@@ -46,8 +47,8 @@ def task_name(config: str) -> str:
 def setup_commands(wheel: str, *, requirements: bool) -> tuple[str, ...]:
     """Return the shell commands that install halfstep, and the project's requirements, into a virtual environment.
 
-    Each command can be repeated. The environment needs Python 3.11 or newer; if the machine has none, `uv` downloads
-    it.
+    Each command can be repeated. The environment needs Python 3.11 or newer; if the machine lacks it, `uv` downloads
+    Python.
     """
     commands = [
         "set -eu",
@@ -71,9 +72,10 @@ def setup_commands(wheel: str, *, requirements: bool) -> tuple[str, ...]:
 def run_commands(config: str, overrides: Sequence[str], *, volume: bool, data: str | None) -> tuple[str, ...]:
     """Return the shell commands that unpack the project and run all stages on the machine itself.
 
-    The project's `.halfstep/` is kept, so that a restarted task resumes. With a volume, the project and the work
-    folder are on it. `config` is the config's path in the project, or the name of one that comes with halfstep. `data`
-    is the name of the separately uploaded data in the project, empty if it is outside, None if there is none.
+    The project's `.halfstep/` is kept, so that a restarted task resumes. With `volume`, the project and the work folder
+    are on the volume. `config` is the config's path in the project, or the name of a built-in config. `data` is the
+    path of the separately uploaded data in the project, "" if the data is outside the project, or None if there is no
+    data.
     """
     root = f"{VOLUME}/project" if volume else "project"
     settings = [*overrides, *([f"host.workdir={VOLUME}/work"] if volume else [])]

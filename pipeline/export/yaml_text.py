@@ -1,4 +1,4 @@
-"""Parts of a YAML document as text, so that its comments and shell commands stay readable."""
+"""Format parts of a YAML document as text, so that its comments and shell commands are readable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-"""Line breaks of YAML, and characters that it forbids outside of double quotes."""
+"""Line breaks of YAML, and characters that YAML forbids outside of double quotes."""
 
 
 def quoted(text: str) -> str:
@@ -23,9 +23,9 @@ def shell_path(path: Path) -> str:
 
 
 def block(key: str, lines: Sequence[str], *, item: bool = False) -> Iterator[str]:
-    """Yield `key` with the lines as a literal block scalar, or as the only item of a list.
+    """Yield `key` with the lines as a literal block scalar or, with `item`, as the only item of a list.
 
-    If a line contains a line break, which would end the block, the scalar is double-quoted.
+    If a line contains a line break, which would end the block, the scalar is double-quoted instead.
     """
     if any(UNPRINTABLE.search(line) for line in lines):
         text = quoted("".join(f"{line}\n" for line in lines))

@@ -1,1 +1,1 @@
-"""Pure checks of a host, its interpreter, the end of a job, and the project's code and paths."""
+"""Pure checks of a host and its interpreter, of the end of a job, and of the project's code and paths."""

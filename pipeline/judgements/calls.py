@@ -20,12 +20,16 @@ class Module:
 
     @property
     def called(self) -> set[str]:
-        """The last names of all called functions."""
+        """The names of all called functions, without the module or object: `step` for `scaler.step`."""
         return {last_name(call.func) for call in self.calls}
 
 
 def parse_module(path: str, source: bytes) -> Module | None:
-    """Parse a file; return None if it does not contain "torch" or does not parse. The fixers report parse errors."""
+    """Parse a file.
+
+    Return None if the file does not contain "torch" or "transformers", or is not valid Python. Parse errors are
+    reported by the fixers.
+    """
     if b"torch" not in source and b"transformers" not in source:
         return None
     try:
@@ -36,12 +40,12 @@ def parse_module(path: str, source: bytes) -> Module | None:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """Return the value of that keyword argument, or None."""
+    """Return the value of that keyword argument, or None if the call has no such argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def entry_of(node: ast.AST, name: str) -> ast.expr | None:
-    """Return the value of that key in a dict literal, or None."""
+    """Return the value of that key in a dict literal, or None if there is no such key or no dict literal."""
     if not isinstance(node, ast.Dict):
         return None
     pairs = zip(node.keys, node.values, strict=True)
@@ -49,7 +53,7 @@ def entry_of(node: ast.AST, name: str) -> ast.expr | None:
 
 
 def last_name(function: ast.expr) -> str:
-    """Return the last name of a called function."""
+    """Return the name of a called function without the module or object: `step` for `scaler.step`."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
@@ -61,18 +65,21 @@ def creates_scaler(call: ast.Call) -> bool:
 
 
 def is_literal(node: ast.expr | None, value: bool | None) -> TypeGuard[ast.Constant]:
-    """Return True if the expression is that literal: True, False or None."""
+    """Return True if the expression is the literal `value`."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
 def is_accelerator_method(call: ast.Call) -> bool:
-    """Return True for a method of an Accelerator, such as its `clip_grad_norm_`, which unscales the gradients."""
+    """Return True for a method of an Accelerator.
+
+    For example, `accelerator.clip_grad_norm_` unscales the gradients itself.
+    """
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(owner, ast.Name) and "accelerator" in owner.id.lower()
 
 
 def float16_casts(module: Module) -> Iterator[ast.expr]:
-    """Yield the places where weights are cast to float16: `.half()`, `.to(torch.float16)`, `dtype=torch.float16`."""
+    """Yield the expressions that cast weights to float16: `.half()`, `.to(torch.float16)`, `dtype=torch.float16`."""
     for call in module.calls:
         if last_name(call.func) == "half" and isinstance(call.func, ast.Attribute) and not call.args:
             yield call

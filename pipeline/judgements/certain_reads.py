@@ -1,4 +1,4 @@
-"""Finds the paths that a script is certain to read. Pure."""
+"""Find the paths that a script certainly reads. Pure."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ READ_KEYWORDS = frozenset({"data_dir", "data_files", "path", "pretrained_model_n
 
 @dataclass(frozen=True)
 class CertainReads:
-    """The paths that are read by calls that always run.
+    """The paths that a script certainly reads, because the calls that read them always run.
 
-    `literals` maps the node id of a path literal to the name of the call that reads it. `options` are the names of
-    command-line options whose value is such a path.
+    `literals` maps the node id of a path literal to the name of the called function. `options` are the command-line
+    options whose value is certainly read.
     """
 
     literals: Mapping[int, str] = field(default_factory=dict)
@@ -61,7 +61,10 @@ class CertainReads:
 
 
 def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
-    """Return the paths that a script certainly reads; empty if it downloads data or starts programs."""
+    """Return the paths that a script certainly reads.
+
+    The result is empty if the script downloads data or starts programs.
+    """
     if any(calls_of(tree, MAKES)):
         return CertainReads()
     reads = _only_read(tree, reader)
@@ -75,7 +78,7 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
 
 
 def _only_read(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.expr]]:
-    """Return (function name, argument) of the reads that always run, if no other code uses or tests the argument."""
+    """Return (function name, argument) of each read that always runs, unless other code uses or tests the argument."""
     reads = [(last_name(call.func), argument) for call in _always_called(tree) for argument in _read_by(call)]
     used = Counter(key for _, argument in reads if (key := use_key(argument)))
 
@@ -91,13 +94,13 @@ def _path_of(node: ast.expr) -> str:
 
 
 def _is_unique(path: str, paths: Sequence[str]) -> bool:
-    """Return True if the file contains the path once, and neither a parent folder nor a path below it."""
+    """Return True if the file contains the path exactly once, and no parent or child of the path."""
     near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
     return bool(path) and len(near) == 1
 
 
 def _literal_behind(argument: ast.expr, reader: PathReader) -> ast.expr:
-    """Return the literal behind an argument: itself, the only value of its name, or the default of its option."""
+    """Return the value of an argument: itself, the only assignment to its name, or the default of its option."""
     if isinstance(argument, ast.Name) and len(reader.assigned.get(argument.id, ())) == 1:
         return reader.assigned[argument.id][0]
     if isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name):
@@ -121,7 +124,7 @@ def _opens_to_read(call: ast.Call) -> bool:
 
 
 def _always_called(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield calls that always run: at the top level, in `__main__`, in functions called from there."""
+    """Yield calls that always run: at the top level, under `__name__ == "__main__"`, and in functions called there."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     exits = EXITS | {name for name, node in functions.items() if next(calls_of(node, EXITS), None)}
     entered: set[str] = set()
@@ -136,7 +139,7 @@ def _always_called(tree: ast.Module) -> Iterator[ast.Call]:
 
 
 def _unconditional(body: list[ast.stmt], exits: frozenset[str]) -> Iterator[ast.Call]:
-    """Yield the calls of statements that always run, up to the first that may leave the block."""
+    """Yield the calls of statements that always run, up to the first statement that may leave the block."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_main(statement.test):
             yield from _unconditional(statement.body, exits)

@@ -11,9 +11,9 @@ from remote.protocol.machine import Gpu
 
 
 def judge_node_card(facts: CardFacts, planned: Gpu | None) -> Iterator[Finding]:
-    """Yield an error if the node's card has a different compute capability than the card of the plan.
+    """Yield an error if the compute capabilities of the node's card and of the plan's card differ.
 
-    The login node cannot query the card of a compute node, so that the plan uses the card in the host file.
+    The login node cannot query the card of a compute node. The plan therefore uses the card in the host file.
     """
     if facts.capability is None or (planned is not None and planned.capability == facts.capability):
         return

@@ -1,4 +1,4 @@
-"""Find the code that loads or casts a trained model in float16, in the same file or in another one. Pure."""
+"""Find the code that loads or casts a trained model in float16, in the file of the training or another file. Pure."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class _Search:
 
 
 def half_origin(modules: Modules, source: PythonSource, owner: str) -> str | None:
-    """Return the location where the model's weights become float16;
+    """Return the location where the model's weights become float16.
 
-    None if there is none or a later cast to float32.
+    Return None if there is no such location, or if the weights are later cast to float32.
     """
     return _of_name(_Search(modules, source), owner)
 
 
 def _of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str | None:
-    """Return the location of the last assignment or cast that makes the model float16; None if there is none."""
+    """Return the location of the last assignment or cast that makes the model float16, or None."""
     source, origin = search.source, None
     if search.depth > DEEPEST:
         return None
@@ -58,7 +58,7 @@ def _of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str 
 
 
 def _changes(source: PythonSource, owner: str, within: ast.AST | None) -> Iterator[tuple[ast.Call, ast.expr | None]]:
-    """Yield assignments to the name, and calls of its methods as statements, in file order."""
+    """Yield assignments to the name `owner`, and statements that call a method of `owner`, in file order."""
     for node in source.names.nodes:
         if within is not None and source.names.function(node) is not within:
             continue
@@ -75,7 +75,10 @@ def _targets(target: ast.expr) -> list[ast.expr]:
 
 
 def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
-    """Return the location where an assigned value becomes float16; "" if the value is the named model itself."""
+    """Return the location where an assigned value becomes float16, else None.
+
+    Return "" if the value is the model `owner`.
+    """
     source = search.source
     if isinstance(value, (ast.Name, ast.Attribute)):
         name = written(source, value)
@@ -98,7 +101,7 @@ def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
 
 
 def _of_function(search: _Search, call: ast.Call) -> str | None:
-    """Return the location where the result of a project function becomes float16; None if it does not."""
+    """Return the location where the result of a project function becomes float16, or None."""
     defined = search.modules.definition(search.source, call.func)
     source, name = defined if defined is not None else (search.source, written(search.source, call.func))
     for function in source.names.of_type(ast.FunctionDef):
@@ -114,7 +117,7 @@ def _of_function(search: _Search, call: ast.Call) -> str | None:
 
 
 def _is_cast(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `.half()`, and `.to` with float16."""
+    """Return True for `.half()`, and for `.to` with float16."""
     if tail_of(call) == "half":
         return not call.args
     given = [*call.args, *(each.value for each in call.keywords if each.arg == "dtype")]
@@ -141,9 +144,9 @@ def _is_half(source: PythonSource, value: ast.expr) -> bool:
 
 
 def options_across(modules: Modules, source: PythonSource, options: ast.expr) -> Iterator[Option]:
-    """Yield every entry of `**options`, also if another file defines the dict.
+    """Yield every entry of `**options`, even if another file defines the dict.
 
-    `CONFIG["training"]` is the dict under that key.
+    `CONFIG["training"]` selects a nested dict.
     """
     if isinstance(options, ast.Subscript):
         for held, key, value in options_across(modules, source, options.value):

@@ -42,7 +42,7 @@ LOOP_HINT = 'torch.autocast("cuda", dtype=torch.float16), and scaler = torch.amp
 
 
 def judge_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
-    """Return the findings that remain after the fixers, on a card below compute capability 8.0."""
+    """Return the findings that remain after the fixers. Cards with native bfloat16 have none."""
     if site.gpu is None or supports_bf16(site.gpu.capability) or site.config.get("precision") in NOT_MIXED:
         return ()
     return judge_half_weights(as_planned(site.tree, plan))
@@ -88,7 +88,7 @@ def _judge_file(modules: Modules, source: PythonSource) -> Iterator[Finding]:
 
 
 def _is_plain(modules: Modules, source: PythonSource) -> bool:
-    """Return True if the file has a custom training loop and imports no file that uses mixed precision."""
+    """Return True if the file has a custom training loop, and neither the file nor its imports use mixed precision."""
     called = {tail_of(call) for call in source.names.of_type(ast.Call)}
     return {"backward", "step"} <= called and not any(MIXES.search(each.text) for each in modules.reached(source))
 
@@ -117,7 +117,7 @@ def _judge_arguments(modules: Modules, source: PythonSource, origin: str) -> Ite
 def _arguments(
     modules: Modules, source: PythonSource, call: ast.Call
 ) -> list[tuple[PythonSource, object, ast.expr]] | None:
-    """Return the file, name and value of every keyword, `**options` included; None if some are unknown."""
+    """Return the file, name and value of every keyword argument, including `**options`, or None if some are unknown."""
     given: list[tuple[PythonSource, object, ast.expr]] = []
     for keyword in call.keywords:
         if keyword.arg is not None:

@@ -27,16 +27,17 @@ CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
 CREATES_ENVIRONMENT = "pipeline run"
 NEW_ENVIRONMENT = f"{CREATES_ENVIRONMENT} --set fixers.environment=create"
-"""Creates a virtual environment in the project's folder on the host, with a torch build for the card."""
+"""The command that creates a virtual environment on the host, with a torch build for the card."""
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
 
 @dataclass(frozen=True)
 class Need:
-    """The requirements of a run. `card_required`: a host without a card is an error, see `requires_card`.
+    """The requirements of a run.
 
-    Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` is the file for the
-    key `python:`. `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
+    `card_required`: a host without a card is an error, see `requires_card`. Less than `free_bytes` of free disk space
+    is an error; less than `usual_bytes` is a warning. `host_file` is the file that contains the key `python:`.
+    `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
     """
 
     free_bytes: int
@@ -60,7 +61,10 @@ def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Rep
 
 
 def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) facts about the environment, which are shown and are inputs of the stage."""
+    """Yield facts about the environment as (name, value).
+
+    The facts are shown to the user and are inputs of the stage.
+    """
     python = survey.interpreter
     yield "python", ".".join(map(str, python.version[:3])) or "none"
     yield "interpreter", python.path
@@ -139,7 +143,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need: Need) -> Iterator[Finding]:
-    """Yield the problems of the cards: none found, or one that is in use or does not fit the torch build or driver."""
+    """Yield the problems of the cards: no card, a card in use, or a torch build that does not fit card or driver."""
     torch = python.torch
     if not gpus:
         yield from _no_card(driver, need, cuda_build=torch is not None and torch.cuda is not None)
@@ -178,7 +182,10 @@ def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Findin
 
 
 def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """Return True if the build has machine code for this capability (same major, same or lower minor) or older PTX."""
+    """Return True if the build supports the capability.
+
+    Its machine code must have the same major and at most the same minor version, or its PTX at most the same version.
+    """
     for arch in arch_list:
         kind, _, digits = arch.partition("_")
         digits = digits.rstrip("af")
@@ -209,9 +216,7 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
         message = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
         yield Finding.warning("disk", message, disk.path, f"df -h {disk.mount}")
     if disk.volume:
-        message = (
-            f"{disk.path} is in the container's own file system, which is deleted with it; {disk.volume} is a volume"
-        )
+        message = f"{disk.path} is deleted together with the container; {disk.volume} is a persistent volume"
         hint = f"pipeline run --set host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}"
         yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
@@ -230,8 +235,8 @@ def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
     """Yield a warning if the image's name now refers to another image than that of the running container."""
     if container is not None and container.newer:
         message = (
-            f"the image's name now refers to {container.newer}; the container still runs {container.image}, which "
-            "stays until you remove the container, with the jobs in it"
+            f"the image's name now refers to {container.newer}; the container runs {container.image} until you remove "
+            "the container, which also ends its jobs"
         )
         remove = "apptainer instance stop" if container.engine == "apptainer" else f"{container.engine} rm -f"
         yield Finding.warning("container-image", message, container.name, f"{remove} {container.name}   (on the host)")

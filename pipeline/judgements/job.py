@@ -12,7 +12,7 @@ ENDED_EARLY = ("stopped", "preempted")
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
-    """Return the problems of a run: not started, not succeeded, or its newest trainer checkpoint is broken."""
+    """Return an error if the run has not started or not succeeded, or if its newest trainer checkpoint is broken."""
     if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
         return Report((judge_queue_end(name, run.slurm_end),))
     if run is None or run.state is JobState.ABSENT:
@@ -32,25 +32,25 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
 
 
 def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, ...]:
-    """Return the warnings of the live watch; its errors end the job."""
+    """Return the warnings of the live watch. Errors of the live watch end the job."""
     warnings = (note for note in watched if note.severity == "warning")
     return tuple(Finding.warning(note.check, f"{note.message} (step {note.step})", name) for note in warnings)
 
 
 def newest_kept(run: RunSurvey) -> int | None:
-    """Return the step of the newest trainer checkpoint that verifies; None if there is none."""
+    """Return the step of the newest verified trainer checkpoint, or None if there is none."""
     newest = newest_checkpoint(run)
     return newest.step if newest is not None else None
 
 
 def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
-    """Return the newest trainer checkpoint that verifies; None if there is none."""
+    """Return the newest verified trainer checkpoint, or None if there is none."""
     verified = (checkpoint for checkpoint in run.checkpoints if not checkpoint.problem)
     return max(verified, key=lambda checkpoint: checkpoint.step, default=None)
 
 
 def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
-    """Return the finding of a failed job; `kept` is the step of the checkpoint to resume from."""
+    """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume."""
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
         left = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
@@ -65,7 +65,7 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:
-    """Return a finding for the last event of a job; None if the job succeeded, or was stopped or preempted.
+    """Return a finding for the last event of a job, or None if the job succeeded, was stopped or was preempted.
 
     After a stop or a preemption, the next survey of the host shows the state of the run.
     """

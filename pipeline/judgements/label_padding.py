@@ -1,4 +1,4 @@
-"""Checks whether label-padding inserted -100 for a loss that does not ignore it. Pure."""
+"""Check whether the fixer label-padding inserted -100 for a loss that does not ignore -100. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIXER = "label-padding"
 
 
 def is_suspected(findings: Iterable[Finding]) -> bool:
-    """Return True if the proof found -100 in the target of a loss that does not ignore it."""
+    """Return True if the proof found -100 in the target of a loss that does not ignore -100."""
     return any(finding.check == CHECK and finding.severity is Severity.WARNING for finding in findings)
 
 
 def with_padding_errors(
     findings: tuple[Finding, ...], changes: Iterable[FileChange | HostChange]
 ) -> tuple[Finding, ...]:
-    """Make the warning about -100 an error if label-padding edited files; the error lists the edited lines."""
+    """If label-padding edited files, turn the warning about -100 into an error that lists the edited lines."""
     files = [change for change in changes if isinstance(change, FileChange) and FIXER in change.fixers]
     if not files:
         return findings

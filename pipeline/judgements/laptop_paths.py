@@ -27,18 +27,18 @@ class Laptop:
     data: str = ""
 
     def absolute(self, path: str) -> str:
-        """Return the absolute path, relative to the project's folder."""
+        """Return the path as an absolute path. Relative paths are resolved against the project's folder."""
         expanded = f"{self.home}{path[1:]}" if path.startswith("~/") else path
         return posixpath.normpath(posixpath.join(self.root, expanded))
 
 
 def suspects(uses: Iterable[PathUse], laptop: Laptop) -> tuple[PathUse, ...]:
-    """Return the paths that exist on the laptop or are in a home folder. Whether the host has them is checked later."""
+    """Return the uses of paths outside the project that exist on the laptop or are in a home folder."""
     return tuple(use for use in uses if not _is_project_relative(use, laptop) and _is_of_laptop(use, laptop))
 
 
 def judge_laptop_paths(found: Iterable[PathUse], laptop: Laptop, on_host: Container[str]) -> Report:
-    """Return a finding for each path that the host lacks: an error if it is certainly read, else a warning."""
+    """Return a finding for each path that the host lacks: an error if the path is certainly read, else a warning."""
     return Report(tuple(_finding(use, laptop) for use in dict.fromkeys(found) if use.path not in on_host))
 
 
@@ -47,7 +47,7 @@ def _is_of_laptop(use: PathUse, laptop: Laptop) -> bool:
 
 
 def _is_project_relative(use: PathUse, laptop: Laptop) -> bool:
-    """Return True for a path such as `../data` that is inside the project, relative to the file that contains it."""
+    """Return True for a path such as `../data` that, relative to its file or to the root, is inside the project."""
     if not use.path.startswith("../"):
         return False
     target = posixpath.normpath(posixpath.join(posixpath.dirname(use.file), use.path))
@@ -77,7 +77,7 @@ def _words(use: PathUse, laptop: Laptop) -> Iterator[str]:
 
 
 def _hint(use: PathUse, laptop: Laptop) -> str:
-    """Return what to write instead."""
+    """Return a suggestion for a portable path."""
     path = laptop.absolute(use.path)
     if _is_inside(path, laptop.root) and path != laptop.root:
         return f"write it relative to the project: {posixpath.relpath(path, laptop.root)}"

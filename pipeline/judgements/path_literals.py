@@ -1,4 +1,4 @@
-"""Find path literals in a Python file, except prose and paths that are not opened. Pure."""
+"""Find the path literals in a Python file that may be opened. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ JOINS = frozenset({"join", "Path", "PurePath", "PosixPath", "expanduser", "abspa
 
 @dataclass(frozen=True)
 class StartSettings:
-    """Settings of the start command: its options (`--data_dir` as `data_dir`) and environment variables."""
+    """The options (`--data_dir` as `data_dir`) and environment variables that the start command sets."""
 
     options: frozenset[str] = frozenset()
     environment: frozenset[str] = frozenset()
@@ -83,7 +83,7 @@ class PathReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Skip compared values, which are not opened."""
+        """Skip comparisons, because compared paths are not opened."""
 
     def visit_Raise(self, node: ast.Raise) -> None:
         """Skip error messages."""
@@ -125,14 +125,14 @@ class PathReader(ast.NodeVisitor):
 
 
 def use_key(node: ast.expr) -> str:
-    """Return the key for counting uses of a name or attribute (`.data` for `args.data`); empty for other nodes."""
+    """Return the key for counting uses of a name or attribute (`.data` for `args.data`), or "" for other nodes."""
     if isinstance(node, ast.Attribute):
         return f".{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def literal_of(node: ast.expr) -> str:
-    """Return the constant text at the start of an expression: literal, f-string, concatenation or joined path."""
+    """Return the constant text at the start of a literal, f-string, concatenation or joined path, or ""."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -162,7 +162,7 @@ def _joined(node: ast.Call) -> str:
 
 
 def _option_of(node: ast.Call) -> str:
-    """Return `data_dir` for add_argument("--data-dir", ...); empty if the call declares no option."""
+    """Return `data_dir` for add_argument("--data-dir", ...), or "" if the call declares no option."""
     words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     names = [word for word in words if isinstance(word, str) and word.startswith("--")]
     return option_name(names[0]) if names else ""
@@ -186,7 +186,7 @@ def _texts_in(node: ast.AST) -> Iterator[str]:
 
 
 def _optional_file_tests(tree: ast.Module) -> Iterator[ast.Call]:
-    """Yield tests for a file (`os.path.exists`) after which the script also continues if the file is missing."""
+    """Yield existence tests (`os.path.exists`) after which the script continues even if the file is missing."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp) and not any(map(_ends, ast.walk(node))):
             yield from calls_of(node.test, GUARDS)

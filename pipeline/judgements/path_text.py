@@ -1,4 +1,4 @@
-"""Recognise text that is a machine-specific path. Pure."""
+"""Recognise machine-specific paths in text. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MOST_WORDS = 4
 
 
 def path_in(text: str) -> str:
-    """Return `text` as a path: absolute, in the home folder (`~/`), in a parent folder (`../`) or of Windows.
+    """Return the path in `text`: absolute, in the home folder (`~/`), in a parent folder (`../`), or a Windows path.
 
-    Empty if it is not a path, or a system path. A glob pattern (`*`) is cut to its constant parent folder.
+    Return "" for a system path, and if `text` is not a path. A glob pattern (`*`) is cut to its constant parent folder.
     """
     if len(text) > LONGEST or "\0" in text:
         return ""

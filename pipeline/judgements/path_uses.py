@@ -13,7 +13,7 @@ from pipeline.judgements.path_literals import PathReader, StartSettings
 class PathUse:
     """A path literal and its location.
 
-    `certain`: the script always reads the path; `model`: it loads a model from the path.
+    `certain`: the script always reads the path. `model`: the script loads a model from the path.
     """
 
     path: str
@@ -31,9 +31,9 @@ class PathUse:
 def paths_in_python(
     file: str, tree: ast.Module, settings: StartSettings, *, started: bool
 ) -> tuple[tuple[PathUse, ...], frozenset[str]]:
-    """Return all paths in the file, and the options whose value it certainly reads.
+    """Return all paths in the file, and the options whose value the file certainly reads.
 
-    `started`: the command runs this file.
+    `started` is True if the command runs this file.
     """
     reader = PathReader(file, tree, settings)
     reader.visit(tree)

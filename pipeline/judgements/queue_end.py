@@ -1,4 +1,4 @@
-"""Judge the state in which a job left Slurm's queue without a result. Pure."""
+"""Judge why a job left Slurm's queue without a result. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDS = {
     "CANCELLED": ("slurm-cancelled", "was cancelled (scancel)", "pipeline run"),
     "REVOKED": ("slurm-cancelled", "was revoked by the cluster", "pipeline run"),
 }
-"""The check, the description and the hint for each Slurm state; job-lost for other states."""
+"""The check, the description and the hint for each Slurm state. The check of all other states is job-lost."""
 
 
 def judge_queue_end(name: str, state: str) -> Finding:

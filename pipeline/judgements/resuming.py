@@ -15,7 +15,7 @@ MARKS = (
     b"load_checkpoint(",
     b"optimizer.load_state_dict",
 )
-"""Text that shows that code can resume: halfstep's variable, calls of Trainer, Accelerate, DeepSpeed and PyTorch."""
+"""Text in code that can resume: halfstep's variable, and calls of Trainer, Accelerate, DeepSpeed and PyTorch."""
 RESUME_WORDS = ("{resume_from}", "resume")
 
 

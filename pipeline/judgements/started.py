@@ -28,7 +28,7 @@ SOURCE_ROOTS = ("", "src/")
 
 @dataclass
 class Reached:
-    """The files still to be read, and the uses of paths found so far."""
+    """The files that are still to be read, and the uses of paths that were found so far."""
 
     paths: frozenset[str]
     uses: list[PathUse] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Reached:
     options_read: frozenset[str] = frozenset()
 
     def add(self, path: str, settings: StartSettings, *, started: bool = False) -> None:
-        """Add a file of the project to those to be read."""
+        """Add a project file to the files that are still to be read."""
         path = posixpath.normpath(path)
         if path in self.paths and path not in self.entered and len(self.entered) < MOST_FILES:
             self.entered.add(path)
@@ -46,14 +46,14 @@ class Reached:
 
 @dataclass(frozen=True)
 class PathsReached:
-    """Uses of paths, sorted by file, and the options whose value the script certainly reads."""
+    """The uses of paths, sorted by file, and the options whose value the script certainly reads."""
 
     uses: tuple[PathUse, ...] = ()
     options_read: frozenset[str] = frozenset()
 
 
 def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
-    """Return the paths in the scripts of a command, and in the modules and settings files that these use."""
+    """Return the paths in the scripts of a command, and in the modules and settings files that the scripts use."""
     reached = Reached(frozenset(tree.paths()))
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
@@ -70,7 +70,10 @@ def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -
 
 
 def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, started: bool) -> None:
-    """Add the files that a command names; the first script is the one that it starts."""
+    """Add the files that a command names.
+
+    With `started`, the Python files among them are scripts that the command runs.
+    """
     options = frozenset(option_name(word) for word in argv if word.startswith("--"))
     settings = replace(settings, options=settings.options | options)
     for before, word in zip(("", *argv), argv, strict=False):

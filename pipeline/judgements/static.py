@@ -1,6 +1,6 @@
-"""Static checks of verify: code against the precision plan, without running anything.
+"""Static checks of verify: compare the code with the precision plan, without running the code.
 
-They detect what no fixer repairs: popular fixes that only hide an error, and calls in a wrong order.
+The checks detect faults that no fixer repairs: popular fixes that only hide an error, and calls in the wrong order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
 DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
-"""For each fixer that warns about code that it cannot analyse: the check of the proof that decides."""
+"""Some fixers warn about code that they cannot analyse.
+
+For each of these fixers: the check of the proof that decides.
+"""
 
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
@@ -42,7 +45,10 @@ Places = Iterator[ast.AST]
 
 @dataclass(frozen=True)
 class Rule:
-    """A finding for every node of a file that `places` yields; with `only_in`, only in that precision mode."""
+    """A rule that reports a finding for every node that `places` yields.
+
+    With `only_in`, the rule applies only in that mode.
+    """
 
     check: str
     severity: Severity
@@ -53,7 +59,7 @@ class Rule:
 
 
 def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
-    """Return the findings about the precision plan, each Python file that parses, and float16 weights across files."""
+    """Return the findings of the precision plan, of each valid Python file, and of float16 weights across files."""
     findings = list(plan.findings)
     rules = [rule for rule in RULES if rule.only_in in (None, plan.mode)]
     unscaled = False
@@ -68,7 +74,7 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
 
 
 def _half_weights(tree: Tree, plan: PrecisionPlan, known: set[str]) -> list[Finding]:
-    """Return the findings of float16 weights at places that no rule has reported."""
+    """Return the findings of float16 weights, except at locations that a rule has reported."""
     found = judge_half_weights(tree) if plan.mode is Mode.FP16_MIXED else ()
     return [finding for finding in found if finding.where not in known]
 
@@ -89,16 +95,19 @@ def _finding(rule: Rule, module: Module, node: ast.AST) -> Finding:
 
 
 def _no_clipping(module: Module) -> Places:
-    """Yield `max_grad_norm=None`: popular advice against the scaler's ValueError, which it cannot prevent."""
+    """Yield `max_grad_norm=None`.
+
+    It is popular advice against the scaler's ValueError, but does not prevent the error.
+    """
     values = (keyword_of(call, "max_grad_norm") for call in module.calls)
     return (value for value in values if is_literal(value, None))
 
 
 def _autocast_disabled(module: Module) -> Places:
-    """Yield fp16=False, or a disabled scaler or autocast, with float16 weights: training in pure float16.
+    """Yield fp16=False, or a disabled scaler or autocast, in a file with float16 weights: it trains in pure float16.
 
-    It is allowed to disable autocast for one part of a file, or around a cast to float32, because a loss or a norm is
-    often computed in float32.
+    Autocast may be disabled for one part of a file, or around a cast to float32, because a loss or a norm is often
+    computed in float32.
     """
     if not (casts_to_float16(module) and module.called & TRAINS):
         return
@@ -111,7 +120,7 @@ def _autocast_disabled(module: Module) -> Places:
 
 
 def _islands(module: Module) -> Iterator[ast.Call]:
-    """Yield the calls that disable autocast for a part of the file."""
+    """Yield the calls that disable autocast for only a part of the file."""
     casts = [call for call in module.calls if last_name(call.func) == "autocast"]
     if any(not is_literal(keyword_of(call, "enabled"), False) for call in casts):
         yield from casts
@@ -129,7 +138,10 @@ def _unscale_patched(module: Module) -> Places:
 
 
 def _clip_before_unscale(module: Module) -> Places:
-    """Yield clipping calls in a file that creates a scaler; judge_static checks whether the project unscales."""
+    """Yield clipping calls in a file that creates a scaler.
+
+    `judge_static` drops them if the project calls `unscale_`.
+    """
     if "GradScaler" in module.called:
         for call in module.calls:
             if last_name(call.func) in CLIPS and not is_accelerator_method(call):
@@ -137,7 +149,7 @@ def _clip_before_unscale(module: Module) -> Places:
 
 
 def _reentrant(module: Module) -> Places:
-    """Yield `use_reentrant=True` in a file where nothing makes the inputs require a gradient."""
+    """Yield `use_reentrant=True` in a file with no call that makes the inputs require a gradient."""
     if module.called & MAKES_INPUTS_REQUIRE_GRAD:
         return
     for node in ast.walk(module.tree):
@@ -147,7 +159,7 @@ def _reentrant(module: Module) -> Places:
 
 
 def _trained_half(module: Module) -> Places:
-    """Yield the first float16 cast in a file that trains with a scaler and casts nothing to float32."""
+    """Yield the first float16 cast in a file that trains with a scaler and has no cast to float32."""
     scaled = any(creates_scaler(call) or is_literal(keyword_of(call, "fp16"), True) for call in module.calls)
     if scaled and casts_to_float16(module) and not (module.called & set(CASTS_UP) or casts_to_float32(module.tree)):
         yield next(float16_casts(module))
@@ -159,7 +171,7 @@ RULES = (
         Severity.ERROR,
         _no_clipping,
         "max_grad_norm=None cannot stop `Attempting to unscale FP16 gradients`: scaler.step also unscales",
-        "remove it; pipeline fix --only trainable-fp32",
+        "remove max_grad_norm=None; pipeline fix --only trainable-fp32",
         only_in=Mode.FP16_MIXED,
     ),
     Rule(
@@ -167,35 +179,35 @@ RULES = (
         Severity.ERROR,
         _autocast_disabled,
         "mixed precision is disabled while weights are float16: pure float16 with Adam trains at loss 0.0",
-        "enable it; pipeline fix --only trainable-fp32",
+        "enable mixed precision; pipeline fix --only trainable-fp32",
         only_in=Mode.FP16_MIXED,
     ),
     Rule(
         "folk-unscale-patched",
         Severity.ERROR,
         _unscale_patched,
-        "GradScaler._unscale_grads_ is replaced: its check protects float16 weights",
-        "remove it; pipeline fix --only trainable-fp32",
+        "GradScaler._unscale_grads_ is replaced, which disables its check for float16 gradients",
+        "remove the assignment; pipeline fix --only trainable-fp32",
     ),
     Rule(
         CLIPPED_SCALED,
         Severity.WARNING,
         _clip_before_unscale,
         "gradients are clipped before they are unscaled: clipping reduces them to almost nothing",
-        "scaler.unscale_(optimizer) before it",
+        "call scaler.unscale_(optimizer) before clipping",
     ),
     Rule(
         "checkpoint-reentrant",
         Severity.WARNING,
         _reentrant,
-        "reentrant checkpointing passes no gradient to adapters behind frozen embeddings",
+        "with frozen embeddings, reentrant checkpointing passes no gradient to the adapters",
         "use_reentrant=False",
     ),
     Rule(
         "trainable-dtype",
         Severity.WARNING,
         _trained_half,
-        "weights are loaded in float16 and trained under a GradScaler, and nothing casts them to float32",
+        "weights are loaded in float16, trained with a GradScaler, and never cast to float32",
         "pipeline fix --only trainable-fp32",
         only_in=Mode.FP16_MIXED,
     ),

@@ -10,18 +10,20 @@ from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
 
 PACKAGES = {"wandb": ("wandb",), "mlflow": ("mlflow", "mlflow-skinny"), "trackio": ("trackio",)}
-"""The packages that provide each tracker; the first is the one to install. Not TensorBoard, which the trainer always
-requires."""
+"""The packages that provide each tracker.
+
+The hint suggests the first. TensorBoard is always required by the trainer.
+"""
 WITHOUT_KEY = ("offline", "disabled", "dryrun")
 
 
 def judge_trackers(
     config: RunConfig, python: Interpreter, env: Mapping[str, str], secrets: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """Yield a warning for each tracker that will receive no data; the training runs without it.
+    """Yield a warning for each tracker that will receive no data.
 
-    `env` and `secrets` are the job's. If the interpreter does not work, its packages are unknown and nothing is
-    yielded.
+    The training runs without the tracker. `env` and `secrets` are those of the job. If the interpreter does not run,
+    its packages are unknown, and there are no warnings.
     """
     if config.command is not None or python.error:
         return

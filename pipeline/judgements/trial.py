@@ -1,4 +1,4 @@
-"""Checks of an interpreter by its trial run: imports, a matrix product on each card, a write to disk. Pure."""
+"""Judge the trial run of an interpreter: imports, a matrix product on each card, a write to disk. Pure."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ MAX_JOBS = 10
 class Backend:
     """The backend of a job: `auto` (started by halfstep) or `slurm`, with options of sbatch.
 
-    `max_jobs`: the maximum number of Slurm jobs per run. A job that reaches its time limit submits the next one.
-    `nodes`: the number of nodes for a training; other jobs use one node.
+    `max_jobs` is the maximum number of Slurm jobs per run; a job that reaches its time limit submits the next job.
+    `nodes` is the number of nodes for a training; other jobs use one node.
     """
 
     name: str = "auto"
@@ -42,13 +42,16 @@ class Backend:
 
 
 def srun_options(host: HostConfig, run: RunConfig) -> tuple[str, ...] | None:
-    """Return the options for a compute node of Slurm; None if commands run on the host itself."""
+    """Return the options for a compute node of Slurm, or None if commands run on the host itself."""
     backend = backend_of(host, run)
     return backend.slurm if backend.name == "slurm" else None
 
 
 def backend_of(host: HostConfig, run: RunConfig) -> Backend:
-    """Return the backend of a host's jobs. Keys of the config override those of the host; `extra` of both apply."""
+    """Return the backend of a host's jobs.
+
+    Keys of the config override keys of the host; the options in `extra` are combined.
+    """
     if host.scheduler != "slurm":
         return Backend()
     first, second = host.slurm or SlurmConfig(), run.slurm or SlurmConfig()

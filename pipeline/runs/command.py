@@ -31,27 +31,30 @@ SCRATCH_DATA = ".halfstep-data"
 
 @dataclass(frozen=True)
 class Place:
-    """Absolute paths on the host: `data`, uploaded separately from the code, and `cache`, for preprocessed data."""
+    """Absolute paths on the host: `data` is the separately uploaded data; `cache` is for preprocessed data."""
 
     data: str
     cache: str
 
 
 def job_place(view: View) -> Place:
-    """Return the paths for jobs, which all runs of the project share."""
+    """Return the paths for jobs. All runs of the project share these paths."""
     return Place(f"{view.workdir}/{view.layout.data}/{view.data_digest}", f"{view.workdir}/{view.layout.cache}")
 
 
 def proof_place(view: View, source: str) -> Place:
-    """Return the paths for a proof. The cache, and data uploaded only for the proof, are removed after it."""
+    """Return the paths for a proof.
+
+    The cache, and data that was uploaded only for the proof, are removed after the proof.
+    """
     uploaded = view.data_digest in view.survey.data
     return Place(job_place(view).data if uploaded else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
 
 
 def command_of(view: View, place: Place, nodes: int = 1) -> tuple[str, ...]:
-    """Return the argv of the training process or of torchrun; the host fills in {payload} and other placeholders.
+    """Return the argv of the training process or of torchrun.
 
-    `nodes`: the number of Slurm nodes of the job.
+    The host fills in {payload} and other placeholders. `nodes` is the number of Slurm nodes of the job.
     """
     command, python = launch_of(view).command, interpreter_of(view)
     several = processes_of(view) > 1 or view.group is not None or nodes > 1
@@ -72,14 +75,14 @@ def processes_of(view: View) -> int:
 
 
 def ranks_of(view: View) -> int:
-    """Return how many processes save a random state into each checkpoint; 1 unless torchrun starts the processes."""
+    """Return the number of processes that save a random state into each checkpoint: 1 unless torchrun starts them."""
     if view.group is not None:
         return view.group.processes
     return processes_of(view) * nodes_of(view) if _uses_torchrun(view) else 1
 
 
 def _uses_torchrun(view: View) -> bool:
-    """Return True if torchrun starts the command when there are several processes."""
+    """Return True if torchrun starts the command in the case of several processes."""
     command = view.config.command
     return command is None or script_of(command) is not None
 
@@ -93,14 +96,14 @@ def shown_command(view: View) -> str:
 
 
 def data_path(view: View, place: Place) -> str:
-    """Return the path of `data.path` on the host, a folder or a file; empty if it is not set."""
+    """Return the path of `data.path` on the host, a folder or a file, or "" if `data.path` is not set."""
     if view.data is None or view.config.data.path is None:
         return ""
     return f"{place.data}/{view.data.root.name}" if view.data.root.is_file() else place.data
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:
-    """Map the path at which a custom command expects the data, inside the project, to the path on the host."""
+    """Map the path inside the project at which a custom command expects the data to the data's path on the host."""
     found, at = data_path(view, place), data_name(view.loaded)
     return {at: found} if found and at and view.config.command is not None else {}
 
@@ -113,7 +116,8 @@ def interpreter_of(view: View) -> str:
 def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> dict[str, str]:
     """Return the environment variables of a job, without secrets, in addition to the host's environment.
 
-    On several nodes, the interface variables are left out, because each node determines its own network interface.
+    On several nodes, the variables for the network interface are not set, because each node determines its own
+    interface.
     """
     variables = {**launch_of(view).env, **runtime_of(view), "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
@@ -123,10 +127,10 @@ def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> di
         variables["PATH"] = f"{folder}:$PATH"
     cards = visible_cards(view)
     if cards is not None:
-        # nvidia-smi numbers cards by PCI bus, CUDA by speed unless this variable is set.
+        # nvidia-smi numbers cards by PCI bus. CUDA numbers cards by speed unless this variable is set.
         variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, cards)))
-    # By default, gloo resolves the hostname. That address may be public, and other hosts often cannot reach it.
+    # By default, gloo uses the address of the hostname, which may be public or unreachable for other hosts.
     if view.group is not None:
         node = view.group.node
         interfaces = dict.fromkeys(LOOPBACK_ONLY, node.interface) if node is not None and node.interface else {}
@@ -138,10 +142,10 @@ def environment_of(view: View, place: Place | None = None, nodes: int = 1) -> di
 
 
 def visible_cards(view: View) -> tuple[int, ...] | None:
-    """Return the indices of the cards that the job may use; None: all, or those that Slurm chooses.
+    """Return the indices of the cards that the job may use, or None for all cards or the cards that Slurm selects.
 
-    The built-in trainer gets one card per process: in one process with several cards, transformers would use
-    DataParallel.
+    The built-in trainer gets one card per process, because transformers would use DataParallel in a process with
+    several cards.
     """
     cards = view.host.config.gpus
     if view.config.command is not None or view.host.config.scheduler is not None:
@@ -153,7 +157,7 @@ def visible_cards(view: View) -> tuple[int, ...] | None:
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:
-    """Return the spec of the built-in trainer. The host fills in empty paths, which are the job's folders."""
+    """Return the spec of the built-in trainer. The host replaces empty paths with the job's folders."""
     config = view.config
     assert config.model is not None
     data, gpu = config.data, view.survey.gpu
@@ -198,7 +202,7 @@ def _loop(train: TrainConfig) -> LoopSpec:
 
 
 def steps_of(view: View) -> int | None:
-    """Return the number of optimizer steps of the run; None if it is unknown on the laptop."""
+    """Return the number of optimizer steps of the run, or None if the number is unknown on the laptop."""
     config = view.config
     if config.train.max_steps is not None:
         return config.train.max_steps

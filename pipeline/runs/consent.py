@@ -28,10 +28,10 @@ def require_project_consent(
     command: str = "pipeline run",
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Ask the user to confirm a `project:` outside of the config's own project. Raises DataUntrusted.
+    """Ask the user to confirm a `project:` outside of the config's own project.
 
-    Otherwise a cloned project could upload the folders beside it unnoticed. The confirmation is stored like that of
-    data outside of the project. The hint repeats `command`.
+    Raises DataUntrusted. Without the confirmation, a cloned project could upload neighbouring folders unnoticed. The
+    confirmation is stored in the user's configuration folder. The hint repeats `command`.
     """
     own, root = own_project(loaded), loaded.root
     if typed or root.is_relative_to(own):
@@ -47,10 +47,10 @@ def require_project_consent(
 
 
 def own_project(loaded: LoadedConfig) -> Path:
-    """Return the real folder that the config came with: its git work tree, else the folder that contains configs/.
+    """Return the resolved root of the project that contains the config: the git work tree, else the parent of configs/.
 
-    A work tree that contains the home folder is ignored, and so is one whose index does not contain the config: a
-    project may have been unpacked in a larger repository of the user. The folder `configs` itself may be a clone. For a
+    A work tree is ignored if it contains the home folder, or if its index does not contain the config: a project may
+    have been unpacked inside a larger repository of the user. The folder `configs` itself may be a git clone. For a
     built-in config, the result is the project.
     """
     if is_shipped_config(loaded.path):
@@ -75,8 +75,8 @@ def require_data_consent(
 ) -> None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
-    Otherwise a cloned project could upload the user's files unnoticed. The confirmation is stored in the user's
-    configuration folder, for this project and this folder. The hint repeats `command`.
+    Without the confirmation, a cloned project could upload the user's files unnoticed. The confirmation is stored in
+    the user's configuration folder, for this project and this data folder. The hint repeats `command`.
     """
     folder, named = data_folder(loaded), loaded.config.data.path
     if typed or named is None or folder is None:
@@ -104,8 +104,9 @@ def require_secret_consent(
 ) -> None:
     """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
 
-    Otherwise a cloned project could read any variable of the user's environment unnoticed. The confirmation is stored
-    in the user's configuration folder, for this file and these names. The hint repeats `command`.
+    Without the confirmation, a cloned project could send any variable of the user's environment unnoticed. The
+    confirmation is stored in the user's configuration folder, for this file and these names. The hint repeats
+    `command`.
     """
     names = sorted(set(loaded.config.secrets))
     if typed or not names or is_shipped_config(loaded.path):
@@ -119,7 +120,7 @@ def require_secret_consent(
 
 
 def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None, question: str) -> bool:
-    """Return True if the fields were confirmed before, or are now: a new confirmation is stored."""
+    """Return True if the user confirmed the fields earlier or confirms them now. A new confirmation is stored."""
     if is_confirmed(kept, *fields):
         return True
     if prompter is None or not prompter.confirm(question):

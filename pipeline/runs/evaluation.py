@@ -1,4 +1,7 @@
-"""Derive the job of an evaluation from a training job: same interpreter, model, data and precision. Pure."""
+"""Derive the job of an evaluation from a training job, with the interpreter, model, data and precision of that job.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class AdapterWork:
-    """One evaluation or merge: the id of its run, which is equal for equal work, and the spec of its job."""
+    """One evaluation or merge. `run` is the id of its run, a digest of the work; `job` is the spec of its job."""
 
     run: str
     project: str
@@ -51,7 +54,7 @@ class AdapterWork:
 def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, project: str, config: str) -> AdapterWork:
     """Return the evaluation of an adapter with the interpreter, model and data of a training job.
 
-    Of the config, only `evaluation:` and the name of the data are used.
+    Only `evaluation:` and the name of the data are taken from the config.
 
     Raises BadUsage if the job did not run the built-in trainer.
     """
@@ -81,7 +84,7 @@ def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, pro
 
 
 def training_spec_of(job: JobSpec) -> TrainingSpec:
-    """Return the spec in the command of a training job. Raises BadUsage if it did not run the built-in trainer."""
+    """Return the spec in the command of a training job. Raises BadUsage if the job did not run the built-in trainer."""
     for number, pair in enumerate(zip(job.argv, job.argv[1:], strict=False)):
         if pair == TRAIN and number + 2 < len(job.argv):
             try:
@@ -89,7 +92,7 @@ def training_spec_of(job: JobSpec) -> TrainingSpec:
             except (ValueError, Malformed):
                 break
     raise BadUsage(
-        f"{job.run} was trained by a command of the project, which does not name its model and data",
+        f"{job.run} was trained by the project's own command, so its model and data are unknown",
         where="RUN",
         hint="pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config",
     )

@@ -15,12 +15,12 @@ DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", "
 IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
 TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
 READ_BY_TRAINING = ("!**/data/**", "!**/dataset*/**", "!**/prompt*/**", "!**/template*/**")
-"""Folders whose documentation and images are likely to be read by a training."""
+"""Folders whose documentation and images are probably read by a training."""
 AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *READ_BY_TRAINING)
 
 
 def patterns_of(exclude: Iterable[str]) -> tuple[str, ...]:
-    """Return the gitignore patterns of `inputs.exclude`, with `auto` replaced by the default ones."""
+    """Return the gitignore patterns of `inputs.exclude`, with `auto` replaced by the default patterns."""
     return tuple(pattern for one in exclude for pattern in (AUTO_PATTERNS if one == AUTO else (one,)))
 
 
@@ -39,7 +39,7 @@ def excluded_files(paths: tuple[str, ...], exclude: tuple[str, ...], command: tu
 
 
 def _is_excluded(rules: Rules, path: str) -> bool:
-    """Match as git does: a file in an excluded folder cannot be included again."""
+    """Match the path as git does: a negated pattern cannot include a file in an excluded folder."""
     parts = byte_text(path).split("/")
     for end in range(1, len(parts)):
         if rules.verdict("/".join(parts[:end]), parts[end - 1], True):
@@ -48,7 +48,7 @@ def _is_excluded(rules: Rules, path: str) -> bool:
 
 
 def _named(command: Sequence[str], excluded: Iterable[str]) -> Iterator[str]:
-    """Yield the files and folders in the command, and the folder of each of these files that is excluded."""
+    """Yield the files and folders in the command. For each excluded file, also yield the file's folder."""
     files = frozenset(excluded)
     for word in command:
         for name in (word.rpartition("=")[2], word.replace(".", "/") + ".py"):
@@ -66,7 +66,7 @@ def _is_in(path: str, named: str) -> bool:
 
 @lru_cache(maxsize=256)
 def code_digest(notebook: bytes) -> str:
-    """Return a digest of a notebook's code cells; empty if it cannot be read as a notebook."""
+    """Return a digest of a notebook's code cells, or "" if the bytes are not a notebook."""
     try:
         cells = json.loads(notebook)["cells"]
         code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]

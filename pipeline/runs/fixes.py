@@ -22,7 +22,7 @@ MADE_ON_HOST = frozenset(SETUP_NAMES)
 
 
 def site_of(view: View, host: Host | None) -> Site:
-    """Return the local project with the host and its card as targets; fixers get read-only access to the host."""
+    """Return the local project, with the host and its card as targets. Fixers get read-only access to the host."""
     return Site(
         tree=view.scan,
         gpu=view.survey.gpu,
@@ -40,7 +40,7 @@ def site_of(view: View, host: Host | None) -> Site:
 def fixer_settings_of(view: View) -> dict[str, Any]:
     """Return the config's `fixers:` entries by name.
 
-    A fixer that a cure needs runs even if it is turned off, with its settings from the config file.
+    A fixer that a cure applies runs even if the config turns it off. Its settings come from the config file.
     """
     called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
     return {**(view.config.fixers.model_extra or {}), **called}
@@ -57,7 +57,7 @@ def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -
 
 
 def fixer_versions() -> str:
-    """Return all fixers with their versions; the stage `fix` runs again if a version changes."""
+    """Return the names and versions of all fixers as text. The stage `fix` runs again if the text changes."""
     named = {fixer.name: fixer.version for fixer in source_fixers()}
     named |= {fixer.name: fixer.version for fixer in setup_fixers()}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
@@ -70,7 +70,7 @@ def tree_as_fixed(view: View) -> Tree:
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
-    """Return the planned rewrites that the host lacks, and reverts of rewrites that are no longer planned."""
+    """Return the planned rewrites that the host does not have, and reverts of rewrites that are no longer planned."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
     return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
 

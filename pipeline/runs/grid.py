@@ -13,17 +13,17 @@ from pipeline.config.overrides import HOST_PREFIX
 from remote.errors import BadUsage
 
 MOST = 16
-"""A command that starts more runs needs `--yes`."""
+"""The maximum number of runs without `--yes`."""
 LARGEST = 1000
 """The maximum number of runs in one command."""
 COMMAND_KEYS = ("command", "notify")
-"""Keys whose values are command lines: a comma in them does not separate values."""
+"""Keys whose values are command lines. A comma in a command line does not separate values."""
 OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination. `varied`: the overrides of keys with several values."""
+    """One combination. `varied` are the overrides of the keys that have several values."""
 
     config: str
     overrides: tuple[str, ...]
@@ -31,17 +31,17 @@ class Point:
 
 
 def combinations(config: str, overrides: Sequence[str], here: Path, *, many: bool = False) -> tuple[Point, ...]:
-    """Return every combination of configs and values, the last value varying fastest.
+    """Return every combination of configs and values.
 
-    Raises BadUsage for an empty name or value, for more than MOST combinations unless `many`, and for more
-    than LARGEST.
+    The last key varies fastest. Raises BadUsage for an empty name or value, for more than MOST combinations unless
+    `many` is set, and for more than LARGEST combinations.
     """
     whole = is_path(config) and (here / Path(config).expanduser()).is_file()
     configs = (config,) if whole else _distinct(_parts(config, "--config"))
     choices = [_choices(override) for override in overrides]
     count = len(configs) * prod(map(len, choices))
     if count > LARGEST or (count > MOST and not many):
-        limit = f"more than {MOST} need --yes" if count <= LARGEST else f"{LARGEST} are the most in one command"
+        limit = f"more than {MOST} need --yes" if count <= LARGEST else f"the maximum is {LARGEST}"
         raise BadUsage(f"this is {count} runs; {limit}", where="--set")
     return tuple(_points(configs, choices))
 

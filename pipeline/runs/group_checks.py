@@ -19,14 +19,14 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate")
 
 
 def group_of(views: Sequence[View]) -> Group:
-    """Return the group of these hosts. The digest of its inputs does not depend on their order."""
+    """Return the group of these hosts. The digest of the work does not depend on the order of the hosts."""
     work = digest({str(number): one for number, one in enumerate(sorted(digest(dict(work_inputs(v))) for v in views))})
     processes = sum(process_count(view.config, view.host.config) for view in views)
     return Group(tuple(view.host.name for view in views), work, processes)
 
 
 def judge_group(views: Sequence[View]) -> Report:
-    """Return the reasons why the hosts cannot train together: two of them share a folder, or they differ."""
+    """Return the reasons why the hosts cannot train together: two hosts share a folder, or their inputs differ."""
     return Report((*_shared_folders(views), *_differences(views), *_launchers(views)))
 
 
@@ -37,7 +37,7 @@ def _shared_folders(views: Sequence[View]) -> Iterator[Finding]:
         place = (machine.machine_id or machine.hostname, view.workdir)
         if place in seen:
             message = f"{seen[place]} and {view.host.name} are the same machine with the same workdir, {view.workdir}"
-            yield _finding(message, "host.workdir", "leave one of them out, or give it a `workdir:` of its own")
+            yield _finding(message, "host.workdir", "remove one of these hosts, or set another `workdir:` for it")
         seen.setdefault(place, view.host.name)
 
 
@@ -54,7 +54,7 @@ def _differences(views: Sequence[View]) -> Iterator[Finding]:
         if len(set(facts)) > 1:
             short = all(len(one) < 40 for one in facts)
             shown = [f"{view.host.name} has {one}" for view, one in zip(views, facts, strict=True)]
-            message = f"{what}: {', '.join(shown)}" if short else f"{what} differ, as fixed for the card of each host"
+            message = f"{what}: {', '.join(shown)}" if short else f"{what} differ between the hosts"
             yield _finding(message, what, hint)
 
 
@@ -82,7 +82,8 @@ def _finding(message: str, where: str, hint: str) -> Finding:
 class GroupState(Enum):
     """The state of a run on all hosts.
 
-    BROKEN: a job still runs although the job of another host has failed. OPEN: no job runs.
+    DONE: every job succeeded. RUNNING: every job runs or has succeeded. BROKEN: a job still runs, but the job of
+    another host has ended without success. OPEN: no job runs.
     """
 
     DONE = "done"
@@ -92,7 +93,7 @@ class GroupState(Enum):
 
 
 def judge_group_state(runs: Sequence[RunSurvey | None]) -> GroupState:
-    """Judge the run from its state on each host. A host whose work is done may end before the others."""
+    """Judge the run from its state on each host. One host may finish before the others."""
     states = [run.state if run is not None else JobState.ABSENT for run in runs]
     if all(state is JobState.SUCCEEDED for state in states):
         return GroupState.DONE
@@ -103,9 +104,9 @@ def judge_group_state(runs: Sequence[RunSurvey | None]) -> GroupState:
 
 
 def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
-    """Return the newest step for which every host has a verified checkpoint; None if no host has any checkpoint.
+    """Return the newest step for which every host has a verified checkpoint.
 
-    Returns 0 if there are checkpoints, but none that all hosts have.
+    Returns None if no host has a checkpoint, and 0 if there is no step for which all hosts have one.
     """
     steps = [_verified(run) for run in runs]
     if not any(run is not None and run.checkpoints for run in runs):
@@ -114,14 +115,14 @@ def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
 
 
 def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Finding | None:
-    """Return a finding if there are checkpoints, but no step for which every host has one."""
+    """Return a finding if there are checkpoints, but no step for which every host has a verified checkpoint."""
     if common_step(runs) != 0:
         return None
     held = (
         f"{view.host.name} has {', '.join(str(step) for step in sorted(_verified(run))) or 'none'}"
         for view, run in zip(views, runs, strict=True)
     )
-    message = f"no checkpoint can be resumed from, because the hosts have none of the same step: {'; '.join(held)}"
+    message = f"cannot resume, because the hosts have no checkpoint of a common step: {'; '.join(held)}"
     hint = "pipeline run --force train   (starts again at step 0 as a new run; the checkpoints are kept)"
     return Finding.error("checkpoint", message, "checkpoints", hint, ExitCode.CHECKPOINT)
 

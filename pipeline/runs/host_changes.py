@@ -11,7 +11,7 @@ from remote.host import Host
 from remote.protocol.quantities import count, size
 
 LARGE_BYTES = 100 * 10**6
-"""Larger downloads are reported with a permanent line."""
+"""Downloads of at least this size are reported with a permanent line."""
 
 
 def apply_host_change(change: HostChange, host: Host, listener: Listener) -> None:
@@ -34,7 +34,7 @@ def report_event(event: Mapping[str, Any], listener: Listener) -> None:
 
 
 def in_words(downloads: Mapping[str, Any], free_bytes: object) -> str:
-    """Return '36 packages (torch 2.13.0 is the largest): 2.6 GB to download; 41.0 GB are free'."""
+    """Format a download: '36 packages (torch 2.13.0 is the largest): 2.6 GB to download; 41.0 GB are free'."""
     packages, unknown = int(_number(downloads.get("packages"))), int(_number(downloads.get("unknown")))
     largest = f" ({downloads['largest']} is the largest)" if packages > 1 and downloads.get("largest") else ""
     least = "at least " if unknown else ""

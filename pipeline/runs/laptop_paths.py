@@ -17,9 +17,9 @@ from remote.protocol.findings import Report
 
 
 def laptop_paths(host: Host, view: View) -> Report:
-    """Return a finding for each path in the config, its scripts and their settings that only exists on the laptop.
+    """Return a finding for each path in the config, its scripts and settings files that exists only on the laptop.
 
-    Sends one request to the host, and none if there are no candidates.
+    Sends one request to the host, or none if there are no candidates.
     """
     laptop = _laptop_of(view)
     reached = _reached(view)
@@ -48,7 +48,7 @@ def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
 
 
 def _words(command: tuple[str, ...], options_read: frozenset[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the paths in a command, and whether they are certainly read (as program, script or option)."""
+    """Yield each path in a command, and True if the path is certainly read (as program, script or option)."""
     for before, word in zip(("", *command), command, strict=False):
         option, _, value = word.partition("=") if word.startswith("-") else (before, "", word)
         if path := path_in(value):

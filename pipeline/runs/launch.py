@@ -1,7 +1,7 @@
 """The command and the environment of a run, after the source fixers have changed them for its card. Pure.
 
-A job's command comes from the laptop's config, not from the rewritten copy of it on the host: the config may have
-overrides and cures, or lie outside of the project. The fixers therefore change this command and environment too.
+A job's command comes from the config on the laptop, not from the rewritten copy on the host: the config may have
+overrides and cures, or may be outside of the project. The fixers therefore also change this command and environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.runs.view import View
 
 
 def launch_of(view: View) -> Launch:
-    """Return command and environment for the view's card, unchanged if no fixer applies."""
+    """Return the command and environment for the view's card. They are unchanged if no fixer applies."""
     return plan_launch(_given(view), site_of(view, None))
 
 
@@ -25,14 +25,14 @@ def _given(view: View) -> Launch:
 
 
 def describe_launch_changes(view: View) -> str:
-    """Return the changes, such as 'started with --fp16 instead of --bf16'; empty if there are none."""
+    """Return the changes, such as 'started with --fp16 instead of --bf16', or "" if there are none."""
     given, launch = _given(view), launch_of(view)
     changes = [*_changes(given.command or (), launch.command or ()), *_changes(_pairs(given.env), _pairs(launch.env))]
     return f"started {', '.join(changes)}" if changes else ""
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """Yield the changed, inserted and deleted words; words with several lines are left out."""
+    """Yield the changed, inserted and deleted words. Changed words with several lines are skipped."""
     for _, start, stop, new_start, new_stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         was, now = before[start:stop], after[new_start:new_stop]
         if len(was) != len(now):

@@ -16,39 +16,40 @@ LAUNCHERS = (
     "accelerate.commands.launch",
     "deepspeed.launcher.runner",
 )
-"""Modules that start processes themselves."""
+"""Modules that start training processes themselves."""
 NODES = "--nnodes"
 JOIN_S = 600
-"""The time for which the hosts wait for each other at the start of a job."""
+"""The number of seconds for which the hosts wait for each other at the start of a job."""
 ON_NODES = ("-B", "{payload}", "nodes")
-"""The arguments after the interpreter that start the rest of the command on each node of a Slurm job."""
+"""The arguments of the interpreter that start the rest of the command on each node of a Slurm job."""
 RANK_LOGS = "{job_dir}/ranks"
 IN_A_FILE = "store_type=file,keep_alive_interval=60"
 ONE_HOST = ("--rdzv-endpoint", "{rendezvous}", "--rdzv-conf", IN_A_FILE, "--local-addr", "127.0.0.1")
-"""The rendezvous of processes on a single host, which no other host or user can reach. The file grows a little at each
-interval."""
+"""The rendezvous of processes on a single host.
+
+No other host or user can reach this rendezvous. Its file grows at each interval.
+"""
 LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """The environment that keeps the processes of a single host on its loopback interface."""
 SHOWN = 60
 
 
 def process_count(config: RunConfig, host: HostConfig) -> int:
-    """Return the number of processes on the host: `processes`, or one for each card of `gpus`."""
+    """Return the number of processes on the host: `processes:`, or one for each card of `gpus:`."""
     return config.processes or max(1, len(host.gpus or ()))
 
 
 def nodes_of(view: View) -> int:
-    """Return the number of Slurm's nodes on which a training runs; 1 without Slurm."""
+    """Return the number of Slurm nodes of a training, or 1 without Slurm."""
     return backend_of(view.host.config, view.config).nodes
 
 
 def torchrun(python: str, view: View, words: tuple[str, ...], nodes: int = 1) -> tuple[str, ...]:
-    """Return the argv of a torchrun that starts the host's processes; `words` are the script and its arguments.
+    """Return the argv of a torchrun that starts the host's processes.
 
-    With several nodes, it is started on each of them, where the rendezvous is filled in.
-
-    Each line of output begins with the rank that printed it. After the failure of one process, torchrun ends the
-    others, and starts all of them again up to `restarts` times.
+    `words` are the script and its arguments. With several nodes, torchrun is started on each node, where the
+    placeholders of the rendezvous are filled in. Each line of output begins with the rank that printed it. If one
+    process fails, torchrun ends the other processes, and restarts all of them up to `restarts` times.
     """
     flags = (
         *("--nproc-per-node", str(process_count(view.config, view.host.config))),
@@ -75,7 +76,7 @@ def _among(count: int, is_host: str, endpoint: str, address: str) -> tuple[str, 
 
 
 def on_one_host(launcher: tuple[str, ...]) -> tuple[str, ...]:
-    """Return torchrun without the rendezvous with other hosts; other launchers are returned unchanged."""
+    """Return torchrun without the rendezvous with other hosts. Other launchers are returned unchanged."""
     if NODES not in launcher:
         return launcher
     begin = len(ON_NODES) + 2 if launcher[1 : len(ON_NODES) + 1] == ON_NODES else 0
@@ -85,11 +86,11 @@ def on_one_host(launcher: tuple[str, ...]) -> tuple[str, ...]:
 def script_of(command: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the script (or `-m` and a module) of a `python` command with its arguments, for torchrun.
 
-    None if the command starts its processes itself, or if torchrun cannot start it.
+    Returns None if the command starts its processes itself, or if torchrun cannot start the command.
     """
     if command[0] not in PYTHONS:
         return None
-    # torchrun starts its processes with `python -u`.
+    # `-u` is removed because torchrun itself starts its processes with `python -u`.
     words = command[1:][1:] if command[1:2] == ("-u",) else command[1:]
     if words[:1] == ("-m",):
         return words if len(words) > 1 and words[1] not in LAUNCHERS else None
@@ -97,7 +98,7 @@ def script_of(command: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def describe_processes(view: View) -> str:
-    """Return a line that explains how several processes of the project's command are started; empty for one process."""
+    """Return a line that explains how several processes of the command are started, or "" for one process."""
     config = view.config
     count = process_count(config, view.host.config)
     if config.command is None or (count == 1 and nodes_of(view) == 1):
@@ -108,7 +109,7 @@ def describe_processes(view: View) -> str:
     if script_of(config.command) is not None:
         if count == 1:
             return f"torchrun starts the command{each} (nodes: {nodes})"
-        return f"torchrun starts {count} processes of the command{each} ({why}; processes: 1 starts one)"
+        return f"torchrun starts {count} processes of the command{each} ({why}; processes: 1 starts a single process)"
     command = shlex.join(config.command)
     shown = command if len(command) <= SHOWN else f"{command[:SHOWN]}..."
-    return f"{shown} starts its own processes: {why} does not change how many"
+    return f"{shown} starts its own processes: {why} does not change their number"

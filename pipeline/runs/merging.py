@@ -1,4 +1,4 @@
-"""Derive the job of a merge from a training job: same interpreter, model and precision. Pure."""
+"""Derive the job of a merge from a training job, with the interpreter, model and precision of that job. Pure."""
 
 from __future__ import annotations
 

@@ -22,23 +22,23 @@ MOST_UNCOMMITTED = 1000
 
 
 def inputs_of(view: View) -> RunInputs:
-    """Return the inputs of the view's run, to be recorded when it starts."""
+    """Return the inputs of the view's run, which are recorded when the run starts."""
     settings = influential(view.loaded.as_json())
     others = {"card": card_of(view), "data": view.data_digest or "by name", **machine_inputs(view)}
     return RunInputs(trained_files(view), {**settings, "host.env": dict(view.host.config.env)}, others)
 
 
 def inputs_to_record(view: View) -> RunInputs:
-    """Return the inputs with the command of the job, and the commit of the files."""
+    """Return the inputs, completed with the command of the job and the commit of the files."""
     inputs = inputs_of(view)
     commit = read_commit(view.loaded.root, inputs.files)
     return replace(inputs, command=shown_command(view), commit=commit.id, uncommitted=commit.changed[:MOST_UNCOMMITTED])
 
 
 def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
-    """Return lines with the inputs that differ from the last run; empty if there was no earlier run.
+    """Return lines with the inputs that differ from the last run, or () if there was no earlier run.
 
-    `run` is the id of the new run; empty if it is not known yet.
+    `run` is the id of the new run, or "" if the id is not known yet.
     """
     before = last_run(view, run)
     recorded = read_inputs(view.records.folder_named(before.name)) if before is not None else None
@@ -58,7 +58,7 @@ def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
 
 
 def describe_excluded(view: View) -> str:
-    """Return 'not inputs of the run (inputs.exclude): README.md, docs/a.md and 3 more'; empty if there are none."""
+    """Return 'not inputs of the run (inputs.exclude): README.md and 3 more', or "" if no file is excluded."""
     paths = not_inputs(view)
     if not paths:
         return ""
@@ -67,7 +67,7 @@ def describe_excluded(view: View) -> str:
 
 
 def last_run(view: View, other_than: str) -> RunNote | None:
-    """Return the last started training of this config on this host, except the run `other_than`."""
+    """Return the last started training of this config on this host, except the run `other_than`, or None."""
     notes = (note for note in list_notes(view.records) if note.run != other_than and not note.evaluates)
     return next((note for note in notes if (note.config, note.host) == (view.loaded.name, view.host.name)), None)
 

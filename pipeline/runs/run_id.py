@@ -33,7 +33,7 @@ KEYS_WITHOUT_INFLUENCE = (
     "grace_s",
     "notify",
 )
-"""Config keys without direct influence on the training process; `fixers` and `inputs` influence the files."""
+"""Config keys that do not directly influence the training process. `fixers` and `inputs` influence the files."""
 TRAIN_KEYS_WITHOUT_INFLUENCE = ("report_to",)
 """Keys of `train:` that do not influence the training process."""
 
@@ -66,7 +66,7 @@ def influential(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def training_inputs(view: View) -> Inputs:
-    """Return all inputs of the training process except data: fixed files, machine and config without cures."""
+    """Return all inputs of the training process except the data: files as fixed, machine, and config without cures."""
     runtime = runtime_of(view)
     config = training_settings(view.loaded.config)
     processes = process_count(view.loaded.config, view.host.config)
@@ -89,14 +89,15 @@ def work_inputs(view: View) -> Inputs:
 
 
 def work_fingerprint(view: View) -> str:
-    """Return the digest of `work_inputs`, for all hosts if several train together."""
+    """Return the digest of `work_inputs`. If several hosts train together, the digest covers all hosts."""
     return view.group.work if view.group is not None else digest(dict(work_inputs(view)))
 
 
 def run_id(view: View) -> str:
-    """Return the id of the run to resume, of the run resumed earlier with the same inputs, or of the inputs themselves.
+    """Return the id of the run.
 
-    The last contains the view's serial or, without one, the highest serial on the host.
+    The id is that of the run to resume, else of the run that was resumed earlier with these inputs, else a digest of
+    the inputs. A digest is followed by the view's serial, or by the highest serial on the host.
     """
     if view.serial is None and view.resume:
         return view.resume
@@ -118,18 +119,18 @@ def folder_of(view: View) -> Path:
 
 
 def next_serial(view: View) -> int:
-    """Return the serial of the next repetition; 1 if no run with these inputs exists on the host."""
+    """Return the serial of the next repetition, or 1 if the host has no run with these inputs."""
     first = run_name(view.loaded.name, work_fingerprint(view))
     return newest_serial(view.survey, first) + 1 if view.survey.run(first) is not None else 1
 
 
 def run_of(view: View) -> RunSurvey | None:
-    """Return the run on the host; None if there is none."""
+    """Return the run on the host, or None if the host does not have the run."""
     return view.survey.run(run_id(view))
 
 
 def newest_serial(survey: Survey, first_id: str) -> int:
-    """Return the highest serial among the host's runs with these inputs; 1 if there is none.
+    """Return the highest serial among the host's runs with these inputs, or 1 if there is no such run.
 
     `first_id` is the id with serial 1.
     """

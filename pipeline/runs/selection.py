@@ -1,4 +1,4 @@
-"""Loads the config and the host that the user selected on the command line."""
+"""Load the config and the host that the user selected on the command line."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ PROJECT = ("project",)
 DATA_PATH = ("data", "path")
 SECRETS = ("secrets",)
 BUILT_IN = ("train.", "lora.")
-"""Config sections that a `command:` can only read through placeholders."""
+"""Config sections that a `command:` can read only through placeholders."""
 STEPS = "train.max_steps"
-"""The setting in these sections that every command receives, as HALFSTEP_STEPS."""
+"""A setting in these sections that every command receives as HALFSTEP_STEPS."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A config and a host. `given`: the command-line words that selected them, for commands in hints.
+    """A config and a host.
 
-    `project_typed`, `data_typed`, `secrets_typed`: the project, the data folder or the secrets were given on the
-    command line and need no confirmation.
+    `given` are the command-line words that selected both, for commands in hints. `project_typed`, `data_typed` and
+    `secrets_typed` are True if the project, the data folder or the secrets were set on the command line and therefore
+    need no confirmation.
     """
 
     loaded: LoadedConfig
@@ -45,7 +46,7 @@ class Selection:
 
     @property
     def title(self) -> str:
-        """Return 'tiny on titan', or 'tiny (train.seed=1) on titan' for one of several values."""
+        """Return 'tiny on titan', or 'tiny (train.seed=1) on titan' if the command has several values."""
         values = f" ({', '.join(self.loaded.varied)})" if self.loaded.varied else ""
         return f"{self.loaded.name}{values} on {self.host.name}"
 
@@ -86,7 +87,7 @@ def _varied_selection(host: str, point: Point, here: Path) -> Selection:
 
 
 def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
-    """Raise BadUsage for an override of built-in trainer settings that the config's command does not read."""
+    """Raise BadUsage for an override of a setting of the built-in trainer that the config's command does not read."""
     if loaded.config.command is None:
         return
     keys = (override.partition("=")[0].strip() for override in overrides)
@@ -107,9 +108,9 @@ def hosts_in(typed: str) -> tuple[str, ...]:
 
 
 def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], here: Path) -> tuple[Selection, ...]:
-    """Load the config with each host; `given` of each selection contains all hosts. Raises BadUsage, BadConfig."""
+    """Load the config with each host. `given` of each selection names all hosts. Raises BadUsage, BadConfig."""
     if "" in hosts or len(set(hosts)) < len(hosts):
-        raise BadUsage(f"--host {','.join(hosts)} names a host twice, or an empty one", where="--host")
+        raise BadUsage(f"--host {','.join(hosts)} contains a duplicate or empty name", where="--host")
     found = [load_selection(host, config, overrides, here) for host in hosts]
     given = selection_arguments(",".join(hosts), config, override_arguments(overrides))
     return tuple(replace(one, given=given) for one in found)

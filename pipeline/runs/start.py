@@ -23,7 +23,7 @@ def next_number(run: RunSurvey | None) -> int:
 
 
 def note_of(view: View, name: str) -> RunNote:
-    """Return the record of a run, with which later commands find the run without its config."""
+    """Return the record of a run. Later commands find the run by this record, without its config."""
     return RunNote(
         run=name,
         host=view.host.name,
@@ -58,11 +58,10 @@ def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb
 def start_request(
     view: View, name: str, number: int, resume_from: str, *, fresh_code: bool = False, queue: bool = False
 ) -> StartRequest:
-    """Return the request that starts a job. `fresh_code`: the run gets a new copy of the project's files.
+    """Return the request that starts a job.
 
-    `queue`: the job waits on the host until the jobs on its cards have ended.
-
-    Raises BadUsage if a secret is not set in the local environment.
+    With `fresh_code`, the run gets a new copy of the project's files. With `queue`, the job waits on the host until the
+    jobs on its cards have ended. Raises BadUsage if a secret is not set in the local environment.
     """
     require_secrets(view.host.config, view.config)
     names = secrets_of(view.host.config, view.config)

@@ -23,7 +23,8 @@ LARGEST_NOTEBOOK = 64 * 2**20
 def trained_files_digest(view: View) -> str:
     """Return a digest of the input files on the host, including changes by fixers.
 
-    If the host's tree differs from the laptop's, its files are unknown, and the digest of the whole tree is returned.
+    If the host's tree differs from the laptop's tree, its files are unknown, and the digest of the whole tree is
+    returned.
     """
     on_host = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     if on_host.installed_digest() != view.survey.tree.installed_digest:
@@ -37,7 +38,7 @@ def trained_files(view: View) -> dict[str, str]:
 
 
 def not_inputs(view: View) -> tuple[str, ...]:
-    """Return the files that `inputs.exclude` excludes, in order."""
+    """Return the sorted paths of the files that `inputs.exclude` excludes."""
     paths = tuple(view.scan.manifest.rows)
     return tuple(sorted(excluded_files(paths, view.config.inputs.exclude, view.config.command or ())))
 
@@ -53,7 +54,7 @@ def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:
 
 
 def _without_outputs(view: View, path: str, row: Row) -> Row:
-    """Return the row of a notebook with a digest of its code, and of the fixers that rewrote it."""
+    """Return the row of a notebook, with a digest of the code cells and of the fixers that rewrote the file."""
     if row.link or row.size > LARGEST_NOTEBOOK:
         return row
     code = code_digest(_read(view, path))

@@ -26,13 +26,14 @@ from remote.protocol.survey import Survey
 
 @dataclass(frozen=True)
 class View:
-    """One project, one host, one config, at one moment. `data` is the data that is uploaded separately from the code.
+    """One project, one host and one config at one moment.
 
-    `serial` is the number of a repetition with the same inputs; None is the highest one on the host. `resume` is the id
-    of the run to resume even if its inputs have changed. `resumed` maps the fingerprint of the inputs to the run that
-    was resumed with them earlier. `cures` are those of earlier failures of this config; `given` are the command-line
-    words that selected host and config. `seen_unix` is the local time of the survey; None if the clocks cannot be
-    compared. `group` is set if the host trains together with others.
+    `data` is uploaded separately from the code. `serial` is the number of a repetition with equal inputs; None selects
+    the highest serial on the host. `resume` is the id of the run to resume even if its inputs have changed. `resumed`
+    maps the fingerprint of inputs to the id of the run that was resumed with these inputs earlier. `cures` are the
+    recorded cures of this config. `given` are the command-line words that selected host and config. `seen_unix` is the
+    local time of the survey, or None if the clocks cannot be compared. `group` is set if the host trains together with
+    other hosts.
     """
 
     loaded: LoadedConfig
@@ -63,7 +64,7 @@ class View:
 
     @property
     def data_digest(self) -> str:
-        """The digest of the data, which names it on the host; empty without data."""
+        """The digest of the data, which is also the name of the data's folder on the host. "" without data."""
         return self.data.digest if self.data is not None else ""
 
     def with_survey(self, survey: Survey, seen_unix: float | None = None) -> View:
@@ -90,11 +91,11 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
 
 
 def data_name(loaded: LoadedConfig) -> str:
-    """Return `data.path` relative to the project; empty if it is outside."""
+    """Return `data.path` relative to the project, or "" if `data.path` is outside or not set."""
     named = loaded.config.data.path
     if named is None:
         return ""
-    # Not resolved: scripts use the name of a symbolic link, not its target.
+    # A symbolic link is not resolved, because scripts use the name of the link.
     at = Path(os.path.normpath(loaded.root / Path(named).expanduser()))
     return at.relative_to(loaded.root).as_posix() if loaded.root in at.parents else ""
 
