@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from fixers.frame.change import FileChange
 from fixers.plans.programs import Program
@@ -37,51 +38,65 @@ def _leaves(
     if not change.path.endswith(".py") or change.path == program.entry:
         return False
     with suppress(SyntaxError, ValueError, OSError):
-        before, after = ast.parse(change.before).body, ast.parse(change.after).body
+        before, after = _statements(change.before), _statements(change.after)
         if len(before) != len(after):
             return False
-        changed = [(old, new) for old, new in zip(before, after, strict=True) if not passes(old, new)]
+        pairs = zip(before, after, strict=True)
+        changed = [(old, new) for (old, text), (new, other) in pairs if text != other and not passes(old, new)]
         if not changed or not all(isinstance(old, DEFINITIONS) for old, _ in changed):
             return not changed
         others = [read(module.path) for module in program.modules if module.path != change.path]
-        return _is_unused(changed, before, change.before, others)
+        return _is_unused(changed, before, (change.before, *others))
     return False
 
 
+@lru_cache(maxsize=4)
+def _statements(source: bytes) -> tuple[tuple[ast.stmt, bytes], ...]:
+    """Return the top-level statements of a module, each with its source text and that of its decorators."""
+    lines = source.splitlines(keepends=True)
+    body = ast.parse(source).body
+    return tuple((each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators = statement.decorator_list if isinstance(statement, DEFINITIONS) else []
+    return min((each.lineno for each in decorators), default=statement.lineno)
+
+
 def _is_unused(
-    changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]
+    changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[tuple[ast.stmt, bytes]], texts: Sequence[bytes]
 ) -> bool:
-    """Return True if each changed definition is unused, or all its calls pass every argument with a changed default."""
-    used = _used_names(body, text, others)
+    """Return True if each changed definition is unused, or all its calls pass every argument with a changed default.
+
+    `texts` are the sources of all modules; the first one is that of the changed module, whose statements are `body`.
+    """
+    words = [(each, _words(text)) for each, text in body]
     return all(
-        isinstance(old, DEFINITIONS) and (old.name not in used or _defaults_are_given(old, new, (text, *others)))
+        isinstance(old, DEFINITIONS)
+        and (not _is_used(old.name, words, texts[1:]) or _defaults_are_given(old, new, texts))
         for old, new in changed
     )
 
 
-def _used_names(body: Sequence[ast.stmt], text: bytes, others: Sequence[bytes]) -> set[str]:
-    """Return the names that other modules or the statements of this module may use, found by a text search."""
-    lines = text.splitlines(keepends=True)
-    definitions = {each.name: each for each in body if isinstance(each, DEFINITIONS)}
-    used = {name for name in definitions if any(_contains(other, name.encode()) for other in others)}
-    plain = (each for each in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
-    used |= {word for each in plain for word in _names_in_lines(lines, each)}
-    new = used & definitions.keys()
-    reached: set[str] = set()
+def _is_used(name: str, body: Sequence[tuple[ast.stmt, set[str]]], others: Sequence[bytes]) -> bool:
+    """Return True if another module, or a statement of this one that runs on import, may reach the definition.
+
+    A statement uses every word of its source text; a definition is reached if its name is used.
+    """
+    definitions = [(each.name, words) for each, words in body if isinstance(each, DEFINITIONS)]
+    reaching: set[str] = set()
+    new = {name}
     while new:
-        reached |= new
-        words = {word for name in new for word in _names_in_lines(lines, definitions[name])}
-        used |= words
-        new = (words & definitions.keys()) - reached
-    return used
+        reaching |= new
+        new = {user for user, words in definitions if user not in reaching and not words.isdisjoint(new)}
+    if any(_contains(other, each.encode()) for other in others for each in reaching):
+        return True
+    plain = (words for each, words in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
+    return any(not words.isdisjoint(reaching) for words in plain)
 
 
 def _is_main(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
-
-
-def _names_in_lines(lines: list[bytes], node: ast.stmt) -> set[str]:
-    return _words(b"".join(lines[node.lineno - 1 : node.end_lineno]))
 
 
 def _contains(text: bytes, name: bytes) -> bool:
