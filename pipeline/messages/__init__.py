@@ -1,1 +1,1 @@
-"""The values that verbs report: outcomes, progress, findings, and commands in hints."""
+"""The values that verbs report: outcomes, progress, findings, and hints."""

@@ -37,7 +37,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with null in place of NaN and infinities, which JSON does not have."""
+    """Return the value with None in place of NaN and infinities, which JSON cannot represent."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -46,7 +46,7 @@ def _finite(value: Any) -> Any:
 
 
 def rows_to_json(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """Return one object for each run of a command, without the fields that are the same in all of them."""
+    """Return one object for each run of a command, without the fields that are equal in all objects."""
     return [_without(outcome_to_json(outcome), ("protocol", "command")) for outcome in outcomes]
 
 
@@ -74,7 +74,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def job_to_json(job: JobOutcome) -> dict[str, Any]:
-    """Return the object `job`, without the values that are unknown."""
+    """Return the object `job`. Unknown values are omitted."""
     fields = {
         "step": job.step,
         "steps": job.steps,

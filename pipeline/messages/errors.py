@@ -14,7 +14,10 @@ def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
 
 
 def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
-    """Return the exception's findings, or one finding named after its class (`cannot-connect` for CannotConnect)."""
+    """Return the exception's findings.
+
+    If it has none, return one finding named after its class, such as `cannot-connect`.
+    """
     severity = Severity.WARNING if error.exit_code is ExitCode.INTERRUPTED else Severity.ERROR
     return error.findings or (
         Finding(error_name(type(error)), severity, error.message, error.where, error.hint, error.exit_code),

@@ -12,13 +12,13 @@ from remote.protocol.quantities import count
 
 PLACES_SHOWN = 2
 GROUPS_SHOWN = 5
-"""Each warning takes three lines; with this limit, the whole summary fits on a screen of 24 lines."""
+"""The maximum number of warnings. Each warning takes three lines, so that the summary fits on a screen of 24 lines."""
 
 Rows = tuple[tuple[str, str], ...]
 
 
 def summarise(plan: Plan, *, done: bool) -> Rows:
-    """Return the rows of the summary as (label, text); a row without content is left out."""
+    """Return the rows of the summary as (label, text). Rows without text are omitted."""
     warnings = [finding for finding in plan.findings if finding.severity is Severity.WARNING]
     rows = (
         ("changed" if done else "to change", _changes(plan)),
@@ -29,14 +29,15 @@ def summarise(plan: Plan, *, done: bool) -> Rows:
 
 
 def list_left(left: Sequence[SkippedPlace]) -> Rows:
-    """Return one row for each place that is left alone, in the order of the reasons."""
+    """Return one row (reason, place) for each place that is left alone, sorted by reason."""
     return tuple((each.reason, each.where) for each in sorted(left, key=lambda one: (one.reason, one.where)))
 
 
 def group_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge equal warnings of several places, most frequent first; errors stay as they are.
+    """Merge equal warnings of several places, the most frequent first.
 
-    At most GROUPS_SHOWN warnings are returned; the last one counts the omitted ones.
+    Errors are not changed. At most GROUPS_SHOWN warnings are returned. If there are more, one further warning counts
+    the others.
     """
     given = list(findings)
     errors = [finding for finding in given if finding.severity is Severity.ERROR]

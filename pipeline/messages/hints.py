@@ -1,7 +1,6 @@
 """Complete the commands in hints with `--host`, `--config` and overrides, so that they can be typed unchanged.
 
-Hints are completed in the verb's outcome, because code that creates a finding cannot access the names that the user
-typed.
+Hints are completed in the verb's outcome, because the code that creates a finding has no access to the typed names.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def selection_arguments(host: str, config: str, given: Sequence[str]) -> tuple[s
 
 
 def with_absolute_paths(words: Sequence[str]) -> tuple[str, ...]:
-    """Make paths of host and config files absolute, since a recorded command may be typed in another folder."""
+    """Make paths of host and config files absolute, because a recorded command may be repeated in another folder."""
     return tuple(
         str(Path(word).absolute()) if _is_file(before, word) else word for before, word in pairwise(("", *words))
     )
@@ -56,7 +55,7 @@ def overrides_in(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
-    """Return the command line with its last `wrong` argument replaced by `right`; empty if it has none."""
+    """Return the command line with its last `wrong` argument replaced by `right`, or "" if `wrong` is missing."""
     if wrong in words:
         at = len(words) - 1 - list(reversed(words)).index(wrong)
         return shlex.join(["pipeline", *words[:at], right, *words[at + 1 :]])
@@ -65,7 +64,7 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
 
 
 def install_command(package: str, prefix: str, python: str, uv: str | None) -> str:
-    """Return the command that adds a package to halfstep's environment: by pipx, by uv if there is one, or by pip."""
+    """Return the command that adds a package to halfstep's environment, by pipx, uv or pip."""
     if "/pipx/" in prefix:
         return f"pipx inject halfstep {package}"
     installer = ["uv", "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
@@ -73,7 +72,7 @@ def install_command(package: str, prefix: str, python: str, uv: str | None) -> s
 
 
 def option_value(words: Sequence[str], *names: str) -> str:
-    """Return the value of an option typed as `--option value`, `--option=value` or `-ovalue`; empty if absent."""
+    """Return the value of an option that was typed as `--option value`, `--option=value` or `-ovalue`, or ""."""
     for at, word in enumerate(words):
         for name in names:
             if word == name and at + 1 < len(words):

@@ -1,4 +1,4 @@
-"""The interface through which long verbs report progress, and an implementation that ignores it."""
+"""The interface through which long verbs report progress, and an implementation that ignores all reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.protocol.jobs import JobNews
 
 
 class Listener(Protocol):
-    """Receives the progress of a verb. The listener never influences the actions of the verb."""
+    """Receives the progress of a verb. A listener does not influence the actions of the verb."""
 
     def heading(self, text: str) -> None:
         """Start a section with a title."""
@@ -21,11 +21,11 @@ class Listener(Protocol):
         ...
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Report the progress of the running stage; `total` is None if unknown."""
+        """Report the progress of the running stage. `total` is None if the total is unknown."""
         ...
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Report one of many small steps; a listener may ignore most of them."""
+        """Report one of many small steps. A listener may ignore most of these steps."""
         ...
 
     def training(self, news: JobNews) -> None:
@@ -33,7 +33,7 @@ class Listener(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """Report a line that stays on the screen."""
+        """Report a line that remains on the screen."""
         ...
 
     def stage_ended(self, stage: StageOutcome) -> None:

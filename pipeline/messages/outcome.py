@@ -14,9 +14,10 @@ from remote.protocol.jobs import JobState, Progress, RunSurvey, seconds_left
 
 
 class StageState(StrEnum):
-    """`skipped`: the stage did not run, because its checkpoint is valid. `done`: the stage ran.
+    """The state of a stage.
 
-    `stopped`: its job ended on the user's request, or was preempted.
+    `skipped`: the stage did not run, because its checkpoint is valid. `done`: the stage ran. `stopped`: the user
+    stopped the stage's job, or the job was preempted.
     """
 
     DONE = "done"
@@ -42,10 +43,11 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The state of a job. `age_s` is the age of the values, if they are local records because the host was unreachable.
+    """The state of a job.
 
-    `elapsed_s`: from its start to its end, or to now. `eta_s`: the time that its remaining steps take.
-    `unit`: what `step` counts; an evaluation counts answers. `waits`: why a job that is RUNNING has not begun.
+    `age_s` is the age of the values if they are local records, because the host was unreachable. `elapsed_s` is the
+    time from the job's start to its end, or until now. `eta_s` is the time that the remaining steps take. `unit` is
+    what `step` counts: steps, or the answers of an evaluation. `waits` is the reason why a RUNNING job is still queued.
     """
 
     state: JobState
@@ -66,16 +68,16 @@ class JobOutcome:
 
     @property
     def shown_state(self) -> str:
-        """Return the state in one word: `queued` for a job that has not begun."""
+        """Return the state in one word. A RUNNING job that has not begun is `queued`."""
         return "queued" if self.state is JobState.RUNNING and self.waits else self.state.value
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a verb. Unknown values are empty.
+    """The result of a verb.
 
-    `given`: the arguments that were typed for host, config and overrides. Commands in hints repeat them. `varied`: the
-    overrides that distinguish this run from others of the same command.
+    Unknown values are empty. `given` are the typed arguments for host, config and overrides, which commands in hints
+    repeat. `varied` are the overrides that distinguish this run from other runs of the same command.
     """
 
     command: str
@@ -106,10 +108,10 @@ class Outcome:
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:
-    """Return the job's state and its step.
+    """Return the job's state and step.
 
-    The step is that of the newest checkpoint if the recorded progress, which is written at intervals, is behind it.
-    Checkpoints of earlier jobs do not count if the newest job started again at step 0.
+    Progress is recorded at intervals. If the newest checkpoint has a later step than the recorded progress, that step
+    is returned. Checkpoints of earlier jobs do not count if the newest job started again at step 0.
     """
     progress, running = run.progress, run.state is JobState.RUNNING
     restarted = run.job > 1 and progress is not None and progress.began == 0

@@ -12,15 +12,16 @@ CURES = {
     "config:plan-less-memory": (
         "Plan for less of the card's memory",
         "After `CUDA out of memory`, with the built-in trainer only: lowers train.memory_share by 0.2, so that the "
-        "trainer chooses a smaller micro-batch or checkpoints more layers. An optimizer step has the same samples.",
+        "trainer chooses a smaller micro-batch or checkpoints more layers. The samples of an optimizer step do not "
+        "change.",
     ),
     "config:halve-batch": (
         "Halve the micro-batch",
-        "After `CUDA out of memory`, with the built-in trainer only, if the config sets train.micro_batch: halves it. "
-        "An optimizer step has the same samples.",
+        "After `CUDA out of memory`, with the built-in trainer only: halves train.micro_batch if the config sets it. "
+        "The samples of an optimizer step do not change.",
     ),
     "config:expandable-segments": (
-        "Let the CUDA allocator grow its segments",
+        "Enable expandable segments of the CUDA allocator",
         "After `CUDA out of memory`: sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces "
         "fragmentation. Results do not change.",
     ),
@@ -54,7 +55,7 @@ def page_names() -> Iterator[str]:
 
 
 def check_page(name: str) -> str | None:
-    """Return the Markdown page of a check, a known failure or a cure; None for any other name."""
+    """Return the Markdown page of a check, a known failure or a cure, or None for any other name."""
     check, entry = find_check(name), find_entry(name)
     parts = [part for part in (_check_text(check) if check else "", _entry_text(entry) if entry else "") if part]
     if name in CURES:

@@ -19,7 +19,7 @@ FINDINGS = Path(__file__).with_name("findings.json")
 
 @cache
 def load_findings() -> dict[str, tuple[str, str]]:
-    """Return the meaning and the remedy of each finding of hosts, syncs and jobs, by name."""
+    """Return (meaning, remedy) of each finding of hosts, syncs and jobs, by the finding's name."""
     rows = json.loads(FINDINGS.read_text("utf-8"))
     return {name: (meaning, remedy) for name, (meaning, remedy) in rows.items()}
 
@@ -33,7 +33,7 @@ def all_names() -> Iterator[tuple[str, str]]:
 
 
 def page_of(name: str) -> str:
-    """Return the Markdown pages with this name, joined. Raises BadUsage with similar names."""
+    """Return the Markdown pages with this name, joined to one text. Raises BadUsage with similar names."""
     stage = f"# {name}\n\n{STAGES[name]}" if name in STAGES else ""
     fixer = render_page(name) if name in fixer_names() else ""
     parts = [page for page in (stage, fixer, check_page(name), _finding_page(name)) if page]

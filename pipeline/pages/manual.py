@@ -9,11 +9,11 @@ from pipeline.config.shipped import shipped_docs
 from remote.errors import BadUsage
 
 GENERATED = ("checks", "fixers", "schemas")
-"""Folders that are not part of the manual: `pipeline explain` prints their pages, or they contain JSON."""
+"""Folders of docs/ that are not part of the manual. `pipeline explain` prints their pages, or they contain JSON."""
 
 
 def manual_pages() -> dict[str, Path]:
-    """Return the pages by name, such as `jobs`; the pages of `pipeline explain` are left out."""
+    """Return the pages by name, such as `jobs`, without the pages of `pipeline explain`."""
     root = shipped_docs()
     paths = (path.relative_to(root) for path in sorted(root.rglob("*.md")))
     return {path.with_suffix("").as_posix(): root / path for path in paths if path.parts[0] not in GENERATED}
@@ -26,7 +26,7 @@ def title_of(page: Path) -> str:
 
 
 def read_manual(name: str) -> str:
-    """Return the Markdown of a page. Raises BadUsage with the nearest name."""
+    """Return the Markdown of a page. Raises BadUsage with the most similar name."""
     pages = manual_pages()
     name = name.removeprefix("docs/").removesuffix(".md")
     if name in pages:

@@ -1,4 +1,4 @@
-"""The JSON Schemas of config files, made from the models and from the meanings in docs/configuration.md."""
+"""Generate the JSON Schemas of config files from the models and the descriptions in docs/configuration.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
 
 
 def render_schemas(configuration: str) -> dict[str, str]:
-    """Return the text of each schema by kind; `configuration` is the page with the meaning of every key."""
+    """Return the text of each schema by kind. `configuration` is the text of the page that describes every key."""
     return {kind: _render(kind, configuration) for kind in MODELS}
 
 
@@ -46,13 +46,13 @@ def _render(kind: str, configuration: str) -> str:
 
 
 def _meanings(kind: str, configuration: str) -> Iterator[tuple[str, str]]:
-    """Yield key and meaning of each row of the page's table that describes one key."""
+    """Yield (key, description) of each table row that describes a single key."""
     part = configuration.partition(SECTION[kind])[2].partition("\n## ")[0]
     yield from ((match[1], match[2].replace("`", "")) for match in ROW.finditer(part))
 
 
 def _drop_titles(node: Any) -> None:
-    """Remove the titles that pydantic makes from key names; a key that is named `title` stays."""
+    """Remove the titles that pydantic generates from key names. A key with the name `title` is kept."""
     if isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]

@@ -8,27 +8,28 @@ STAGES = {
 **Valid while** the local files, the ignore rules and the host's manifest agree, and no file was edited on the host.
 
 halfstep compares digests in one request and sends the differences in one compressed stream. Each file appears
-complete or not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of them
-stops first. `.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and very large files are rejected by
-name. Data under `data:` is sent separately from the code, in chunks; an interrupted transfer resumes. See docs/sync.md.
+complete or not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of the
+host's files stops before the first deletion. `.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and
+very large files are rejected by name. Data under `data:` is sent separately from the code, in chunks; an interrupted
+transfer resumes. See docs/sync.md.
 """,
     "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host.
 
-**Valid while** interpreter, torch build, driver and GPU UUIDs are the same.
+**Valid while** interpreter, torch build, driver and GPU UUIDs are unchanged.
 
-The survey reads versions without importing anything. The stage itself runs the interpreter once: it imports the
-training packages, multiplies matrices on each card, and writes a file where the run will be.
+The survey reads versions without an import. The stage itself runs the interpreter once. It imports the training
+packages, multiplies matrices on each card, and writes a test file to the disk of the run.
 """,
     "fix": """Rewrites the host's copy of the project until no fixer has anything left to change.
 
-**Valid while** the project's files, the fixers' versions, the card and the `fixers:` of the config are the same.
+**Valid while** the project's files, the fixers' versions, the card and the `fixers:` of the config are unchanged.
 
 Source fixers run on the laptop, on the bytes that were sent. All rewritten files replace the host's copies in one
 atomic change. `run` never changes the laptop's own files. Setup fixers change the host itself. See docs/fixers/.
 """,
     "verify": """Proves on the card, with the real command, that the training works in half precision.
 
-**Valid while** all inputs of the stages above and the config are the same.
+**Valid while** the config and all inputs of the stages above are unchanged.
 
 The stage checks the code and the config, trains a small model on the card, and runs the unmodified training command
 under hooks for two applied optimizer steps on the real model and data. The command runs in a scratch folder, which is
@@ -36,16 +37,16 @@ then deleted. A check that could not be made is reported as "not checked". See d
 """,
     "train": """Runs the training as a job on the host.
 
-**Valid while** all inputs of the stages above and the data are the same, and the newest trainer checkpoint verifies.
+**Valid while** the data and all inputs of the stages above are unchanged, and the newest trainer checkpoint verifies.
 
-The job is started once and continues without a connection. Run the command again to reattach to it, or, after it has
-ended early, to resume from the newest trainer checkpoint whose SHA-256 manifest verifies. At most two cures for known
-failures are applied. See docs/jobs.md and docs/healing.md.
+The job is started once and continues without a connection. Run the command again to reattach to the job. If the job
+has ended early, the same command resumes from the newest trainer checkpoint whose SHA-256 manifest verifies. At most
+two cures for known failures are applied. See docs/jobs.md and docs/healing.md.
 """,
     "logs": """Downloads the TensorBoard files, the output and the adapter.
 
-**Valid while** the job's result and the sizes of its event files are the same.
+**Valid while** the job's result and the sizes of its event files are unchanged.
 
-Event files are only appended to, in whole records; the adapter's digests are verified. See docs/logs.md.
+New data is appended to the local event files, in whole records. The adapter's digests are verified. See docs/logs.md.
 """,
 }

@@ -13,11 +13,11 @@ from pipeline.report.formatting import number, text
 COLOURS = 6
 PIXELS_A_LETTER = 6
 SMALLEST = 1e-100
-"""Smaller relative differences are drawn as a flat line."""
+"""Values on a logarithmic axis, and differences, are not distinguished below this limit."""
 
 
 class Scale(Enum):
-    """The scale of the y axis. POWERS: a logarithmic axis with base 2, drawn as steps."""
+    """The scale of the y axis. POWERS is a logarithmic axis with base 2, whose curves are drawn as steps."""
 
     LINEAR = "linear"
     LOG = "log"
@@ -40,7 +40,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve and its label. `soften` draws it faint, under its mean. `colour` 0: by its position in the chart."""
+    """A curve and its label.
+
+    With `soften`, the curve is faint, and its mean is drawn on top. With `colour` 0, the curve's position in the chart
+    determines the colour.
+    """
 
     curve: Curve
     name: str = ""
@@ -57,7 +61,10 @@ def render_chart(
     scale: Scale = Scale.LINEAR,
     suffix: str = "",
 ) -> str:
-    """Return an SVG element, empty if there are no points. Steps that are not finite are marked at the bottom."""
+    """Return an SVG element, or "" if there are no points.
+
+    Steps with infinite or NaN values are marked at the bottom.
+    """
     frame = frame or Frame()
 
     def show(value: float) -> str:
@@ -83,7 +90,7 @@ def render_chart(
 
 
 def colour_of(line: Line, index: int) -> int:
-    """Return the number of a line's colour in the style sheet; `index` is the line's position in the chart."""
+    """Return the number of a line's colour in the style sheet. `index` is the line's position in the chart."""
     return line.colour or index % COLOURS + 1
 
 
@@ -110,7 +117,7 @@ class Plot:
 
 
 def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[float], tuple[float, float]]:
-    """Return round marks for an axis and its range. The axis is linear unless all values are positive."""
+    """Return round marks for an axis, and the range of the axis. The axis is linear unless all values are positive."""
     low, high = min(values), max(values)
     if scale is not Scale.LINEAR and low > 0:
         low, high = max(low, SMALLEST), max(high, SMALLEST)
@@ -135,7 +142,7 @@ def step_marks(first: int, last: int, ticks: int) -> list[int]:
 
 
 def round_step(rough: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, at least `rough`."""
+    """Return the smallest value of at least `rough` that is 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
 
@@ -199,7 +206,7 @@ def _dot(plot: Plot, line: Line, point: tuple[int, float], colour: int) -> str:
 
 
 def _end_labels(plot: Plot, lines: Sequence[Line], show: Callable[[float], str]) -> list[str]:
-    """Label each line's end with its last value; move labels apart that would overlap."""
+    """Label the end of each line with its last value. Labels that would overlap are moved apart."""
     ends = sorted(
         (plot.y(points[-1][1]), colour_of(line, index), line.name, points[-1][1])
         for index, line in enumerate(lines)

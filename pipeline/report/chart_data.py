@@ -19,8 +19,8 @@ IN_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028
 def chart_data(lines: Sequence[Line], scale: Scale, suffix: str) -> str:
     """Return the JSON of a chart, safe inside a script element.
 
-    `steps` are the steps of all lines. Each line has a value, and a mean if it is softened, for each of these steps;
-    null where it has none. `broken` are the steps whose value is infinite or NaN.
+    `steps` are the steps of all lines. For each of these steps, a line has a value, or null if it has no value at the
+    step. Softened lines also have means. `broken` are the steps whose value is infinite or NaN.
     """
     shown = [(line, thin(line.curve, MAX_POINTS)) for line in lines]
     broken = sorted({step for line in lines for step in line.curve.broken_steps})[:MAX_POINTS]
@@ -49,7 +49,7 @@ def _values(curve: Curve, steps: Sequence[int]) -> list[float | None]:
 
 
 def _rounded(value: float) -> float | None:
-    """Return a value rounded to DIGITS digits, as an integer if possible, which is shorter in JSON."""
+    """Return the value rounded to DIGITS digits, as an integer if possible, because integers are shorter in JSON."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{DIGITS}g}")

@@ -1,4 +1,4 @@
-"""Compare runs: rows of differing results, settings, files and machines, with one value for each run."""
+"""Compare runs: tables of results, settings, files and machines, with one value for each run."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A name, and a value for each run in order."""
+    """A row of a table: a name, and one value for each run."""
 
     name: str
     values: tuple[str, ...]
 
     @property
     def differs(self) -> bool:
-        """Return True unless all runs have the same value."""
+        """Return True if not all runs have the same value."""
         return len(set(self.values)) > 1
 
 
@@ -54,7 +54,8 @@ class ComparedRow:
 class Comparison:
     """A comparison of runs.
 
-    `results` has every row, other tables only rows that differ. `unknown`: runs without inputs.
+    `results` has every row; the other tables have only rows that differ. `unknown` are the runs without recorded
+    inputs.
     """
 
     runs: tuple[ComparedRun, ...]
@@ -84,13 +85,13 @@ def _differing(runs: Sequence[Mapping[str, str]]) -> Iterator[ComparedRow]:
 
 
 def _rows(runs: Sequence[Mapping[str, str]]) -> Iterator[ComparedRow]:
-    """Yield a row for each name, in the order in which the runs have them."""
+    """Yield a row for each name, in the order of first occurrence."""
     for name in {name: None for run in runs for name in run}:
         yield ComparedRow(name, tuple(run.get(name, ABSENT) for run in runs))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return `a.b: value` for each setting."""
+    """Return the value of each setting as text, by key such as `a.b`."""
     flat: dict[str, str] = {}
     for key, value in settings.items():
         if isinstance(value, dict) and value:
@@ -111,7 +112,7 @@ def _source(inputs: RunInputs) -> dict[str, str]:
 
 
 def _results(run: ComparedRun) -> dict[str, str]:
-    """Return state, progress, losses, measurements and scores of a run, as far as they are known."""
+    """Return the known values among state, progress, losses, measurements and scores of a run."""
     report, curves = run.report, run.curves
     loss, lowest = shown_loss(report, curves)
     last = last_values(curves)
@@ -138,18 +139,18 @@ def _validation_loss(curves: Sequence[Curve]) -> float | None:
 
 
 def _speed(curves: Sequence[Curve]) -> float | None:
-    """Return the mean over the newest steps, which the chart shows at the end of its thick line."""
+    """Return the mean of the tokens per second over the newest steps, or None. The chart shows the same mean."""
     found = [curve for curve in curves if last_part(curve.tag) == "tokens_per_second" and curve.finite]
     return smooth(found[0]).last if found else None
 
 
 def is_shown(name: str, estimate: Estimate) -> bool:
-    """Return True for a defined metric that is no variant of another."""
+    """Return True for a metric that is defined and is not a variant of another metric."""
     return estimate.value is not None and not name.endswith(VARIANTS)
 
 
 def _scores(report: RunReport, curves: Sequence[Curve]) -> Iterator[tuple[str, str]]:
-    """Yield the adapter's scores from `pipeline evaluate`, or else from the evaluation during training."""
+    """Yield the adapter's scores from `pipeline evaluate`, else from the evaluation during training."""
     if report.evaluation is not None:
         for scores in report.evaluation.scores:
             if scores.model == ADAPTER:

@@ -19,7 +19,7 @@ MAX_ROWS = 200
 
 
 def render_comparison(comparison: Comparison, *, written_unix: float | None = None) -> str:
-    """Return the page. Equal comparisons give equal bytes; all text is escaped."""
+    """Return the HTML page. Equal comparisons give equal pages. All text is escaped."""
     loss, panels = draw_overlaid([(LETTERS[at], run.curves) for at, run in enumerate(comparison.runs)])
     names = [run.report.run for run in comparison.runs]
     body = (

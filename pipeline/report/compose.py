@@ -26,7 +26,7 @@ def report_of(
     stages: tuple[StageOutcome, ...],
     findings: tuple[Finding, ...],
 ) -> RunReport:
-    """Return the report of a run without curves and results, which `render_saved_report` adds."""
+    """Return the report of a run without curves and results. `render_saved_report` adds both."""
     precision = view.precision
     progress = run.progress
     return RunReport(
@@ -64,7 +64,7 @@ def environment_of(view: View) -> Facts:
 
 
 def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return all errors and warnings, and the watch's other findings."""
+    """Return all errors and warnings, and all other findings of the watch."""
     problems = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
     return (*problems, *(finding for finding in watched if finding not in problems))
 

@@ -1,4 +1,7 @@
-"""Turn scalars into curves: one per tag, with resumed jobs joined, each step once, long curves thinned."""
+"""Turn scalars into curves, one per tag.
+
+Resumed jobs are joined, each step occurs once, and long curves are thinned.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from remote.protocol.loss import LARGEST, mean_losses
 
 MAX_POINTS = 600
 MEANS = "mean_loss"
-"""The tag of the losses that the job recorded, each already a mean over the newest steps."""
+"""The tag of the losses that the job recorded. Each of these losses is a mean over the newest steps."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The values of one tag by optimizer step, in order, each step once. Values may be infinite or NaN.
+    """The values of one tag, ordered by optimizer step.
 
-    A value above LARGEST counts as infinite.
+    Each step occurs once. Values may be infinite or NaN. A value above LARGEST counts as infinite.
     """
 
     tag: str
@@ -49,8 +52,8 @@ class Curve:
 def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     """Return a curve per tag, sorted by tag.
 
-    Points of earlier jobs are dropped from the first step of a job that resumed or restarted. If several folders were
-    written at the same time with the same tag, each gets a curve named `tag (folder)`.
+    If a job resumed or restarted, points of earlier jobs from its first step on are dropped. If several folders with
+    the same tag were written at the same time, each folder gets a curve named `tag (folder)`.
     """
     by_tag: dict[str, dict[str, list[Scalar]]] = {}
     for scalar in scalars:
@@ -66,7 +69,7 @@ def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
 
 
 def curve_of_means(means: Sequence[float], first: int, last: int) -> Curve:
-    """Return the curve of means that cover the steps after `first` to `last` evenly, oldest first."""
+    """Return the curve of `means`, spread evenly over the steps after `first` up to `last`."""
     known = means[: last - first]
     points = {first + round((at + 1) * (last - first) / len(known)): mean for at, mean in enumerate(known)}
     return Curve(MEANS, tuple(points.items()))
@@ -74,12 +77,12 @@ def curve_of_means(means: Sequence[float], first: int, last: int) -> Curve:
 
 @lru_cache(maxsize=64)
 def smooth(curve: Curve) -> Curve:
-    """Return the mean over the newest optimizer steps at each step, which is the loss that every command shows."""
+    """Return the mean over the newest optimizer steps, at each step. Every command shows this mean as the loss."""
     return Curve(curve.tag, tuple(mean_losses(curve.finite)))
 
 
 def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
-    """Return about `limit` points that draw the same curve: the lowest and the highest of each interval."""
+    """Return a curve of about `limit` points with the same shape: the lowest and highest point of each interval."""
     points = curve.finite
     if len(points) <= limit:
         return Curve(curve.tag, points)

@@ -9,7 +9,7 @@ CURVE = '<figure class="curve'
 
 
 def render_document(title: str, body: str) -> str:
-    """Return the document; `body` is HTML, `title` is not. The script is part of it if there is a curve."""
+    """Return the document. `body` is HTML; `title` is plain text. The script is included if there is a curve."""
     draws = CURVE in body
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

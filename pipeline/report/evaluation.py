@@ -26,7 +26,7 @@ LABELS = {
 ORDER = ("answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "cer", "exact", "f1", "precision",
          "recall", "pearson", "spearman")  # fmt: skip
 MOST = 1e6
-"""A score above this is written with an exponent, so that a host cannot widen the table."""
+"""Scores of at least this value are written with an exponent, so that a host's answer cannot widen the table."""
 HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
 
 
@@ -37,12 +37,15 @@ def headings(result: EvaluationResult) -> tuple[str, ...]:
 
 
 def _published(result: EvaluationResult) -> tuple[PublishedRow, ...]:
-    """Return the published rows to show next to the scores; none for other tasks."""
+    """Return the published rows to show next to the scores, or () if the evaluation has no metric of the paper."""
     return (CLOSEST, UNTUNED) if is_comparable(result) else ()
 
 
 def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each metric; `variants` adds the metrics over all answers and over well-formed answers."""
+    """Yield a row for each metric.
+
+    With `variants`, include the metrics over all answers and over well-formed answers.
+    """
     published = [row.metrics for row in _published(result)]
     for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
         if name.endswith(VARIANTS) and not variants:
@@ -52,13 +55,13 @@ def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple
 
 
 def explain_missing(result: EvaluationResult) -> Iterator[str]:
-    """Yield a line for each reason for which the table has a `-` instead of a value."""
+    """Yield one line for each reason why the table contains `-` instead of a value."""
     names = [name for name in (result.scores[0].metrics if result.scores else ()) if not name.endswith(VARIANTS)]
     ours = [scores.metrics.get(name) for name in names for scores in result.scores]
     if any(estimate is None or estimate.value is None for estimate in ours):
         yield "-: undefined; for example, a correlation needs two well-formed answers with different scores"
     if any(name not in row.metrics for name in names for row in _published(result)):
-        yield "-, in a column of the paper: the paper does not report this metric"
+        yield "- in a column of the paper: the paper does not report this metric"
 
 
 def _place(name: str) -> tuple[str | int, ...]:
@@ -69,7 +72,7 @@ def _place(name: str) -> tuple[str | int, ...]:
 
 
 def _parts(name: str) -> tuple[str, list[str]]:
-    """Return the task of a metric, and the rest of its name; a name without a task is both."""
+    """Return the task of a metric, and the other parts of its name. If the name has one part, both are that part."""
     task, *parts = name.split("/")
     return task, parts or [task]
 
@@ -85,7 +88,7 @@ def label(name: str) -> str:
 
 
 def in_words(estimate: Estimate) -> str:
-    """Return '0.656 [0.62, 0.69]', without an interval if there is none."""
+    """Return '0.656 [0.62, 0.69]', or '0.656' if there is no interval."""
     if estimate.low is None or estimate.high is None:
         return _number(estimate.value)
     return f"{_number(estimate.value)} [{_number(estimate.low, 2)}, {_number(estimate.high, 2)}]"
@@ -107,7 +110,7 @@ def describe(result: EvaluationResult) -> str:
 
 
 def evaluation_as_json(result: EvaluationResult) -> dict[str, Any]:
-    """Return the result, the published rows, and the differences between both experiments."""
+    """Return the result, the published rows, and the differences between this evaluation and the paper's experiment."""
     if not is_comparable(result):
         return dict(encode(result))
     rows = [{"name": row.name, "metrics": row.metrics} for row in PUBLISHED]

@@ -12,7 +12,7 @@ from remote.protocol.evaluation import EvaluationResult
 
 
 def scores(found: Scores | None) -> str:
-    """Return correlations per aspect as bars, and the other scores as a table."""
+    """Return a section with correlations per aspect as bars and the other scores as a table, or "" without scores."""
     if found is None:
         return ""
     head = (
@@ -35,7 +35,7 @@ def scores(found: Scores | None) -> str:
 
 
 def evaluation(result: EvaluationResult) -> str:
-    """Return every metric of an evaluation with its interval, and the published results."""
+    """Return a section with every metric of an evaluation, its interval, and the published results."""
     head = "".join(f'<th class="n">{text(name)}</th>' for name in headings(result)[1:])
     rows = [
         (td(text(name), "name"), *(td("–" if value == MISSING else text(value), "n") for value in values))
@@ -48,7 +48,7 @@ def evaluation(result: EvaluationResult) -> str:
 
 
 def _published(result: EvaluationResult) -> str:
-    """Return all published rows, with a footnote on how the experiments differ; empty for other tasks."""
+    """Return all published rows, with a footnote on how the experiments differ, or "" for other tasks."""
     if not is_comparable(result):
         return ""
     head = "".join(f'<th class="n">{text(label(name))}</th>' for name in NAMES)

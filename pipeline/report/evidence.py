@@ -1,4 +1,4 @@
-"""Save the results of a config's last `fix` and `verify`, for reports of later runs that skip these stages."""
+"""Save the results of a config's last `fix` and `verify`. Reports of later runs that skip these stages show them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Evidence:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Return the saved evidence; empty if there is none or it cannot be read."""
+    """Return the saved evidence, or an empty Evidence if the file is missing or cannot be read."""
     try:
         return decode(Evidence, read_json(path))
     except (OSError, ValueError, Malformed):

@@ -20,7 +20,7 @@ def script() -> str:
 
 @cache
 def policy() -> str:
-    """Return the content security policy of a page: nothing is loaded, and no script runs but this one."""
+    """Return the content security policy of a page. The page loads nothing, and only `script()` runs."""
     digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     return f"{NO_SCRIPT}; script-src 'sha256-{digest}'"
 

@@ -48,7 +48,7 @@ TONES = {
     Verdict.NOT_STARTED: "quiet",
     Verdict.EVALUATED: "good",
 }
-"""The class of style.css in which a verdict is shown."""
+"""The CSS class in style.css for each verdict."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class FixRow:
-    """One change by fixers: of a file, with its unified diff, or of the host, with an empty `path`."""
+    """One change by fixers: of a file, with the file's unified diff, or of the host, with an empty `path`."""
 
     fixers: tuple[str, ...]
     path: str = ""
@@ -75,7 +75,7 @@ class FixRow:
 
 @dataclass(frozen=True)
 class CureRow:
-    """A failure that was cured: its catalog name, its cause, and the cure."""
+    """A failure that was cured. `error` is its name in the catalog, and `done` describes the cure."""
 
     error: str
     cause: str
@@ -87,11 +87,11 @@ class CureRow:
 class RunReport:
     """The report of one run. Times are Unix seconds. Empty parts have no section on the page.
 
-    `precision` is a mode, or `mode: reason`. `not_checked` holds names of checks and why they were not made. `loss` is
-    the mean over the newest steps (remote/protocol/loss.py), `best_loss` the lowest such mean. `losses` are a few
-    such means that cover the newest job. `secrets` are names of
-    environment variables. `uncommitted` files differ from `commit`. `output` is the end of the trainer's output.
-    `seen_unix` is the time at which the run was in this state.
+    `precision` is `mode` or `mode: reason`. `not_checked` has (check, reason) for each check that was not made. `loss`
+    is the mean over the newest steps (remote/protocol/loss.py), and `best_loss` is the lowest of these means. `losses`
+    are a few of these means, which cover the newest job. `secrets` are names of environment variables. `uncommitted`
+    files differ from `commit`. `output` is the end of the trainer's output. `seen_unix` is the time at which the run
+    was in this state.
     """
 
     run: str
@@ -131,7 +131,7 @@ class RunReport:
 
     @property
     def seconds(self) -> float | None:
-        """Return the total duration of the run's jobs in seconds, without waiting times; None if it is unknown."""
+        """Return the total duration of the run's jobs in seconds, without waiting times, or None if it is unknown."""
         return sum(job.seconds or 0.0 for job in self.jobs) or None
 
     @property
@@ -141,14 +141,14 @@ class RunReport:
 
 
 def verdict_in(state: JobState, *, preempted: bool, waits: str) -> Verdict:
-    """Return the state of a run whose newest job is in that state."""
+    """Return the verdict on a run whose newest job is in that state."""
     if state is JobState.FAILED and preempted:
         return Verdict.STOPPED
     return Verdict.QUEUED if state is JobState.RUNNING and waits else VERDICTS[state]
 
 
 def fix_of(change: FileChange) -> FixRow:
-    """Return a row with the unified diff of a file; for binary files, with their sizes only."""
+    """Return a row with the unified diff of a file. For a binary file, the row has only the sizes."""
     try:
         before, after = change.before.decode(), change.after.decode()
     except UnicodeDecodeError:

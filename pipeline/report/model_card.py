@@ -15,16 +15,17 @@ from remote.protocol.text import safe_text
 MAX_LINE = 20_000
 
 AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM"}
-"""The transformers class that loads the base model of a PEFT task type; any other task has AutoModel."""
+"""The transformers class that loads the base model, for each PEFT task type. Other task types use AutoModel."""
 BUILT_IN = "AutoModelForMultimodalLM"
 """The class of the base model, if an adapter of the built-in trainer does not record it."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The content of a model card. `base` is a hub id or a path, `datasets` are hub ids, `settings` the LoRA settings.
+    """The content of a model card.
 
-    `place` is the repository or the folder of the adapter. `built_in`: it was trained by the built-in trainer.
+    `base` is a hub id or a path, `datasets` are hub ids, and `settings` are the LoRA settings. `place` is the
+    repository or the folder of the adapter. `built_in` is True if the built-in trainer trained the adapter.
     """
 
     place: str
@@ -39,7 +40,7 @@ class CardFacts:
 
 
 def loading_lines(facts: CardFacts) -> tuple[str, ...]:
-    """Return the lines of Python that load the base model and the adapter with plain transformers and peft."""
+    """Return the lines of Python code that load the base model and the adapter with transformers and peft only."""
     name = _base_class(facts)
     revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
     base = json.dumps(facts.base, ensure_ascii=False)
@@ -51,7 +52,7 @@ def loading_lines(facts: CardFacts) -> tuple[str, ...]:
 
 
 def _base_class(facts: CardFacts) -> str:
-    """Return the class that the adapter's settings name, or one that fits the task type."""
+    """Return the model class that the adapter's settings name, else the class for the task type."""
     recorded = facts.settings.get("auto_mapping")
     if isinstance(recorded, Mapping) and str(recorded.get("parent_library")).split(".")[0] == "transformers":
         name = str(recorded.get("base_model_class"))
@@ -63,7 +64,7 @@ def _base_class(facts: CardFacts) -> str:
 def render_card(facts: CardFacts) -> str:
     """Return the card as Markdown with the hub's YAML header.
 
-    Invisible characters are escaped in a way that YAML and Python strings read as the same characters.
+    Invisible characters are escaped; YAML and Python read the escapes as the original characters.
     """
     return "".join(f"{safe_text(line, max_line=MAX_LINE)}\n" for line in _lines(facts))
 
@@ -134,7 +135,7 @@ def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[s
 
 
 def _plain(text: str) -> str:
-    """Return Markdown that shows the text: a value of the host makes no link, image, HTML or second line."""
+    """Return the text as literal Markdown. A value of the host cannot add a link, image, HTML or second line."""
     words = re.sub(r"([\\`*\[\]<>|~])", r"\\\1", " ".join(text.split()))
     return re.sub(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", r"\\", words)
 

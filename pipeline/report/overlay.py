@@ -28,7 +28,7 @@ VALIDATION = Panel("Validation loss", LOSS.names)
 
 
 def draw_overlaid(runs: Sequence[NamedCurves]) -> tuple[Drawn | None, tuple[Drawn, ...]]:
-    """Return the training losses in a wide chart, and a chart for each other tag that two runs or more have."""
+    """Return a wide chart of the training losses, and a chart for each other tag that at least two runs have."""
     losses = [_line(at, name, train_loss(curves), LOSS) for at, (name, curves) in enumerate(runs)]
     found = [line for line in losses if line is not None]
     wide = draw(LOSS, found, WIDE) if found else None
@@ -40,7 +40,10 @@ def draw_overlaid(runs: Sequence[NamedCurves]) -> tuple[Drawn | None, tuple[Draw
 
 
 def _overlay(tag: str, runs: Sequence[NamedCurves]) -> Drawn | None:
-    """Return the curves of one tag; None for a training loss, and if fewer than two runs have the tag."""
+    """Return the chart of one tag.
+
+    Returns None for a training loss, a flat curve, and a tag that fewer than two runs have.
+    """
     panel = _panel(tag)
     curves = [next((curve for curve in curves if curve.tag == tag), None) for _, curves in runs]
     known = [curve for curve in curves if curve is not None]
@@ -51,7 +54,10 @@ def _overlay(tag: str, runs: Sequence[NamedCurves]) -> Drawn | None:
 
 
 def _panel(tag: str) -> Panel:
-    """Return the panel of a tag. If several tags have the same panel, as with two GPUs, the tag is in the title."""
+    """Return the panel of a tag.
+
+    If several tags can have the same panel, as with two GPUs, the title contains the tag.
+    """
     last = last_part(tag)
     if last in LOSS.names:
         return VALIDATION if is_evaluation(tag) else LOSS

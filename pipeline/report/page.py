@@ -1,4 +1,4 @@
-"""Render the report as one self-contained HTML page, in light and dark and for print."""
+"""Render the report as one self-contained HTML page, with light, dark and print styles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WELL = (Verdict.TRAINED, Verdict.QUEUED, Verdict.RUNNING, Verdict.EVALUATED)
 
 
 def render_report(report: RunReport) -> str:
-    """Return the page. Equal reports give equal bytes; all text is escaped."""
+    """Return the HTML page. Equal reports give equal pages. All text is escaped."""
     curves = curves_of(report)
     is_well = report.verdict in WELL
     found = sections.findings(report.findings)
@@ -54,7 +54,7 @@ def render_report(report: RunReport) -> str:
 
 
 def curves_of(report: RunReport) -> tuple[Curve, ...]:
-    """Return a curve per tag; without a training loss in the event files, the one that the newest job recorded."""
+    """Return a curve per tag. If the event files have no training loss, add the losses that the newest job recorded."""
     curves = gather_curves(report.scalars)
     first, last = _first_step(report), report.step or 0
     if train_loss(curves) is not None or not report.losses or last <= first:
@@ -108,7 +108,7 @@ def _steps(report: RunReport) -> str:
 
 
 def _bold(words: str, after: str = "") -> str:
-    """Return words in bold with the punctuation that must not be separated from them."""
+    """Return words in bold. A line break cannot separate the punctuation `after` from the words."""
     return f'<span class="whole-word"><b>{text(words)}</b>{after}</span>'
 
 
@@ -141,7 +141,7 @@ def _loss_figure(report: RunReport, curves: tuple[Curve, ...]) -> Iterator[Figur
 
 
 def shown_loss(report: RunReport, curves: tuple[Curve, ...]) -> tuple[float | None, float | None]:
-    """Return the loss and the lowest loss, as `status` shows them or, if these are unknown, from the curve."""
+    """Return the loss and the lowest loss that `status` shows. If these are unknown, compute both from the curve."""
     if report.loss is not None:
         return report.loss, report.best_loss
     curve, loss = train_loss(curves), MeanLoss()
@@ -151,7 +151,7 @@ def shown_loss(report: RunReport, curves: tuple[Curve, ...]) -> tuple[float | No
 
 
 def last_values(curves: Iterable[Curve]) -> dict[str, float]:
-    """Return the last value of each curve of the training, by the last part of its tag."""
+    """Return the last value of each training curve, by the last part of the curve's tag."""
     return {last_part(curve.tag): curve.last for curve in curves if not is_evaluation(curve.tag) and curve.finite}
 
 
@@ -174,7 +174,10 @@ def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[
 
 
 def _stages(report: RunReport) -> tuple[StageOutcome, ...]:
-    """Return the stages. `train` has the time of all jobs, not the time for which the last command followed them."""
+    """Return the stages.
+
+    The duration of `train` is that of all jobs, not the time for which the command followed them.
+    """
     seconds = report.seconds or 0.0
     return tuple(
         replace(stage, seconds=seconds or stage.seconds) if stage.name == "train" else stage for stage in report.stages
@@ -187,7 +190,7 @@ def _environment(report: RunReport) -> Facts:
 
 
 def _source(report: RunReport) -> Facts:
-    """Return the command, and the commit of the files with what differs from it."""
+    """Return the command, the commit of the files, and the files that differ from the commit."""
     rows = [("command", report.command)] if report.command else []
     if report.commit:
         rows.append(("git commit", report.commit))
@@ -199,7 +202,7 @@ def _source(report: RunReport) -> Facts:
 
 
 def _not_checked(report: RunReport) -> Facts:
-    """Return the checks that were not made, except those that the proof's section lists."""
+    """Return the checks that were not made, except the checks that the proof's section lists."""
     listed = {(unseen.check, unseen.reason) for unseen in report.proof.unseen} if report.proof else set()
     return tuple(row for row in report.not_checked if row not in listed)
 

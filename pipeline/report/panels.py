@@ -1,4 +1,4 @@
-"""Group curves into charts, with their order and units; every other curve gets a chart of its own."""
+"""Group known curves into charts with an order and units. Every other curve gets a separate chart."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ EVALUATION = ("eval/", "test/", "validation/")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A chart with its title and a note on its scale; `data` is for the page's script, which draws it again."""
+    """A chart with its title and a note on its scale.
+
+    `data` is the JSON from which the page's script draws the chart.
+    """
 
     title: str
     svg: str
@@ -59,13 +62,13 @@ class Drawn:
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
     """Render training and evaluation loss in one wide chart."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
-    if any(len(curve.points) > 1 and not is_evaluation(curve.tag) for curve in found):  # not a Trainer's summary
+    if any(len(curve.points) > 1 and not is_evaluation(curve.tag) for curve in found):  # skip a Trainer's summary
         found = [curve for curve in found if len(curve.points) > 1 or is_evaluation(curve.tag)]
     return draw(LOSS, _lines(LOSS, found), WIDE) if found else None
 
 
 def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
-    """Render the known curves in order, then up to MAX_MORE others with more than one point."""
+    """Render the known curves in order, then up to MAX_MORE other curves with more than one point."""
     left = [curve for curve in curves if last_part(curve.tag) not in LOSS.names]
     drawn = []
     for panel in PANELS:
@@ -88,7 +91,7 @@ def _has_chart(curve: Curve) -> bool:
 
 
 def is_bookkeeping(tag: str) -> bool:
-    """Return True if the tag names what a Trainer logs about its own speed and position, beside its results."""
+    """Return True if the tag names a value that a Trainer logs about its own speed or position."""
     return last_part(tag).removeprefix("eval_").removeprefix("train_") in BOOKKEEPING
 
 
@@ -98,7 +101,7 @@ def is_evaluation(tag: str) -> bool:
 
 
 def train_loss(curves: Iterable[Curve]) -> Curve | None:
-    """Return the longest curve that is a training loss."""
+    """Return the longest training loss curve, or None if there is none."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names and not is_evaluation(curve.tag)]
     return max(found, key=lambda curve: len(curve.finite), default=None)
 
@@ -109,7 +112,7 @@ def is_flat(panel: Panel, curves: list[Curve]) -> bool:
 
 
 def _lines(panel: Panel, curves: list[Curve]) -> list[Line]:
-    """Return at most six lines for the curves of a chart, with names if there are several."""
+    """Return at most COLOURS lines for the curves of a chart. The lines have names if there are several curves."""
     ordered = sorted(curves, key=lambda curve: (is_evaluation(curve.tag), curve.tag))
     return [
         Line(
@@ -123,7 +126,7 @@ def _lines(panel: Panel, curves: list[Curve]) -> list[Line]:
 
 
 def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Drawn:
-    """Return the chart of a panel; a wide one is logarithmic if its values span more than LOG_FROM."""
+    """Return the chart of a panel. A wide chart is logarithmic if its values span more than a factor of LOG_FROM."""
     scale = panel.scale
     values = [value for line in lines for _, value in line.curve.finite]
     if scale is Scale.LINEAR and frame is WIDE and values and min(values) > 0 and max(values) / min(values) > LOG_FROM:
@@ -134,7 +137,7 @@ def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Dra
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:
-    """Return a label that distinguishes this line from the others of its chart."""
+    """Return a label that distinguishes this line from the other lines of its chart."""
     if len(curves) == 1:
         return ""
     for name in (_kind, _measure, _folder):

@@ -1,4 +1,4 @@
-"""Published results on speechocean762, and how an evaluation differs from the experiment behind them.
+"""Published results on speechocean762, and the differences between an evaluation and the published experiment.
 
 arXiv 2509.02915 (Ahn and Nam, 2025), table 3: Phi-4-multimodal-instruct, 2,500 training and 2,500 test recordings.
 """
@@ -28,14 +28,14 @@ NAMES = (
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of the table: the values of `NAMES`."""
+    """One row of the paper's table. `values` are in the order of NAMES."""
 
     name: str
     values: tuple[float, ...]
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return the published values under the names of our metrics."""
+        """Return the published values by the names of halfstep's metrics."""
         return dict(zip(NAMES, self.values, strict=True))
 
 
@@ -62,13 +62,13 @@ def is_comparable(result: EvaluationResult) -> bool:
 def differences(result: EvaluationResult) -> tuple[str, ...]:
     """Return the differences from the paper's experiment, including settings that the paper does not state.
 
-    Empty for other tasks.
+    Returns () if the evaluation has no metric of the paper.
     """
     if not is_comparable(result):
         return ()
-    found = ["prompts: the same tasks and control tokens, in other words"]
+    found = ["prompts: worded differently, with the same tasks and control tokens"]
     if result.rank is not None:
-        found.append(f"rank: {result.rank}; the paper states none")
+        found.append(f"rank: {result.rank}; the paper does not state the rank")
     if result.model != MODEL:
         found.append(f"model: {result.model or 'unknown'}, not {MODEL}")
     if result.data != DATA:

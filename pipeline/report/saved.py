@@ -29,7 +29,10 @@ PAGE = "report.html"
 VALUES = "report.json"
 OUTPUT_LINES = 40
 OUTPUT_BYTES = 2**18
-"""More bytes than are shown, because a progress bar writes many states into one line."""
+"""The size of the part of the output that is read.
+
+It exceeds the shown lines, because a progress bar writes many states into one line.
+"""
 STATES = {
     Verdict.RUNNING: StageState.RUNNING,
     Verdict.QUEUED: StageState.RUNNING,
@@ -50,7 +53,7 @@ def save_report(folder: Path, report: RunReport) -> Path:
 
 
 def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
-    """Return the stages; one that did not run now, but was done by an earlier command for this run, as it was done."""
+    """Return the stages. A stage that did not run now, but was done earlier for this run, is returned as done."""
     done = {stage.name: stage for stage in earlier if stage.state is StageState.DONE}
     again = (StageState.SKIPPED, StageState.PENDING)
     return tuple(done.get(stage.name, stage) if stage.state in again else stage for stage in stages)
@@ -71,7 +74,7 @@ def render_saved_comparison(folders: Sequence[Path], page: Path) -> None:
 def current_report(folder: Path) -> RunReport:
     """Return the saved report, updated with the newer data in the folder. Raises FileNotFoundError.
 
-    The newer data are: the last seen state of the job, curves, inputs, output, results and the newest evaluation.
+    The newer data are the last known state of the job, curves, inputs, output, results and the newest evaluation.
     """
     note = read_note(folder)
     report = as_last_seen(read_report(folder) or unreported(note, folder), note)
@@ -120,14 +123,17 @@ def _jobs_as_seen(jobs: tuple[JobRow, ...], note: RunNote) -> tuple[JobRow, ...]
 
 
 def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
-    """Return the stage, with the current state of the job for the stage `train`."""
+    """Return the stage. The stage `train` gets the current state of the job."""
     if stage.name != "train" or verdict not in STATES:
         return stage
     return StageOutcome(stage.name, STATES[verdict], stage.seconds)
 
 
 def end_of_output(folder: Path, secrets: Collection[str]) -> str:
-    """Return the last lines of the pulled output of the newest job, without secrets; `secrets` are their names."""
+    """Return the last lines of the newest job's pulled output.
+
+    `secrets` are names of variables whose values are masked.
+    """
     path = mirrored_log(folder)
     if path is None:
         return ""
@@ -141,7 +147,7 @@ def end_of_output(folder: Path, secrets: Collection[str]) -> str:
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:
-    """Return the newest result of `pipeline evaluate` in a run's folder; None if there is none."""
+    """Return the newest result of `pipeline evaluate` in a run's folder, or None if there is none."""
     try:
         return decode(EvaluationResult, read_json(folder / RESULT))
     except (OSError, ValueError, Malformed):
@@ -149,7 +155,7 @@ def read_evaluation(folder: Path) -> EvaluationResult | None:
 
 
 def read_report(folder: Path) -> RunReport | None:
-    """Return the saved report of a run's folder; None if there is none that can be read."""
+    """Return the saved report of a run's folder, or None if the report is missing or cannot be read."""
     try:
         return decode(RunReport, read_json(folder / VALUES))
     except (OSError, ValueError, Malformed):
@@ -157,7 +163,7 @@ def read_report(folder: Path) -> RunReport | None:
 
 
 def unreported(note: RunNote | None, folder: Path) -> RunReport:
-    """Return a report from the run's record alone. Raises FileNotFoundError if there is no record."""
+    """Return a report that contains only the run's record. Raises FileNotFoundError if there is no record."""
     if note is None:
         raise FileNotFoundError(folder / VALUES)
     return RunReport(note.name, note.config, note.host, Verdict.NOT_STARTED, began_unix=note.created_unix)

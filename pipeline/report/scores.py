@@ -24,7 +24,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Aspect:
-    """The correlations of one aspect with human scores; None if undefined."""
+    """The correlations of one aspect with human scores. None is an undefined correlation."""
 
     name: str
     pearson: float | None = None
@@ -33,7 +33,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Scores:
-    """The last value of every evaluated metric, and its optimizer step."""
+    """The last value of every evaluated metric, and the optimizer step of the last evaluation."""
 
     step: int
     aspects: tuple[Aspect, ...] = ()
@@ -41,7 +41,7 @@ class Scores:
 
 
 def judge_scores(curves: Iterable[Curve]) -> Scores | None:
-    """Return the scores among the curves, with the loss beside them; None if there is at most a loss."""
+    """Return the scores among the curves, and the validation loss. Returns None if no curve is a score."""
     found = [curve for curve in curves if is_evaluation(curve.tag) and curve.finite]
     losses = [curve for curve in found if last_part(curve.tag) in LOSSES]
     scored = [curve for curve in found if _is_score(curve.tag)]

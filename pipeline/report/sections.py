@@ -1,4 +1,4 @@
-"""Render the sections of the page; a section without content is an empty string."""
+"""Render the sections of the page. A section without content is an empty string."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def section(title: str, body: str) -> str:
 
 
 def pill(words: str, tone: str) -> str:
-    """Return a label in a tone of style.css: good, calm, warn, bad, quiet."""
+    """Return a label. `tone` is a CSS class of style.css: good, calm, warn, bad or quiet."""
     return f'<span class="pill {tone}">{text(words)}</span>'
 
 
@@ -93,7 +93,7 @@ def stages(rows: Iterable[StageOutcome]) -> str:
 
 
 def jobs(rows: Sequence[JobRow]) -> str:
-    """Return a table of the jobs, unless there is only one and it succeeded."""
+    """Return a table of the jobs, or "" if there is only one job, which succeeded."""
     if len(rows) < 2 and all(row.state is JobState.SUCCEEDED for row in rows):
         return ""
     body = [
@@ -259,7 +259,7 @@ def source(title: str, words: str, *, is_open: bool = False) -> str:
 
 
 def side_by_side(*sections: str) -> str:
-    """Return the sections in two columns; a single non-empty section gets the full width."""
+    """Return the sections in two columns. A single non-empty section gets the full width."""
     full = [section for section in sections if section]
     if len(full) < 2:
         return "".join(full)

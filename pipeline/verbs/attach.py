@@ -20,7 +20,7 @@ RECENT_LINES = 20
 
 
 def attach(run: str | None = None, as_json: bool = False) -> int:
-    """Follow a running job, then show how it ended, with the exit code of `wait`."""
+    """Follow a running job, then show how the job ended. The exit codes are those of `wait`."""
     screen = Screen(as_json=as_json)
     with screen, open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note, survey = opened.note, opened.survey()
@@ -42,10 +42,7 @@ def _print_output(opened: OpenRun, screen: Screen) -> None:
 
 
 def _show_progress(opened: OpenRun, screen: Screen) -> None:
-    """Keep the live view below the output up to date.
-
-    Errors are ignored here, because following the output reports them.
-    """
+    """Update the live view below the output. Errors are ignored here, because `_print_output` reports them."""
     with contextlib.suppress(HalfstepError, OSError):
         for news in follow_job(opened.host, opened.note.project, opened.note.run):
             if not screen.is_live:

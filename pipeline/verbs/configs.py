@@ -1,4 +1,4 @@
-"""`pipeline configs`: list every config, with a command that uses it."""
+"""`pipeline configs`: list every config, each with a command that uses the config."""
 
 from __future__ import annotations
 

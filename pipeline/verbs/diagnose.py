@@ -25,7 +25,7 @@ from remote.protocol.jobs import JobState
 
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
-    """Show the errors of a log, the earliest first. Exit 0 if there is none, otherwise 40."""
+    """Show the errors of a log, the earliest first. Exit codes: 0 if there is no error, else 40."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text, log.first)
@@ -47,7 +47,10 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Log:
-    """The end of a log, the number of its first line, and its name; `note` is set if it is the output of a run."""
+    """The end of a log.
+
+    `first` is the number of its first line. `note` is the run whose output the log is, else None.
+    """
 
     text: str
     first: int
@@ -82,7 +85,7 @@ def _log(screen: Screen, what: str) -> Log:
 
 
 def _ending(note: RunNote | None) -> str:
-    """Return a phrase for the last known end of the job if it did not succeed; otherwise empty."""
+    """Return a phrase for the last known end of the job, or "" if the job succeeded."""
     if note is not None and note.state is JobState.STOPPED:
         return "; the job was stopped on request"
     if note is None or note.state is not JobState.FAILED or note.exit is None:
@@ -90,7 +93,7 @@ def _ending(note: RunNote | None) -> str:
     if note.preempted:
         return "; the job was preempted; its checkpoint is kept"
     known = note.exit > 128 and note.exit - 128 in set(signal.Signals)
-    by = f" ({signal.Signals(note.exit - 128).name}, from outside)" if known else ""
+    by = f" ({signal.Signals(note.exit - 128).name} from another process)" if known else ""
     return f"; but the job failed with exit {note.exit}{by}"
 
 

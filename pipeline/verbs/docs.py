@@ -1,4 +1,4 @@
-"""`pipeline docs`: print a page of the manual, without a network."""
+"""`pipeline docs`: print a page of the manual. Works offline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.show.screen import Screen
 
 
 def docs(page: str = "", as_json: bool = False) -> int:
-    """Print a page as in docs/; without a page, list all pages with their titles."""
+    """Print a page of docs/. Without a page, list all pages with their titles."""
     screen = Screen(as_json=as_json)
     if page:
         text = read_manual(page)

@@ -27,7 +27,7 @@ def evaluate(
     detach: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Evaluate the adapter of a run, or a local one, as a job on the host."""
+    """Evaluate the adapter of a run, or an adapter in a local folder, as a job on the host."""
     screen = Screen(as_json=as_json)
     if not adapter and (host or config):
         raise BadUsage(

@@ -9,7 +9,7 @@ from pipeline.show.screen import Screen
 
 
 def explain(name: str = "", as_json: bool = False) -> int:
-    """Print the page of a name, as in docs/; without a name, list all names."""
+    """Print the page that explains a name. Without a name, list all names."""
     screen = Screen(as_json=as_json)
     if name:
         page = page_of(name)

@@ -24,7 +24,10 @@ def export(
     volume: str = "",
     as_json: bool = False,
 ) -> int:
-    """Write the task, the project's archive and a wheel of halfstep to .halfstep/export/. Contacts no engine."""
+    """Write the task, the project's archive and a wheel of halfstep to .halfstep/export/.
+
+    The engine is not contacted.
+    """
     screen = Screen(as_json=as_json)
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
     prompter = None if as_json else screen

@@ -22,7 +22,7 @@ PROJECT = "init"
 
 @dataclass(frozen=True)
 class FirstLook:
-    """A host's address, the other connection keys for its host file, and its survey.
+    """A host's address, the other connection keys for the host file, and the host's survey.
 
     `survey` is None if the host was not surveyed.
     """
@@ -33,7 +33,7 @@ class FirstLook:
 
     @property
     def has_torch(self) -> bool | None:
-        """Return whether the interpreter of the host has torch; None if that is unknown."""
+        """Return True if the interpreter of the host has torch, False if not, and None if this is unknown."""
         return None if self.survey is None else self.survey.interpreter.torch is not None
 
     @property
@@ -43,7 +43,7 @@ class FirstLook:
 
     @property
     def volume(self) -> str:
-        """Return the volume to use if the home folder is deleted with the container; empty if it is not."""
+        """Return the persistent volume to use if the home folder is deleted with the container, else ""."""
         return self.survey.disk.volume if self.survey is not None else ""
 
     @property
@@ -53,7 +53,7 @@ class FirstLook:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment variables for the host: downloaded models are kept on the volume, too."""
+        """Return the environment variables for the host. With a volume, downloaded models are kept on the volume."""
         return {"HF_HOME": f"{self.volume}/huggingface"} if self.volume else {}
 
 
@@ -75,7 +75,7 @@ def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | N
     screen.note(f"{host.name}: {_described(survey)}")
     if survey.disk.volume:
         screen.note(
-            f"its home folder is deleted with the container, so workdir and HF_HOME are on {survey.disk.volume}"
+            f"the home folder is deleted with the container, so workdir and HF_HOME are on {survey.disk.volume}"
         )
     return look
 

@@ -47,7 +47,7 @@ def fix(
     verbose: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Correct known faults with the smallest possible edits; a second run changes nothing."""
+    """Correct known faults with the smallest possible edits. A second run changes nothing."""
     screen = Screen(as_json=as_json)
     show_only = diff or check
     _refuse_contradictions(undo and bool(show_only or only), bool(host) and path is not None)
@@ -75,12 +75,12 @@ def _refuse_contradictions(undo_and_more: bool, two_places: bool) -> None:
 
 
 def _checked(outcome: Outcome, plan: Plan) -> Outcome:
-    """Return the outcome of `--check`: it fails if something would change."""
+    """Return the outcome of `--check`, which fails if a fixer would change something."""
     return replace(outcome, exit_code=ExitCode.WOULD_CHANGE) if outcome.ok and plan.changes else outcome
 
 
 def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None:
-    """Print what changed, what was left alone and why, and what the user has to decide."""
+    """Print the changes, the places that were left alone with reasons, and the decisions for the user."""
     screen.labelled(summarise(plan, done=done), LABEL_WIDTH)
     if verbose:
         screen.labelled(list_left(plan.skipped), LEFT_WIDTH)
@@ -111,7 +111,7 @@ def _fix_locally(
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
-    """Show the diff, and the fixers that were added because the selected ones need them."""
+    """Show the diff, and the fixers that were added because the selected fixers require them."""
     for required, name in required_by(only).items():
         screen.note(f"{required} is added: without it, the result of {name} would not train")
     bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
@@ -161,9 +161,9 @@ def _on_host(
         made = edits_on_host(context.view) if show_only else Plan()
     diff = render_diff(plan)
     if made.changes and not diff:
-        screen.note(f"nothing left to fix; these edits are in the copy on {host} already:")
+        screen.note(f"nothing left to fix; the copy on {host} already contains these edits:")
         screen.diff(render_diff(made))
-        screen.note(f"`{shlex.join(['pipeline', 'fix', *named.given, '--undo'])}` restores the originals there")
+        screen.note(f"`{shlex.join(['pipeline', 'fix', *named.given, '--undo'])}` restores the originals on {host}")
     else:
         _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)

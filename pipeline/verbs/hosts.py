@@ -24,10 +24,10 @@ SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
 def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
-    """List all host files; with `check NAME`, test one host, which may also be an ssh alias."""
+    """List all host files. With `check NAME`, test one host or ssh alias."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
-        # A single word is taken as NAME; of two words, the first is a misspelt `check`.
+        # A single unknown word is probably a host; the first of two words is probably a misspelt `check`.
         hint = f"pipeline hosts check {shlex.quote(name or action)}"
         raise BadUsage(f"unknown action {action!r}; `pipeline hosts` lists all hosts", hint=hint)
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
@@ -65,14 +65,14 @@ def _checked(screen: Screen, name: str) -> Outcome:
     near = f"pipeline hosts check {host.similar_names[0]}" if host.similar_names and code is ExitCode.CONNECT else ""
     findings = tuple(_finding(row, host, code, near) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
-    if not screen.as_json:  # the table has the messages already
+    if not screen.as_json:  # the table already shows the messages
         for one in findings:
             screen.labelled([(one.check, f"next: {one.hint}")] if one.hint else [], LABEL_WIDTH)
     return Outcome("hosts", code, host=name, findings=findings if screen.as_json else (), more={"checks": table})
 
 
 def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
-    """Inspect the host. The user may confirm the file if its workdir lies below a folder of another user."""
+    """Inspect the host. If the workdir is below a folder of another user, ask the user to confirm the host file."""
 
     def inspected() -> Inspection:
         address = trusted_address(host)
@@ -94,7 +94,7 @@ def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:
 
 
 def _hint_without_loop(row: Row, host: LoadedHost) -> str:
-    """Return the row's hint; if it would repeat this command, a hint for confirming the host key at a terminal."""
+    """Return the row's hint. If the hint would repeat this command, return how to confirm the host key instead."""
     if row.name != "host key" or not row.hint.startswith("pipeline hosts check"):
         return row.hint
     pinned, file = PINNED.search(row.hint), host.path or f"configs/hosts/{host.name}.yaml"

@@ -41,7 +41,7 @@ def init(
     yes: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
+    """Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml if the host needs a file and does not have one."""
     screen = Screen(as_json=as_json)
     questions: Questions = Defaults(yes=yes) if yes or as_json else screen
     typed = _words({"--script": script, "--data": data, "--card": card}, yes=yes)
@@ -81,7 +81,7 @@ def init(
 
 
 def _words(options: Mapping[str, str], *, yes: bool) -> list[str]:
-    """Return the options that have a value, as they are typed."""
+    """Return the options that have a value, as the words of a command line."""
     return [word for option, value in options.items() if value for word in (option, value)] + ["--yes"] * yes
 
 
@@ -126,25 +126,25 @@ def _guess(tree: DiskTree) -> Guess:
 def _choose_host(
     destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Prompter | None
 ) -> tuple[str, str, FirstLook]:
-    """Return the host's destination, name and survey; ask for the host if it was not given."""
+    """Return the host's destination, name and survey. Ask for the host if no host was given."""
     if not destination and not host:
         question = "host (an alias, a name, user@address:port, an ssh command, or local)"
         asked = questions.ask(question, default=_usual_host(here))
         destination, host = _split("", asked)
         if not screen.can_confirm() or isinstance(questions, Defaults):
-            screen.note(f"host: {asked}, chosen without a question; use --host NAME for another one")
+            screen.note(f"host: {asked} (the default); use --host NAME for another host")
     look = look_at(destination, here, screen, prompter) if destination else FirstLook()
     return destination, host or questions.ask("name of the host", default=safe_name(look.address)), look
 
 
 def _usual_host(here: Path) -> str:
-    """Return the only host with a file in this project, else the only ssh alias, else local."""
+    """Return the default host: the only host with a file in this project, else the only ssh alias, else local."""
     named = {path.stem for path in (here / "configs" / "hosts").glob("*.yaml")} or set(list_aliases())
     return named.pop() if len(named) == 1 else LOCAL
 
 
 def _split(destination: str, host: str) -> tuple[str, str]:
-    """Return the destination (an address or an ssh command) and the host name; each may be empty."""
+    """Return the destination (an address or an ssh command) and the host name. Each of them may be ""."""
     if not destination and is_destination(host):
         return host, ""
     if destination and not host and not is_destination(destination):
@@ -153,7 +153,7 @@ def _split(destination: str, host: str) -> tuple[str, str]:
 
 
 def _command_of(guess: Guess, script: str, screen: Screen) -> tuple[str, ...]:
-    """Return the command that starts the script, and show it if it is more than the script's name."""
+    """Return the command that starts the script. Show the command if it is not just `python SCRIPT`."""
     command = guess.command_of(script)
     if script and command[1:] != (script,):
         screen.note(f"command: {shlex.join(command)}")
@@ -167,7 +167,7 @@ def _address_of(host: str, questions: Questions) -> str:
 def _creates_environment(
     guess: Guess, host: str, look: FirstLook, script: str, screen: Screen, questions: Questions
 ) -> bool:
-    """Return True if the config shall create an environment, because the host has no torch or the user agrees."""
+    """Return True if the config is to create an environment, because the host has no torch or the user agrees."""
     if look.has_torch is None:
         question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
         return _may_lack_torch(guess, host) and questions.confirm(question, default=True)
@@ -183,7 +183,7 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
 
 
 def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
-    """Return the files to write, by path. A host file is not needed for an ssh alias without further settings."""
+    """Return the contents of the files to write, by path. An ssh alias without further settings needs no host file."""
     files = {_config_file(here, answers.name): render_config(answers)}
     if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
         files[_host_file(here, answers.host)] = render_host(answers)
@@ -193,7 +193,7 @@ def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]
 def _write(
     files: dict[Path, str], answers: Answers, screen: Screen, here: Path, typed: Sequence[str], *, force: bool
 ) -> int:
-    """Write the files. `typed` are the words of the command other than host, config and --force, for the hint."""
+    """Write the files. `typed` are the command's words except host, config and --force; hints repeat these words."""
     host, name = answers.host, answers.name
     for path in files:
         refuse_links_between(here, path)
@@ -208,9 +208,9 @@ def _write(
         write_atomic(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
     if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(here, name) in files:
-        screen.note(f"in this project, it replaces the config {name} that comes with halfstep")
+        screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(here, host)) in files:
-        keep_trust(load_host(str(host_file), here))  # its settings are the user's own answers
+        keep_trust(load_host(str(host_file), here))  # the user has just chosen these settings
     screen.note(f"next: pipeline verify --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
@@ -225,7 +225,7 @@ def _check_names(name: str, host: str) -> None:
 
 
 def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:
-    """Return the training script: the given script, the only candidate, or the user's choice."""
+    """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
     if given:
         if not (here / given).is_file():
             raise BadUsage(f"{given} does not exist in {here}", where="--script")
@@ -263,23 +263,23 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
 def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
     """Return the folder or file that is sent separately from the code, or an empty string for none."""
     known = f"this project has {found}/; " if found else ""
-    answer = given or questions.ask(f"folder of data to send separately from the code ({known}empty: none)")
+    answer = given or questions.ask(f"folder of data to send separately from the code ({known}leave empty for none)")
     if answer and not (here / Path(answer).expanduser()).exists():
         raise BadUsage(f"{answer} does not exist in {here}", where="--data")
     return answer
 
 
 def _data_folders(here: Path, sent: set[str]) -> Iterator[str]:
-    """Yield folders of the project that are named like data and are not sent with the code."""
+    """Yield the names of project folders that probably contain data and are not sent with the code."""
     for name in DATA_NAMES:
         if (here / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
             yield name
 
 
 def _card_of(given: str, host: str, questions: Questions) -> str:
-    """Return the card to write to the host file, or an empty string to use the one that the host reports."""
+    """Return the card to write to the host file, or "" to use the card that the host reports."""
     card = given or questions.ask(
-        f"card of {host}, for plans made without a connection (titan-rtx, 7.5; empty: query the host)"
+        f"card of {host}, for plans without a connection (titan-rtx, 7.5; leave empty to query the host)"
     )
     if card:
         try:

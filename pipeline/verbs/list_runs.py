@@ -21,7 +21,7 @@ OPTIONAL = ("GPU", "set", "best", "elapsed", "loss", "ETA")
 
 
 def list_runs(as_json: bool = False) -> int:
-    """List every run with its last known state, the newest first; `pipeline status RUN` queries the host."""
+    """List every run with its last known state, the newest first. `pipeline status RUN` queries the host instead."""
     screen = Screen(as_json=as_json)
     now = time.time()
     records = Records(find_project(Path.cwd()))
@@ -54,7 +54,7 @@ def _row(note: RunNote, now: float) -> tuple[str, ...]:
 
 
 def _as_json(note: RunNote) -> dict[str, Any]:
-    """Encode a run. The state is left out if it is unknown because the start of its job was interrupted."""
+    """Encode a run. The state is omitted if it is unknown because the start of the job was interrupted."""
     job = job_to_json(job_last_seen(note, time.time()))
     seen = {} if note.seen_unix else {"state": None}
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}

@@ -16,7 +16,7 @@ from remote.protocol.exits import ExitCode
 
 
 def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:
-    """Print the output of the run's newest job; if the host is unreachable, print the local copy and its age."""
+    """Print the output of the run's newest job. If the host is unreachable, print the local copy and its age."""
     screen = Screen(as_json=as_json, on_stderr=True)
     kept: list[str] = []
     show = kept.append if as_json else screen.raw

@@ -29,7 +29,7 @@ from remote.protocol.quantities import count, size
 
 
 def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[str] = (), as_json: bool = False) -> int:
-    """Show what `run` would send, delete and rewrite; change nothing."""
+    """Show what `run` would send, delete and rewrite, without any change."""
     screen = Screen(as_json=as_json)
     if host:
         if not config:

@@ -24,7 +24,7 @@ from remote.protocol.quantities import size
 
 
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
-    """Download what is missing locally; local event files are only appended to."""
+    """Download data that is missing locally. New data is appended to local event files."""
     screen = Screen(as_json=as_json)
     named = named_run(run, Path.cwd(), trained=weights)
     with open_note(*named, prompter=None if as_json else screen, keep=False) as opened:
@@ -52,7 +52,7 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         job=job_outcome(survey),
         artifacts=artifacts_in(opened.folder),
     )
-    new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "nothing new; everything is in"
+    new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "no new data; all data is in"
     screen.note(f"{new} {opened.folder}")
     screen.closing(outcome)
     return outcome.exit_code
@@ -65,7 +65,7 @@ def unfinished(run: str, checkpoint: Checkpoint, command: str) -> Finding:
 
 
 def no_adapter(run: str, own: OwnWeights | None) -> Finding:
-    """Return the error of `--weights` for a run without an adapter; `own` names other weights that it saved."""
+    """Return the error of `--weights` for a run without an adapter. `own` are other weights that the run saved."""
     message = "the run has no adapter: neither its folder on the host nor a verified checkpoint has adapter weights"
     hint = own.command if own else f"pipeline logs {run}"
     more = f"; {own.message}" if own else ""

@@ -27,14 +27,14 @@ from remote.protocol.training import FRESH
 
 CARD = "README.md"
 LOCAL_CARD = "model-card.md"
-"""The file name of the local card, outside the adapter's folder, because digests of that folder are verified."""
+"""The file name of the local card. The card is outside the adapter's folder, whose digests are verified."""
 CONFIG = "adapter_config.json"
 NOT_ON_HUB = ("tiny/", "/", "~", ".")
 UPLOADED = ("adapter_model.safetensors", CONFIG)
 
 
 def push(run: str | None = None, repo: str = "", private: bool = False, as_json: bool = False) -> int:
-    """Upload the adapter, its settings and a card. Without `repo`, only write the card next to the adapter's folder."""
+    """Upload the adapter, its settings and a card. Without `repo`, only write the card into the run's folder."""
     screen = Screen(as_json=as_json, on_stderr=True)
     if repo:
         hub_library()
@@ -52,13 +52,13 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     address = ""
     if repo:
         files = {name: (adapter / name).read_bytes() for name in UPLOADED} | {CARD: card}
-        # The host's copy names the base model by its path on the host.
+        # The adapter's own settings contain the base model's path on the host.
         files[CONFIG] = json.dumps({**facts.settings, "base_model_name_or_path": facts.base}, indent=2).encode()
         screen.note(f"uploading to {repo}")
         address = upload_files(repo, files, private=private, message=f"Adapter of the run {note.name}")
         screen.note(address)
     if facts.place != str(adapter) and not repo:
-        screen.note(f"the base model is on {note.host} only, so these lines load the adapter there:")
+        screen.note(f"the base model is only on {note.host}, so these lines load the adapter on {note.host}:")
     for line in () if as_json else loading_lines(facts):
         screen.raw(f"{line}\n")
     more = {"repo": repo, "commit": address, "load": list(loading_lines(facts))}
@@ -93,14 +93,14 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
 
 
 def _place(note: RunNote, base: str) -> str:
-    """Return the adapter's folder on the host if the base model is in the host's workdir; otherwise empty."""
+    """Return the adapter's folder on the host if the base model is in the host's workdir, else ""."""
     layout = ProjectLayout(note.project)
     workdir, inside, _ = base.partition(f"/{layout.root}/")
     return f"{workdir}/{layout.run(note.run).adapter}" if inside else ""
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Return the adapter's settings, which came from the host. Raises OSError and ValueError."""
+    """Return the adapter's settings, as downloaded from the host. Raises OSError and ValueError."""
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise ValueError(f"{path}: not an object")
@@ -108,15 +108,15 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _revision(model: ModelConfig | None, trained: str | None) -> str | None:
-    """Return the base model's commit from the adapter's settings, otherwise the revision in the config.
+    """Return the base model's commit from the adapter's settings, else the revision in the config.
 
-    An adapter that was continued keeps the revision with which it was first trained.
+    For a continued adapter, return the revision in the config.
     """
     return model.revision if model and (model.adapter != FRESH or not trained) else trained
 
 
 def _config(note: RunNote, root: Path) -> LoadedConfig | None:
-    """Return the run's config with the recorded overrides; None if the file was deleted or is invalid now."""
+    """Return the run's config with the recorded overrides, or None if the config was deleted or has become invalid."""
     words = overrides_in(note.given)
     try:
         return load_config(note.config, root, run_overrides([word for word in words if word != "--set"]))
@@ -127,8 +127,8 @@ def _config(note: RunNote, root: Path) -> LoadedConfig | None:
 def _warnings(note: RunNote, facts: CardFacts, repo: str) -> tuple[Finding, ...]:
     found = []
     if repo and (facts.base.startswith(NOT_ON_HUB) or not facts.base):
-        base = f"{facts.base}, the base model, is on no hub" if facts.base else "the base model is unknown"
-        message = f"{base}: nobody else can load this adapter"
+        base = f"the base model {facts.base} is on no hub" if facts.base else "the base model is unknown"
+        message = f"{base}, so other users cannot load this adapter"
         found.append(
             Finding.warning("base-not-on-hub", message, note.name, "name a model of the hub in `model: {id: ...}`")
         )

@@ -51,7 +51,7 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
 
 
 def _runs_with_reports(runs: Sequence[str | None]) -> list[tuple[RunNote, Records]]:
-    """Return all runs. Raises BadUsage; a hint that corrects one name is left out if there are several problems."""
+    """Return all runs. Raises BadUsage for one or several problems."""
     found, problems = [], []
     for run in runs:
         try:
@@ -66,7 +66,7 @@ def _runs_with_reports(runs: Sequence[str | None]) -> list[tuple[RunNote, Record
 
 
 def _run_with_report(run: str | None) -> tuple[RunNote, Records]:
-    """Return a run that has a report. Raises BadUsage if it has none."""
+    """Return a run that has a report. Raises BadUsage if the run has no report."""
     note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
     if not is_reported(folder):
@@ -75,9 +75,9 @@ def _run_with_report(run: str | None) -> tuple[RunNote, Records]:
 
 
 def _pull_missing(note: RunNote, records: Records, screen: Screen) -> tuple[Finding, ...]:
-    """Pull state and logs of a run that was running when last seen, or that were never pulled.
+    """Pull state and logs of a run that was running when last seen, or whose logs were never pulled.
 
-    Warn if the host of a running job is unreachable.
+    Return a warning if the host of a running job is unreachable.
     """
     ended = note.state in ENDED
     never_pulled = bool(note.host_config) and not (records.folder_named(note.name) / "jobs").is_dir()
@@ -110,7 +110,7 @@ def _write_comparison(notes: Sequence[RunNote], records: Records) -> tuple[Path,
     names = list(dict.fromkeys(note.name for note in notes))
     if not 2 <= len(names) <= MAX_RUNS:
         given = "the same run twice" if len(names) < 2 else f"{len(names)} runs"
-        message = f"found {given}; from 2 to {MAX_RUNS} different runs can be compared"
+        message = f"expected 2 to {MAX_RUNS} different runs to compare, got {given}"
         raise BadUsage(message, where="RUN", hint="pipeline list")
     page = records.comparison(names)
     render_saved_comparison([records.folder_named(name) for name in names], page)
@@ -118,9 +118,9 @@ def _write_comparison(notes: Sequence[RunNote], records: Records) -> tuple[Path,
 
 
 def open_in_browser(page: Path, environment: Mapping[str, str]) -> bool:
-    """Open a page in the user's browser; return False if there is none.
+    """Open a page in the user's browser.
 
-    Without a display, only text browsers are left, and they would take over the terminal.
+    Return False if there is no browser. Text browsers are not used, because they would take over the terminal.
     """
     if sys.platform != "darwin" and not any(environment.get(name) for name in DISPLAYS):
         return False

@@ -40,15 +40,13 @@ def run(
 ) -> int:
     """Run the stages sync, environment, fix, verify, train and logs.
 
-    `others`: hosts that train summary with the selected one.
+    `others` are the hosts that train together with the selected host; `more` are the further runs of the command.
     """
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
     if resume and force:
-        raise BadUsage(
-            "--force starts a new run and --resume goes on with an old one: use one of them", where="--resume"
-        )
+        raise BadUsage("--force starts a new run and --resume continues an old run: use one of them", where="--resume")
     options = RunOptions(until, force, detach, not no_heal, resumed_run(selection, resume) if resume else "")
     prompter = prompter_for(screen, yes=yes)
     if more:
@@ -93,7 +91,7 @@ def row_of(outcome: Outcome) -> tuple[str, ...]:
 
 
 def resumed_run(selection: Selection, name: str) -> str:
-    """Return the id of the run to resume. Raises BadUsage if it belongs to another config or host."""
+    """Return the id of the run to resume. Raises BadUsage if the run belongs to another config or host."""
     note = find_note(Records(selection.loaded.root), name, trained=True)
     host, config = selection.host.name, selection.loaded.name
     if (note.host, note.config) != (host, config):

@@ -23,9 +23,10 @@ SHOWN = 3
 
 
 def status(run: str | None = None, as_json: bool = False) -> int:
-    """Show the progress or the outcome of a run. The exit code is 0 if the host was reached, even if the run failed.
+    """Show the progress or the outcome of a run.
 
-    If the host is unreachable, the last known state is shown with its age; the job is not assumed dead.
+    The exit code is 0 if the host was reached, even if the run failed. If the host is unreachable, the last known state
+    and its age are shown: an unreachable host does not mean that the job has ended.
     """
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
@@ -47,7 +48,7 @@ def status(run: str | None = None, as_json: bool = False) -> int:
 
 
 def describe_rewritten(note: RunNote) -> tuple[str, ...]:
-    """Return a line with the names of the files that fixers rewrote on the host; empty if there are none."""
+    """Return one line with the names of the files that fixers rewrote on the host, or () if there are no such files."""
     if not note.rewritten:
         return ()
     more = f" and {len(note.rewritten) - SHOWN} more" if len(note.rewritten) > SHOWN else ""

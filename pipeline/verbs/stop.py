@@ -22,7 +22,7 @@ from remote.protocol.jobs import JobState, RunSurvey
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
-    """End the job and all its processes; `pipeline run` resumes from its checkpoint."""
+    """End the job and all its processes. `pipeline run` resumes the run from its checkpoint."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note = opened.note
@@ -54,7 +54,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
 
 
 def _pull(opened: OpenRun, survey: RunSurvey, screen: Screen) -> None:
-    """Pull the logs of the stopped run for later reports; a failure does not undo the stop."""
+    """Pull the logs of the stopped run for later reports. If the pull fails, the run is stopped nevertheless."""
     note = opened.note
     try:
         with locked(opened.folder / "pull.lock", f"pull {note.name}"):
@@ -75,5 +75,5 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
 
 
 def _unkillable(pid: int, host: str) -> Finding:
-    message = f"process {pid} survives SIGKILL: it is blocked in the driver or the file system"
+    message = f"process {pid} has not ended after SIGKILL: it is blocked in the driver or the file system"
     return Finding("unkillable", Severity.ERROR, message, host, exit_code=ExitCode.BUSY)

@@ -33,14 +33,14 @@ MOST_TAGS = 1000
 
 @dataclass
 class Shown:
-    """The tags of all scalars that were read; `any`: at least one scalar was printed."""
+    """The tags of all scalars that were read. `any` is True once a scalar was printed."""
 
     tags: set[str] = field(default_factory=set)
     any: bool = False
 
 
 def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
-    """Print one row for each step until the job has ended; print local data if the host is unreachable.
+    """Print one row for each step until the job has ended. If the host is unreachable, print local data.
 
     With --json, print one object for each scalar as it arrives, then the result of the command.
     """
@@ -70,7 +70,10 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
 
 
 def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[tuple[Scalar, ...]]:
-    """Yield the scalars of the local copy and the host in batches. Raises HalfstepError if the host is unreachable."""
+    """Yield the scalars of the local copy, then those of the host, in batches.
+
+    Raises HalfstepError if the host is unreachable.
+    """
     with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
@@ -86,11 +89,11 @@ def waiting_words(name: str, run: RunSurvey) -> str:
     if run.state is not JobState.RUNNING:
         return message
     at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
-    return f"{message} ({at}); TensorBoard writes its first values after ten of them, a flush, or two minutes"
+    return f"{message} ({at}); TensorBoard writes the first values after ten values, a flush, or two minutes"
 
 
 def _job_seen(note: RunNote, records: Records, *, reached: bool) -> JobOutcome:
-    """Return the recorded state of the job, without its age if the host was reached."""
+    """Return the recorded state of the job. If the host was reached, the state has no age."""
     job = job_last_seen(read_note(records.folder_named(note.name)) or note, time.time())
     return replace(job, age_s=None) if reached else job
 

@@ -1,4 +1,4 @@
-"""`pipeline tensorboard`: run TensorBoard on the local copies of all runs; the copy of one run is updated live."""
+"""`pipeline tensorboard`: run TensorBoard on the local copies of all runs, and update the copy of one run live."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
 
 
 def free_port(port: int, run: str) -> int:
-    """Return `port` if it is free, or any free port for 0. Raises Busy."""
+    """Return `port` if it is free, or any free port if `port` is 0. Raises Busy."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -70,9 +70,10 @@ def free_port(port: int, run: str) -> int:
 
 @contextlib.contextmanager
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run TensorBoard on the folder of all runs until the end of the block; its output goes to stderr.
+    """Run TensorBoard on the folder of all runs until the end of the block.
 
-    TensorBoard is imported from halfstep's environment; the working folder and PYTHONPATH are not searched.
+    Its output goes to stderr. TensorBoard is imported from halfstep's environment; the working folder and PYTHONPATH
+    are not searched.
     """
     viewer = subprocess.Popen(
         [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", LOOPBACK,
@@ -92,7 +93,7 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait_until_listening(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
-    """Wait until TensorBoard listens. Raises ToolFailed if it ends first."""
+    """Wait until TensorBoard listens. Raises ToolFailed if TensorBoard ends first."""
     while viewer.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
             return
@@ -107,7 +108,7 @@ def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
 
 @contextlib.contextmanager
 def _end_on_stderr(as_json: bool) -> Iterator[None]:
-    """Report errors only on stderr and by the exit code, because with --json the object was already printed."""
+    """Report errors on stderr and by the exit code only, because the JSON object of --json was already printed."""
     try:
         yield
     except (HalfstepError, KeyboardInterrupt) as end:
@@ -140,6 +141,6 @@ def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) ->
     received = 0
     for new in follow_events(opened.host, note.project, note.run, opened.folder, retry=announcing_retries(screen)):
         received += len(new.records)
-        screen.progress(f"{size(received)} of curves downloaded", received)
+        screen.progress(f"{size(received)} of event files downloaded", received)
         if viewer.poll() is not None:
             return

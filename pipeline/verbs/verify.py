@@ -124,6 +124,6 @@ def proved_before(stages: Sequence[StageOutcome]) -> bool:
 
 
 def _not_checked(why: str, again: str, stages: Sequence[StageOutcome], *, wanted: bool) -> Report:
-    """Return a warning about the missing proof, unless an earlier one is still valid."""
+    """Return a warning about the missing proof, unless an earlier proof is still valid."""
     proved = not wanted and proved_before(stages)
     return Report(() if proved else (Finding("proof", Severity.WARNING, f"not checked: {why}", hint=again),))

@@ -46,7 +46,7 @@ def test_the_table_has_a_row_for_each_metric_and_a_column_for_each_model() -> No
 
 
 def test_a_missing_value_is_explained() -> None:
-    assert [line.partition(":")[0] for line in explain_missing(RESULT)] == ["-", "-, in a column of the paper"]
+    assert [line.partition(":")[0] for line in explain_missing(RESULT)] == ["-", "- in a column of the paper"]
     complete = replace(RESULT, scores=(ModelScores("adapter", {"mdd/wer": Estimate(0.2)}),))
     assert not list(explain_missing(complete))
 
@@ -82,7 +82,7 @@ def test_what_was_evaluated_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, ["prompts", "rank: 64; the paper states none"]),
+        ({}, ["prompts", "rank: 64; the paper does not state the rank"]),
         ({"rank": None}, ["prompts"]),
         ({"model": "tiny/phi4-multimodal"}, ["prompts", "rank", "model: tiny/phi4-multimodal, not"]),
         ({"data": "tiny-speech"}, ["prompts", "rank", "data: tiny-speech, not"]),

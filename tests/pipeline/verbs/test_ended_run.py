@@ -172,7 +172,7 @@ def test_ctrl_c_in_a_verb_about_a_run_names_the_run(types: Types, tmp_path: Path
 ENDINGS = [
     (JobResult(143, stopped=True), "the job was stopped on request"),
     (JobResult(143, preempted=True), "the job was preempted; its checkpoint is kept"),
-    (JobResult(143, signal=15), "the job failed with exit 143 (SIGTERM, from outside)"),
+    (JobResult(143, signal=15), "the job failed with exit 143 (SIGTERM from another process)"),
     (JobResult(1), "the job failed with exit 1"),
 ]
 

@@ -139,7 +139,7 @@ def test_a_host_that_was_chosen_without_a_question_is_shown(user: User) -> None:
     (user.home / ".ssh").mkdir()
     (user.home / ".ssh" / "config").write_text("Host titan\n")
     result = user.run_pipeline("init", "--config", "mine", "--script", "train.py")
-    assert result.code == 0 and "host: titan, chosen without a question" in result.out
+    assert result.code == 0 and "host: titan (the default)" in result.out
 
 
 def test_a_command_other_than_the_script_is_shown(user: User) -> None:

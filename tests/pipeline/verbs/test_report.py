@@ -51,7 +51,7 @@ def test_two_runs_are_compared_on_a_page_of_their_own(project: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("tiny-1", "tiny-1"), "found the same run twice; from 2 to 6 different runs can be compared"),
+        (("tiny-1", "tiny-1"), "expected 2 to 6 different runs to compare, got the same run twice"),
         (("tiny-1", "tiny-3"), "tiny-3 has no report yet"),
         (("tiny-1", "nothing"), "this project has no run 'nothing'"),
         (("tiny-9", "nothing"), "this project has no run 'tiny-9'; this project has no run 'nothing'"),

@@ -7,7 +7,7 @@ import pytest
 from pipeline.verbs.tail import waiting_words
 from remote.protocol.jobs import JobState, Progress, RunSurvey
 
-FLUSH = "TensorBoard writes its first values after ten of them, a flush, or two minutes"
+FLUSH = "TensorBoard writes the first values after ten values, a flush, or two minutes"
 
 
 @pytest.mark.parametrize(
