@@ -100,10 +100,10 @@ def _saved_elsewhere(run_root: str) -> str:
         for pair in find_output_files(run_root, ADAPTER_ROOTS, ADAPTER_WEIGHTS.__contains__)
         if f"/{BROKEN}" not in pair[0]
     ]
-    return os.path.dirname(max(adapters, key=_recency)[1]) if adapters else ""
+    return os.path.dirname(max(adapters, key=_preference)[1]) if adapters else ""
 
 
-def _recency(adapter: Tuple[str, str]) -> Tuple[bool, int, int]:
+def _preference(adapter: Tuple[str, str]) -> Tuple[bool, int, int]:
     name, path = adapter
     step = max(step_of(part) for part in name.split("/"))
     return step < 0, step, os.lstat(path).st_mtime_ns

@@ -127,8 +127,8 @@ def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
 
     The installer of uv writes to folders that are not on the PATH of an SSH command.
     """
-    at_home = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
-    return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
+    home_folders = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
+    return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *home_folders]))
 
 
 def _without_venv(base: str, refusal: Refusal) -> Refusal:

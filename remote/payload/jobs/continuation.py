@@ -54,13 +54,13 @@ def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) ->
 def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
     """Queue the job so that it starts after this one has ended. Return the reason if that failed, otherwise ""."""
     submitted = read_record(job.submitted, Submitted)
-    mine = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
+    this_job = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(after.root)
         write_record(after.spec, spec)
-        queue_job(payload, after, spec, secrets, (*spec.slurm, f"--dependency=afterany:{mine}"))
+        queue_job(payload, after, spec, secrets, (*spec.slurm, f"--dependency=afterany:{this_job}"))
     except (OSError, Refusal) as error:
         # The folder is removed, so that the preempted job remains the newest job of the run.
         shutil.rmtree(after.root, ignore_errors=True)

@@ -89,8 +89,8 @@ def _rows(text: str) -> Iterator[Tuple[str, GpuUse]]:
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 6 or not fields[0].isdigit():
             continue
-        load, used, total, heat = (_number(field) for field in fields[2:])
-        yield fields[1], GpuUse(int(fields[0]), load, _bytes(used), _bytes(total), heat)
+        load, used, total, temperature = (_number(field) for field in fields[2:])
+        yield fields[1], GpuUse(int(fields[0]), load, _bytes(used), _bytes(total), temperature)
 
 
 def _number(text: str) -> Optional[float]:

@@ -61,7 +61,7 @@ class JobMonitor:
         self._publisher: Optional[threading.Thread] = None
         self._gauges = GaugeRecorder(run, job, spec)
         self._flags = Flags()
-        self._complaints: Dict[str, str] = {}
+        self._publish_errors: Dict[str, str] = {}
 
     @property
     def own_pid(self) -> Optional[int]:
@@ -108,7 +108,7 @@ class JobMonitor:
         return status.st_mtime_ns if status.st_mtime >= self._began - 2.0 else None
 
     def _warnings(self) -> List[str]:
-        warnings = list(self._complaints.values())
+        warnings = list(self._publish_errors.values())
         with contextlib.suppress(OSError):
             disk = os.statvfs(self._run.root)
             free = disk.f_bavail * disk.f_frsize
@@ -146,10 +146,10 @@ class JobMonitor:
         """Publish the checkpoint and return True; on failure, record a warning and return False."""
         try:
             publish(folder, world_size=self._processes)
-            self._complaints.pop(folder, None)
+            self._publish_errors.pop(folder, None)
             return True
         except (BrokenCheckpoint, ValueError) as broken:
-            self._complaints[folder] = str(broken)
+            self._publish_errors[folder] = str(broken)
             self._seen[folder] = ("", time.monotonic())
             return False
 

@@ -47,10 +47,10 @@ def turn_of(job: JobLayout) -> int:
 
 
 def _shares_card(other: JobLayout, spec: JobSpec) -> bool:
-    theirs = read_record(other.spec, JobSpec)
-    if theirs is None:
+    other_spec = read_record(other.spec, JobSpec)
+    if other_spec is None:
         return False
-    first, second = cards_of(theirs), cards_of(spec)
+    first, second = cards_of(other_spec), cards_of(spec)
     return first is None or second is None or bool(first & second)
 
 
@@ -87,9 +87,9 @@ def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
     A job whose waiting supervisor was killed is queued again with a later turn. The jobs that were waiting for this job
     then run first. Otherwise these jobs and this job would wait for each other.
     """
-    theirs = read_record(JobLayout(before).spec, JobSpec)
-    begun = theirs is None or read_record(JobLayout(before).supervisor, Started) is not None
-    earlier = theirs is None or (theirs.turn, before) < (spec.turn, job.root)
+    other_spec = read_record(JobLayout(before).spec, JobSpec)
+    begun = other_spec is None or read_record(JobLayout(before).supervisor, Started) is not None
+    earlier = other_spec is None or (other_spec.turn, before) < (spec.turn, job.root)
     return (begun or earlier) and _is_living(before)
 
 

@@ -62,9 +62,9 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
         near = [folder for folder, _, _ in os.walk(RunLayout(root).tensorboard)]
         return [*near, *{os.path.dirname(path) for path in paths.values()}]
 
-    def news(thorough: bool) -> Iterator[Json]:
+    def news(search_all: bool) -> Iterator[Json]:
         began = time.monotonic()
-        far = thorough or began >= search_at[0]
+        far = search_all or began >= search_at[0]
         for name, path in find_events(root, ROOTS if far else NEAR):
             paths[name] = path
             known.setdefault(name, Position())

@@ -83,7 +83,7 @@ def _learning(facts: CardFacts) -> Iterator[Finding]:
 def _gaps(facts: CardFacts) -> Iterator[Finding]:
     rows = (
         ("loss-agreement", facts.loss_gap, GAP, "float32"),
-        ("padding-agreement", facts.padding_gap, PADDING_GAP, "its rows alone"),
+        ("padding-agreement", facts.padding_gap, PADDING_GAP, "separate rows without padding"),
     )
     for check, gap, most, other in rows:
         if gap is None:

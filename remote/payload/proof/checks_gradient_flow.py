@@ -13,7 +13,13 @@ REPLICATED = "DistributedDataParallel"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    results = (_clip_scale(evidence), _clipping(evidence), _scale(evidence), _cleared(evidence), _reduced(evidence))
+    results = (
+        _clip_scale(evidence),
+        _clipping(evidence),
+        _scale(evidence),
+        _cleared(evidence),
+        _same_on_all_ranks(evidence),
+    )
     yield from (result for result in results if result is not None)
     if evidence.flags.scheduled_after_skip:
         message = "the learning rate schedule advanced although the optimizer step was skipped"
@@ -37,7 +43,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
     return None
 
 
-def _reduced(evidence: Evidence) -> Optional[Result]:
+def _same_on_all_ranks(evidence: Evidence) -> Optional[Result]:
     """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures outside of no_sync."""
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:

@@ -88,7 +88,7 @@ def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
     for name in sorted({row.loss for row in wrong}):
         ignored, total = _counts([row for row in wrong if row.loss == name])
         message = (
-            f"{ignored} of {total} targets of {name} are -100. This loss does not ignore -100, but learns it as a value"
+            f"{ignored} of {total} targets of {name} are -100, which this loss does not ignore but learns as a value"
         )
         yield warning("labels-ignored", message, hint="pad with a value that the loss masks")
     if wrong:

@@ -159,8 +159,8 @@ def _looked_up(node: ast.AST) -> Optional[ast.AST]:
 
 def _assignments(tree: ast.AST, name: str) -> Iterator[Tuple[ast.expr, Optional[ast.expr]]]:
     """Yield every value that is assigned to a name or attribute in the file, with the condition directly above it."""
-    ladder = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-    tests = {id(child): node.test for node in ladder for child in (*node.body, *node.orelse)}
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    tests = {id(child): node.test for node in branches for child in (*node.body, *node.orelse)}
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue

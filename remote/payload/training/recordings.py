@@ -177,10 +177,12 @@ def _from_speechocean_row(table: Any, number: int, name: str) -> Recording:
     row = table[number]
     expected, said = [], []
     for word in row["words"]:
-        slips = {int(slip["index"]): slip["pronounced-phone"] for slip in word.get("mispronunciations") or ()}
+        mispronunciations = {
+            int(entry["index"]): entry["pronounced-phone"] for entry in word.get("mispronunciations") or ()
+        }
         for position, phone in enumerate(word["phones"]):
             expected.append(_without_stress(phone))
-            pronounced = slips.get(position, phone)
+            pronounced = mispronunciations.get(position, phone)
             if pronounced.upper() != OMITTED:
                 said.append(_without_stress(pronounced))
     return Recording(

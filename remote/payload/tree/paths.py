@@ -38,8 +38,8 @@ def check_link(path: str, target: str) -> str:
 
     Raises Refusal otherwise.
     """
-    landing = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if not target or "\0" in target or target.startswith("/") or landing == ".." or landing.startswith("../"):
+    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    if not target or "\0" in target or target.startswith("/") or resolved == ".." or resolved.startswith("../"):
         raise _refused(path, f"it links to {target!r}, outside the project")
     return target
 

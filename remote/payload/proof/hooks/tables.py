@@ -22,8 +22,10 @@ def describe(
     `optimizers` have attempted a step. `built` are all that were created; some may take their first step much later.
     """
     names = name_parameters(roots)
-    parameters = _once([row for root in roots for row in _parameters(root)])
-    buffers = _once([("buffer", clean_name(name), b) for root in roots for name, b in root.named_buffers()])
+    parameters = _without_duplicates([row for root in roots for row in _parameters(root)])
+    buffers = _without_duplicates(
+        [("buffer", clean_name(name), b) for root in roots for name, b in root.named_buffers()]
+    )
     held = [(one, p) for one in optimizers for p in parameters_of(one)]
     tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
     return ModelTables(
@@ -69,7 +71,7 @@ def state_dtypes(optimizers: List[Any]) -> Tuple[DtypeCount, ...]:
     return count_dtypes(rows)
 
 
-def _once(rows: List[Row]) -> List[Row]:
+def _without_duplicates(rows: List[Row]) -> List[Row]:
     """Return each tensor once.
 
     Duplicates come from tied weights, and from parts of a model that are called separately.

@@ -218,8 +218,8 @@ class WatchRecorder:
             held_bytes=held_bytes(),
         )
         # NaN weights are visible in the loss or the norm. If a script replaces NaN, they give a loss of 0.0.
-        strange = not step.loss_is_finite or step.loss_is_zero or (norm is not None and not math.isfinite(norm))
-        if applied and strange and nonfinite(fingerprint(_parameters_by_index(optimizer))):
+        suspicious = not step.loss_is_finite or step.loss_is_zero or (norm is not None and not math.isfinite(norm))
+        if applied and suspicious and nonfinite(fingerprint(_parameters_by_index(optimizer))):
             return dataclasses.replace(step, nonfinite_weights=True)
         return step
 
@@ -266,8 +266,8 @@ def _is_unconditional(optimizer: Any) -> bool:
     kind = type(optimizer)
     hooks = getattr(optimizer, "_optimizer_step_pre_hooks", ())
     everywhere = getattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_pre_hooks", ())
-    alone = not hooks and len(everywhere) <= 1
-    return alone and kind.__module__.startswith("torch.optim.") and kind.__name__ in UNCONDITIONAL
+    only_hook = not hooks and len(everywhere) <= 1
+    return only_hook and kind.__module__.startswith("torch.optim.") and kind.__name__ in UNCONDITIONAL
 
 
 def _parameters_by_index(optimizer: Any) -> List[Tuple[str, Any]]:

@@ -51,9 +51,9 @@ class LogMel:
     def __call__(self, samples: Any) -> torch.Tensor:
         """Return the features (frames, 2 x n_mels) of a clip at 16 kHz."""
         bank = mel_filter_bank(self.n_fft // 2 + 1, self.n_mels, 0.0, RATE / 2, RATE, norm=None, mel_scale="htk")
-        wave, window = torch.as_tensor(samples, dtype=torch.float32), torch.hann_window(self.win_length)
+        waveform, window = torch.as_tensor(samples, dtype=torch.float32), torch.hann_window(self.win_length)
         spectrum = torch.stft(
-            wave, self.n_fft, self.hop_length, self.win_length, window, center=True, return_complex=True
+            waveform, self.n_fft, self.hop_length, self.win_length, window, center=True, return_complex=True
         )  # fmt: skip
         mel = spectrum.abs().square().T @ torch.as_tensor(bank, dtype=torch.float32)
         log = mel.clip(min=1e-10).log10()
