@@ -13,7 +13,7 @@ LOWEST_PRIORITY = 19
 
 
 def main(compiled: str, workdir: str) -> int:
-    """Compile and clean up as far as the host permits, at the lowest priority."""
+    """Compile the byte code and remove old payloads, at the lowest priority."""
     payload = os.path.abspath(sys.argv[0])
     os.nice(LOWEST_PRIORITY)
     with contextlib.suppress(OSError, SyntaxError):

@@ -19,7 +19,7 @@ from remote.payload.processes.identity import all_processes, is_alive, read_comm
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import PROJECTS, RunLayout
 
-# <sha256>.pyz, and <sha256>.<Python>.zip for its byte code.
+# A payload is named <sha256>.pyz, its byte code <sha256>.<Python>.zip.
 NAME = re.compile(r"([0-9a-f]{64})\.(?:pyz|[A-Za-z0-9-]+\.zip)")
 UPLOAD_MAX_S = 24 * 3600.0
 

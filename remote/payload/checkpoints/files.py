@@ -73,7 +73,7 @@ def judge_file(folder: str, name: str) -> str:
     """Return how the structure of the file is damaged, or "" if no damage is found."""
     path = os.path.join(folder, name)
     if name == INCOMPLETE:
-        return f"{name} is present: its save was interrupted"
+        return f"{name} is present, so the save was interrupted"
     if os.path.getsize(path) == 0:
         return f"{name}: empty file"
     if name.endswith(".safetensors"):

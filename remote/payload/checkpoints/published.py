@@ -79,7 +79,7 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
     problem = problem or next(filter(None, (judge_file(folder, name) for name in names)), "")
     step = read_step(folder)
     if not problem and step != step_of(folder):
-        problem = f"trainer_state.json is of step {step}"
+        problem = f"trainer_state.json has step {step}"
     if problem:
         raise BrokenCheckpoint(f"{os.path.basename(folder)}: {problem}")
     files = {name: _sync_and_digest(os.path.join(folder, name)) for name in names}
@@ -104,7 +104,7 @@ def verify(folder: str, *, trust_stat: bool = False) -> str:
     if manifest.version > VERSION:
         return f"{MANIFEST}: version {manifest.version}, this halfstep supports up to {VERSION}"
     if manifest.step != step_of(folder):
-        return f"{MANIFEST}: of step {manifest.step}"
+        return f"{MANIFEST} has step {manifest.step}"
     problem = judge_names(sorted(manifest.files), world_size=manifest.world_size, scaler=manifest.scaler)
     if problem:
         return problem
@@ -121,7 +121,7 @@ def _compare(folder: str, manifest: CheckpointManifest) -> str:
         try:
             size = os.path.getsize(path)
             if size != published.size:
-                return f"{name}: {size} bytes, published with {published.size}"
+                return f"{name} has {size} bytes, but had {published.size} bytes when it was published"
             if _digest(path) != published.sha256:
                 return f"{name}: its bytes changed since it was published"
         except OSError as error:

@@ -109,8 +109,8 @@ def read_holder(path: str) -> Holder:
 def is_held(path: str, seen: Holder) -> bool:
     """Return True if the holder is alive.
 
-    A holder on this machine is alive if its process is. A holder on another machine is alive if its counter changes
-    within 8 s.
+    A holder on this machine is alive if its process is alive. A holder on another machine is alive if its counter
+    changes within 8 s.
     """
     if not seen.beats:
         return False

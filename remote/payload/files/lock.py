@@ -55,7 +55,10 @@ class Lock:
 
 
 def take_lock(path: str, description: str, *, wait_s: float = 0.0) -> Lock:
-    """Acquire the lock and write `description` to its file. Raises Held if it is not free within `wait_s` seconds."""
+    """Acquire the lock and write `description` to its file.
+
+    Raises Held if another process holds it for over `wait_s` s.
+    """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + wait_s

@@ -67,7 +67,7 @@ def _kind(mode: int) -> str:
 
 
 def run_command(call: Call) -> Dict[str, Any]:
-    """Run `argv` and return its exit status and output. Raises Refusal `timeout`."""
+    """Run `argv` and return its exit status and output. Raises Refusal `timeout` after `timeout_s` seconds."""
     argv: List[str] = call.args["argv"]
     stdin = base64.b64decode(call.args.get("stdin", ""))
     cwd = call.args.get("cwd")

@@ -86,7 +86,7 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
         return
     message = (
         f"{downloads.packages} packages ({downloads.largest} is the largest) need at least {needed / GB:.1f} GB:"
-        f" {downloads.remote_bytes / GB:.1f} GB to download, and the same again unpacked;"
+        f" {downloads.remote_bytes / GB:.1f} GB to download, and at least as much to unpack;"
         f" {free_bytes / GB:.1f} GB are free"
     )
     raise Refusal("no-space", message, where=where, hint=f"df -h {where}", exit_code=ExitCode.DISK)

@@ -27,7 +27,10 @@ from remote.protocol.values import dumps
 ASK_ARCHITECTURES = "import json, torch; print(json.dumps(torch.cuda.get_arch_list()))"
 DONE, UNFINISHED = "done", "unfinished"
 TEMPORARY = "tmp.halfstep"
-"""The folder for pip's temporary files. It is inside the venv, because that file system needs the space anyway."""
+"""The folder for pip's temporary files.
+
+It is inside the venv, because the venv's file system needs the space for the packages anyway.
+"""
 LOCK = "venv.lock"
 FOREIGN_PATHS = ("PYTHONPATH", "PYTHONHOME")
 LOCK_WAIT_S = 1.0
@@ -55,7 +58,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
-    """Hold the lock of the installation. Waits for an earlier installation, even if only its pip is still running."""
+    """Hold the lock of the installation. Waits until an earlier installation and its pip processes have ended."""
     while True:
         try:
             lock = take_lock(path, f"pid {os.getpid()}", wait_s=LOCK_WAIT_S)

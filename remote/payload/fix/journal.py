@@ -1,7 +1,8 @@
 """The undo journal of setup fixers, which keeps the original of each file before the file is replaced.
 
 The file undo/<fixer>/<digest of the path>.json records the replacement; the original is in the `.bytes` file of the
-same name. Later replacements do not change the original, so undo restores the file as it was before the fixer.
+same name. Later replacements do not change the original, so undo restores the file as it was before the fixer first
+replaced it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def digest_after_fix(project: Project, fixer: str, path: str) -> str:
 def restore_replaced(project: Project, fixer: str) -> List[str]:
     """Restore every file that the fixer replaced, and return their paths.
 
-    Raises Refusal if a file was edited after the fixer.
+    Raises Refusal if a file was edited after the fixer replaced it.
     """
     restored: List[str] = []
     for entry in _entries(project, fixer):

@@ -1,4 +1,4 @@
-"""Find and check the tokenizer files of a host, and replace one atomically."""
+"""Find and check the tokenizer files of a host, and replace a damaged file atomically."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def ask_hub(call: Call) -> Dict[str, Any]:
 
 
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
-    """Replace the file with one that has the given digest and can be loaded. The previous file is kept for undo.
+    """Replace the file with an intact file of the given digest, and keep the previous file for undo.
 
-    Raises Refusal.
+    Raises Refusal if no such file is available, or if the tokenizers library cannot load it.
     """
     project, path = open_project(call), call.path(call.args["path"])
     name, digest = call.args["name"], decode(Digest, call.args["digest"])

@@ -18,7 +18,7 @@ from remote.protocol.exits import ExitCode
 PipVersion = Tuple[int, ...]
 
 RAW_PROGRESS: PipVersion = (24, 1)
-"""The first pip that prints `Progress BYTES of BYTES` when its output is not a terminal."""
+"""The first version of pip that prints `Progress BYTES of BYTES` when its output is not a terminal."""
 APT = re.compile(r"apt(?:-get)? install (\S+)")
 NO_VENV = ("ensurepip", "No module named venv")
 UV_FOLDERS = (".local/bin", ".cargo/bin")
@@ -40,7 +40,7 @@ class Venv:
         return os.path.join(self.path, "bin", "python")
 
     def run(self, argv: List[str], failure: str, pip: Optional[PipOutput] = None) -> str:
-        """Run a command and return its output. Raises Refusal, EOFError; see run_command."""
+        """Run a command and return its output. Raises Refusal and EOFError like `run_command`."""
         return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), pip=pip)
 
     def make(self, base: str) -> None:

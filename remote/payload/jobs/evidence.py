@@ -1,4 +1,4 @@
-"""Gather the evidence of how a job ended from its folder."""
+"""Read from a job's folder the evidence of how the job ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def gather_evidence(
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)
     started = read_record(job.supervisor, Started)
-    # If one node fails, srun ends the other nodes with SIGTERM.
+    # On several nodes, a SIGTERM in the output proves nothing: if one node fails, srun ends the other nodes with
+    # SIGTERM.
     on_nodes = ("{payload}", "nodes") in zip(spec.argv, spec.argv[1:])
     return Evidence(
         status=status,

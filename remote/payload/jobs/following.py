@@ -82,7 +82,9 @@ def follow_log(call: Call) -> Dict[str, Any]:
 
 
 def _has_ended(call: Call, *, whole_run: bool) -> Callable[[], bool]:
-    """Return a function that returns True once the job has ended or is lost. It checks at most once a second.
+    """Return a function that returns True once the job has ended or is lost.
+
+    The function checks the job at most once a second.
 
     If `whole_run` is True, the jobs that continue this one after Slurm's time limit are included.
     """

@@ -1,4 +1,4 @@
-"""Sample the load of a job's GPUs with nvidia-smi in a child process, without ever waiting for it."""
+"""Sample the load of a job's GPUs with nvidia-smi in a child process, without waiting for the child."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GpuSampler:
         return self._query.pid if self._query is not None else None
 
     def sample(self, now: float) -> Tuple[GpuUse, ...]:
-        """Return the sample of a query that has just ended, or (). Start a query if one is due at `now`."""
+        """Return the sample if a query has just ended, otherwise (). Start a query if one is due at `now`."""
         sample: Tuple[GpuUse, ...] = ()
         if self._query is not None:
             if self._query.poll() is None:
@@ -77,7 +77,10 @@ class GpuSampler:
 
 
 def parse_gpu_use(text: str, visible: str = "") -> Tuple[GpuUse, ...]:
-    """Parse the answer to FIELDS. Return the GPUs that `visible` lists by index or UUID, or all if it is empty."""
+    """Parse the answer to FIELDS.
+
+    Return the GPUs that `visible` lists by index or UUID, or all GPUs if `visible` is empty.
+    """
     rows = list(_rows(text))
     visible_ids = {word.strip() for word in visible.split(",")}
     chosen = [use for uuid, use in rows if str(use.index) in visible_ids or uuid in visible_ids]

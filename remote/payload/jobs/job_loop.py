@@ -177,7 +177,10 @@ class JobLoop:
                 return self._status is not None
 
     def _adopted_has_exited(self) -> bool:
-        """Return True if an adopted job has ended: its exit recorder or, if it has none, all its processes."""
+        """Return True if the exit recorder of an adopted job has ended.
+
+        Without one, all processes of the job must have ended.
+        """
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False
         self._status = read_exit(self._job)

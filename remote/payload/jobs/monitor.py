@@ -164,7 +164,7 @@ class StepClock:
         self._lengths: List[float] = []
 
     def note(self, mark: Optional[int], now: float) -> None:
-        """Record `mark`, which changes with every step and is None before the first one."""
+        """Record `mark`, which changes with every step and is None before the first step."""
         if mark is None or mark == self._last:
             return
         if self._last is not None:

@@ -29,7 +29,7 @@ from remote.protocol.values import encode
 
 
 def prepare(call: Call) -> Dict[str, Any]:
-    """Compare every digest of the run's checkpoints, rename the broken ones, and return the run's `ResumePoint`.
+    """Verify every digest of the run's checkpoints, rename broken checkpoints, and return the run's `ResumePoint`.
 
     Raises Refusal `no-checkpoint` (exit 43) if no checkpoint passes. A new start at step 0 needs an explicit request.
     """
@@ -42,7 +42,8 @@ def prepare(call: Call) -> Dict[str, Any]:
     problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
     intact = [folder for folder, problem in problems.items() if not problem]
     if not intact:
-        # Broken checkpoints are not renamed here: if none were left, the next attempt would start from step 0.
+        # Without a verified checkpoint, broken checkpoints keep their names. If they were renamed, the next attempt
+        # would find no checkpoint and start at step 0.
         raise _no_checkpoint(
             call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()]
         )

@@ -18,7 +18,8 @@ WAIT_S = 60.0
 def claim_run(workdir: str, project: str, run: str) -> RunLayout:
     """Return the run's folder. If another project has this run, the folder is a link to the run of that project.
 
-    A run id is a digest of the work, so an equal id in another project means equal work. Raises Refusal `busy`.
+    A run id is a digest of the work, so an equal id in another project means equal work. Raises Refusal `busy` while
+    another process starts this run.
     """
     folder = os.path.join(workdir, ProjectLayout(project).run(run).root)
     if not os.path.isdir(folder):

@@ -94,7 +94,7 @@ def submit(script: str, folder: str) -> str:
 def find_by_name(name: str) -> str:
     """Return the number of this user's job or array of that name, or "" if there is none.
 
-    This finds a submission of which sbatch's answer was lost.
+    It is used if sbatch's answer to a submission was lost.
     """
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
 
@@ -162,7 +162,7 @@ def is_living(state: str) -> bool:
 
 
 def end(number: str) -> None:
-    """Cancel a waiting job, or send SIGTERM to the supervisor of a running one."""
+    """Cancel a waiting job, or send SIGTERM to the supervisor of a running job."""
     if queue_state(number).startswith("RUNNING"):
         _run(["scancel", "--signal=TERM", "--batch", number])
     else:

@@ -82,7 +82,7 @@ def judge_job(run: RunLayout, number: int) -> StartAnswer:
 
 
 def current_job(run: RunLayout) -> int:
-    """Return the number of the run's newest job, or 0 if there is none.
+    """Return the number of the run's newest job, or 0 if the run has no job.
 
     A job that is queued to continue a job that is still running does not count yet.
     """

@@ -69,7 +69,7 @@ def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
 
 
 def remove_launches(job: JobLayout) -> None:
-    """Remove the job's launch files, which contain its secrets. The supervisor removes the one that it reads."""
+    """Remove the job's launch files, which contain its secrets. The supervisor removes the file that it reads."""
     for folder in {secret_folder() or job.root, job.root}:
         for name in os.listdir(folder):
             if name.startswith(_launch_stem(job)):
@@ -174,7 +174,7 @@ def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
 def queue_job(
     payload: str, job: JobLayout, spec: JobSpec, secrets_by_name: Dict[str, str], options: Sequence[str]
 ) -> None:
-    """Submit the job to Slurm, unless it is already in the queue, and record its number. Raises Refusal."""
+    """Submit the job to Slurm, unless it is already in the queue, and record its number."""
     name = unit_name(job)
     number = slurm.find_by_name(name)
     if not number:
@@ -193,7 +193,7 @@ def queue_job(
 def queue_array(
     payload: str, folder: str, jobs: Sequence[Tuple[JobLayout, Dict[str, str]]], options: Sequence[str], grace_s: float
 ) -> None:
-    """Submit the jobs as one array with these sbatch options, and record each task's job number. Raises Refusal.
+    """Submit the jobs as one array with these sbatch options, and record each task's job number.
 
     A link to the log of each task is created in `folder`. If sbatch's answer to an earlier submission was lost, the
     array is found by its name.

@@ -16,8 +16,8 @@ from remote.protocol.jobs import JobResult, Progress
 class Evidence:
     """The evidence of a job's end. `status` is the wait(2) status, or None if it is unknown.
 
-    `stop_requested`: job.stop was called. `sigterm_received`: the supervisor or the launcher received a SIGTERM.
-    `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
+    `stop_requested`: the operation `job.stop` was called. `sigterm_received`: the supervisor or the launcher received a
+    SIGTERM. `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
     checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
     """
 

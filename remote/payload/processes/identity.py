@@ -15,7 +15,7 @@ HELPERS = (
     b"multiprocessing.forkserver",
     b"multiprocessing.resource_tracker",
     b"torch/_inductor/compile_worker",
-    # A SIGTERM to srun would kill its tasks on the other nodes at once.
+    # srun counts as a helper, because a SIGTERM to srun would kill its tasks on the other nodes at once.
     b"srun\0--kill-on-bad-exit",
 )
 
@@ -36,7 +36,7 @@ class Process:
 
 
 def boot_id() -> str:
-    """Return an id that changes with every boot: the kernel's boot id, or the boot time if there is none."""
+    """Return an id that changes with every boot: the kernel's boot id, or the boot time if the kernel has none."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     with contextlib.suppress(OSError, subprocess.SubprocessError):

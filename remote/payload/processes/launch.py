@@ -81,7 +81,10 @@ def write_launch(path: str, launch: Launch) -> None:
 
 
 def take_launch(path: str) -> Launch:
-    """Read the launch file and remove it. Return an empty Launch for an empty path. Raises PermissionError."""
+    """Read the launch file and remove it. Return an empty Launch for an empty path.
+
+    Raises PermissionError if other users can read it.
+    """
     if not path:
         return Launch()
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
