@@ -60,7 +60,10 @@ def resolve(run_root: str, name: str) -> str:
 
 
 def outside_folder(run_root: str) -> str:
-    """Return the real path of `logs.tensorboard` in the config, or "" if it is no folder outside the run's folder."""
+    """Return the real path of the folder `logs.tensorboard` in the config.
+
+    Return "" if this folder does not exist or is inside the run's folder.
+    """
     run = RunLayout(run_root)
     try:
         with open(run.record, encoding="utf-8", errors="surrogateescape") as file:

@@ -1,4 +1,4 @@
-"""Wait until a file may have changed, with inotify, or by polling if inotify misses changes."""
+"""Wait for changes of files: with inotify, or by polling if inotify misses changes."""
 
 from __future__ import annotations
 

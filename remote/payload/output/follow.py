@@ -118,7 +118,7 @@ def _push(
 
 
 def _wait(call: Call, watcher: FileWatcher, sent: bool, began: float) -> None:
-    """Wait until a file may have changed. A change that inotify did not report is noted in the watcher."""
+    """Wait until a file may have changed, and count the changes that inotify did not report."""
     if sent:
         watcher.note_change(notified=watcher.notified or watcher.wait(call.connection.source, 0))
         pause(PACE_S, began)

@@ -179,7 +179,7 @@ def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
 
 
 def _owner(pid: int) -> str:
-    """Return the user who owns the process, or "" if the process is not visible, as a process of another container."""
+    """Return the user who owns the process, or "" if the process is not visible, such as one in another container."""
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
         return pwd.getpwuid(uid).pw_name

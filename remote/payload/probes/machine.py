@@ -43,7 +43,7 @@ def in_container() -> bool:
 
 
 def user_name() -> str:
-    """Return the name of the current user, or its uid."""
+    """Return the name of the current user, or the uid if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

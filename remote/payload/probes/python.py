@@ -109,7 +109,7 @@ class InterpreterFault(Exception):
 
 
 def ask_interpreter(path: str) -> InterpreterFacts:
-    """Run the interpreter to read its version and paths. Raises InterpreterFault."""
+    """Run the interpreter to read its version and paths. Raises InterpreterFault if that fails."""
     try:
         # With -I, sys.path lacks the project's folder, where a module could shadow the standard library.
         done = subprocess.run(

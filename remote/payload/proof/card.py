@@ -69,7 +69,7 @@ def _learning(facts: CardFacts) -> Iterator[Finding]:
     if len(finite) < len(facts.losses) or not finite:
         yield error("loss-finite", f"a small model's loss was not finite on {facts.device}")
     elif last > first * FALL:
-        yield error("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g} only")
+        yield error("tiny-overfit", f"the loss of four samples fell only from {first:.3g} to {last:.3g}")
     else:
         yield passed("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g}")
     if facts.scale is not None and facts.skipped > len(facts.losses) / 2:

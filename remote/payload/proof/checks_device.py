@@ -88,7 +88,7 @@ def _attention(evidence: Evidence) -> Result:
 def _mode(evidence: Evidence) -> Result:
     name = evidence.flags.eval_mode
     if name:
-        return warning("train-mode", f"{name} is trained in eval mode: no dropout", hint="model.train()")
+        return warning("train-mode", f"{name} is trained in eval mode, without dropout", hint="model.train()")
     return passed("train-mode", "the model is in training mode")
 
 

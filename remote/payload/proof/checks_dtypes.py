@@ -41,7 +41,7 @@ def _trainable(evidence: Evidence) -> Result:
     if not evidence.below_bf16 and kinds == ["bfloat16"]:
         return warning(
             "trainable-dtype",
-            f"{len(names)} trained tensors are bfloat16: steps smaller than 0.4 % of a weight are lost",
+            f"{len(names)} trained tensors are bfloat16: updates smaller than 0.4 % of a weight are lost",
             where=some(names),
             hint="pipeline explain trainable-dtype",
         )

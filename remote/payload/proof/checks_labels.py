@@ -94,9 +94,9 @@ def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
     if wrong:
         return
     if any(row.total for row in losses):
-        yield passed("labels-ignored", "no loss without an ignore_index has -100 among its targets")
+        yield passed("labels-ignored", "targets of losses without an ignore_index are never -100")
     else:
-        yield NotChecked("labels-ignored", "no loss without an ignore_index was called")
+        yield NotChecked("labels-ignored", "no loss that lacks an ignore_index was called")
 
 
 def _counts(rows: List[ValueTargets]) -> Tuple[int, int]:

@@ -76,13 +76,11 @@ def _dtype(evidence: Evidence) -> Result:
     if "float16" not in dtypes and not half_entropy:
         return passed("loss-dtype", f"the loss is {' and '.join(sorted(dtypes))}")
     if evidence.autocast_only_on_card:
-        return NotChecked(
-            "loss-dtype", "the command enables autocast, which computes most losses in float32, only on a card"
-        )
+        return NotChecked("loss-dtype", "autocast, which computes most losses in float32, is enabled only on a card")
     which = "the loss is float16" if "float16" in dtypes else "cross entropy is computed in float16"
     if not evidence.counted and (evidence.loss_lost or _overflows_when_scaled(evidence)):
         return error("loss-dtype", f"{which} and overflows, so no step is applied", hint="loss.float()")
-    return warning("loss-dtype", f"{which}: scaled by 65536, it overflows from 1.0 on", hint="loss.float()")
+    return warning("loss-dtype", f"{which}: with a loss scale of 65536, a loss of 1.0 overflows", hint="loss.float()")
 
 
 def _overflows_when_scaled(evidence: Evidence) -> bool:

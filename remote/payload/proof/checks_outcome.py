@@ -63,7 +63,7 @@ def _ended(evidence: Evidence) -> Result:
     counted, required = len(evidence.counted), evidence.request.steps
     if evidence.timed_out:
         grade = warning if counted else error
-        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {required} were required"
+        message = f"only {len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s, but {required} were required"
         return grade("proof-timeout", message, hint="pipeline verify --no-proof")
     if not counted:
         skipped = sum(not step.applied for step in evidence.steps)

@@ -166,7 +166,7 @@ def _between(evidence: Evidence) -> Iterator[Result]:
         grade = error if between.steps > 1 else warning
         yield grade("weights-between", message, where=some(between.rounded), hint=hint)
     else:
-        message = f"{len(between.changed)} trained tensors change between steps, by something else than the optimizer"
+        message = f"{len(between.changed)} trained tensors change between steps, but not by the optimizer"
         yield warning("weights-between", message, where=where)
 
 
@@ -175,13 +175,13 @@ def _average(evidence: Evidence) -> Iterator[Result]:
     if average.stuck:
         kinds = " and ".join(average.dtypes)
         message = (
-            f"{len(average.stuck)} averages of trained tensors are {kinds} and stay as they are when they are updated: "
+            f"{len(average.stuck)} averages of trained tensors are {kinds} and do not change when they are updated: "
             "the updates are too small for this dtype"
         )
         hint = "keep the average in float32, such as AveragedModel(model.float()) or copy.deepcopy(model).float()"
         yield warning("average-moves", message, where=some(average.stuck), hint=hint)
     elif average.judged:
-        yield passed("average-moves", f"the averages of {average.judged} trained tensors follow them in half precision")
+        yield passed("average-moves", f"half-precision averages of {average.judged} trained tensors follow the tensors")
 
 
 def _rates(evidence: Evidence) -> Iterator[Result]:
@@ -192,13 +192,13 @@ def _rates(evidence: Evidence) -> Iterator[Result]:
         yield NotChecked("learning-rate", "the optimizer's learning rate cannot be read")
     elif any(known) and _ends_early(evidence):
         start, planned = evidence.first.zero_rate_from, evidence.request.run_steps
-        message = f"the schedule is at 0 from about step {start} of {planned} on: later steps change nothing"
+        message = f"the learning rate schedule is 0 from about step {start} of {planned}: later steps change nothing"
         yield warning("learning-rate", message, hint="give the schedule the number of optimizer steps of the whole run")
     elif any(known):
         yield passed("learning-rate", f"{known[0]:.3g} first, {known[-1]:.3g} last")
     else:
         grade = warning if any(step.scheduled for step in evidence.steps) else error
-        message = f"the learning rate is 0 in all of {len(evidence.steps)} steps, and nothing changes"
+        message = f"the learning rate is 0 in all of {len(evidence.steps)} steps, so no weight changes"
         yield grade("learning-rate", message)
 
 

@@ -198,7 +198,10 @@ class Evidence:
 
     @property
     def nonfinite_weights(self) -> List[str]:
-        """The trained tensors that were finite before the first step and no longer are; no later step repairs them."""
+        """The trained tensors that were finite before the first step and are not finite any more.
+
+        No later step repairs them.
+        """
         return sorted({name for rank in self.ranks for name in rank.trained.nonfinite})
 
     @property

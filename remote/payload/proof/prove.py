@@ -78,7 +78,7 @@ class Abandoned(Exception):
 
 
 class Runner:
-    """Runs the command under the hooks until its ranks have reported or it has ended."""
+    """Runs the command with the hooks until its ranks have reported or the command has ended."""
 
     def __init__(self, request: ProofRequest, scratch: Scratch, out: Any) -> None:
         self._request = request

@@ -97,7 +97,7 @@ def describe(origin: HalfOrigin) -> str:
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
     """Return '; bfloat16 came from ...' for the first such entry, to append to a message, or "" if there is none."""
     origins = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
-    # The order of `kinds` puts a choice for the whole process before its consequences.
+    # In `kinds`, a choice for the whole process comes before the consequences of that choice.
     origins.sort(key=lambda one: kinds.index(one.kind))
     if not origins:
         return ""

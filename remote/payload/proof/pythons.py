@@ -1,4 +1,4 @@
-"""The Python processes of a proved command: whether the hooks run in each, and whether it loaded torch."""
+"""The Python processes of a proved command: whether the hooks run in each process, and whether it loaded torch."""
 
 from __future__ import annotations
 

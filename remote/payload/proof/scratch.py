@@ -71,7 +71,7 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
 
 
 def _make(folder: str) -> List[str]:
-    """Create a folder with its parents; return those that did not exist, outermost first."""
+    """Create a folder with its parents; return the folders that did not exist, outermost first."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)

@@ -62,7 +62,7 @@ def _encoded(survey: DataSurvey) -> Dict[str, Any]:
 def data_receive(call: Call) -> Dict[str, Any]:
     """Receive the data.
 
-    Return its path, or the names of damaged files. The other files are kept for the next upload.
+    Return the path of the data, or the names of damaged files. Intact files are kept for the next upload.
     """
     project = open_project(call)
     complete = _complete_path(project, call.args["digest"])

@@ -23,7 +23,7 @@ def open_project(call: Call) -> Project:
 
 
 def ensure_private(project: Project) -> None:
-    """Create the project's folder with mode 0700, or restrict an existing one, so that other users cannot enter."""
+    """Create the project's folder, or change its mode, so that other users cannot enter it (mode 0700)."""
     make_private_folder(project.root)
     if os.stat(project.root).st_mode & 0o077:
         # Only the owner of a folder can change its mode. The mode of another user's folder is kept.

@@ -22,7 +22,8 @@ def materialise(workdir: str, project_key: str, target: str, shared: Optional[Sh
     """Copy the project's files to `target`, and link everything else in the tree (venv/, data/).
 
     `target` appears atomically, and no sync changes the tree while it is copied. If `shared` is given, large files
-    become hard links to shared copies, where that is safe. Raises Refusal `busy`.
+    become hard links to shared copies, where that is safe. Raises Refusal `busy` if another process keeps the project's
+    lock.
     """
     project = Project(workdir, ProjectLayout(project_key))
     part = f"{target}.part"

@@ -27,8 +27,8 @@ SETTLE_POLL_S = 0.02
 def tree_survey(call: Call) -> Dict[str, Any]:
     """Return the tree's survey. If another process changes the tree, wait up to `settle_s` seconds first.
 
-    After a cut connection, the agent of that connection may still receive a sync for a moment. The survey includes the
-    contents that it has staged, so that they are not sent again.
+    After a connection was cut, its agent may still receive data for a moment. With `settle_s`, the survey includes the
+    contents that this agent stages, so that they are not sent again.
     """
     project = open_project(call)
     deadline = time.monotonic() + float(call.args.get("settle_s", 0.0))
@@ -50,7 +50,7 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
 def tree_receive(call: Call) -> Dict[str, Any]:
     """Make the tree match the laptop's index.
 
-    Paths that were edited on the host are skipped and reported, unless forced.
+    Paths that were edited on the host are skipped and reported, unless `force` is set.
 
     If a content arrived damaged, the tree is not changed. The damaged contents are reported. The intact contents stay
     staged for the next request.

@@ -1,9 +1,9 @@
 """Hard links with which runs share one copy of each large file.
 
-With a hard link into the synced tree, a job that writes to its file would change the tree. With a link between two
-active runs, one run would change the file of the other. A run therefore gets a link to a shared copy of the tree's
-file, and only while no other active run has one. After a job has written to its link, every later run gets its own copy
-of that file.
+If a run had hard links to files of the synced tree, a job that writes to such a file would change the tree. If two
+active runs shared a file, one run would change the file of the other. A run therefore gets a hard link to a shared copy
+of the tree's file, but only while no other active run has a link to this copy. After a job has written to the shared
+copy, every later run gets its own copy of that file.
 """
 
 from __future__ import annotations

@@ -80,9 +80,9 @@ class Project:
 
 
 def read_manifest(project: Project) -> Optional[Manifest]:
-    """Return the manifest, or None if there is none.
+    """Return the manifest, or None if the file does not exist.
 
-    Raises Malformed if it is damaged, or written by a newer version.
+    Raises Malformed if the file is damaged, or was written by a newer version.
     """
     data = _read_json(project.at(project.layout.manifest))
     return None if data is None else parse_manifest(data)
@@ -93,7 +93,7 @@ def write_manifest(project: Project, manifest: Manifest) -> None:
 
 
 def read_commit(project: Project) -> Optional[Commit]:
-    """Return the unfinished commit, if there is one. Raises Malformed."""
+    """Return the unfinished commit, or None. Raises Malformed if the file of the commit is damaged."""
     data = _read_json(project.at(project.layout.commit))
     if data is None:
         return None

@@ -109,7 +109,7 @@ def read_index(stream: InputStream) -> Index:
 
 
 def parse_contents(data: Any) -> Tuple[Tuple[str, int], ...]:
-    """Parse (digest, size) of the contents that follow. Raises ValueError, TypeError."""
+    """Parse (digest, size) of the contents that follow. Raises ValueError or TypeError for other values."""
     return tuple((checked_digest(digest), int(length)) for digest, length in data)
 
 
