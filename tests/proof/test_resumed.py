@@ -90,7 +90,7 @@ def test_a_script_that_ignores_the_offered_checkpoint_counts_from_0_and_is_warne
     assert (progress.step, progress.began) == (9, 0)
     ((severity, words),) = findings
     assert severity == "warning"
-    assert words.startswith("started again at step 0: its optimizer holds no state of checkpoint-90, and none")
+    assert words.startswith("started again at step 0: the optimizer holds no state of checkpoint-90, and none")
     assert "HALFSTEP_RESUME_FROM" in words
 
 
@@ -133,7 +133,7 @@ def test_loading_only_weights_does_not_count_as_a_resume(train, tmp_path) -> Non
     assert (progress.step, progress.began) == (9, 0)
     ((severity, words),) = findings
     assert severity == "warning"
-    assert "and its files were read" in words
+    assert "and the checkpoint's files were read" in words
 
 
 def test_steps_that_the_loss_scaler_skipped_before_are_steps_of_the_trainer(train, tmp_path) -> None:

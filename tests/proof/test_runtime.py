@@ -139,7 +139,7 @@ def test_a_plain_loop_whose_float16_gradients_would_vanish_changes_its_weights(t
     assert (without.status, ran.status) == (0, 0), ran.output
     assert without.weights == first
     assert ran.weights != first
-    assert ran.notices[0].startswith("scale the loss by 65536 at first, because nothing else does at train.py:")
+    assert ran.notices[0].startswith("scale the loss by 65536 at first, because no other code scales it at train.py:")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_step_that_overflows_is_skipped_and_the_scale_falls_and_is_kept_for_a_
     assert all(finite for _, _, finite in ran.weights.values())
     scale = json.loads((ran.folder / "runtime-scale.json").read_text())["scale"]
     resumed = train(body, runtime=True, HALFSTEP_RESUME_FROM="checkpoint-8", HALFSTEP_RUN_DIR=str(ran.folder))
-    assert resumed.notices[0] == f"continue with the loss scale {scale:g} of the job before"
+    assert resumed.notices[0] == f"continue with the loss scale {scale:g} of the previous job"
     assert not any(line.startswith("skipped") for line in resumed.notices)
 
 
@@ -211,7 +211,7 @@ def test_a_cast_after_the_optimizer_was_made_is_undone_for_trained_tensors(train
     assert train(body, runtime=False).status == 1
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert ran.notices[0].startswith("kept 8 trained tensors in float32, which were cast at train.py:")
+    assert ran.notices[0].startswith("undid a cast of 8 trained tensors to half precision at train.py:")
 
 
 def test_groups_of_parameters_and_generators_are_cast_too(train):

@@ -139,7 +139,7 @@ def _scale(evidence: Evidence) -> Optional[Result]:
             "scaler.unscale_(optimizer) once, after the last micro-batch of a step",
         ),
         Misuse.PARTLY_SCALED: (
-            f"some backward passes of one step begin at a scaled loss; the gradients of other passes are {times} smaller",
+            f"only some backward passes of a step begin at a scaled loss; the other gradients are {times} smaller",
             "scaler.scale(loss).backward() for every micro-batch",
         ),
         Misuse.UNSCALED_PLAIN: (

@@ -94,6 +94,6 @@ def _note(folder: str, *, torch: bool, fault: str = "") -> None:
     if not folder:
         return
     note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)
-    # The command itself reports a full disk at its next write.
+    # An error is ignored here. If the disk is full, the command itself reports that at its next write.
     with contextlib.suppress(OSError):
         write_json(os.path.join(folder, f"python-{note.pid}.json"), note)

@@ -1,6 +1,7 @@
 """Find averages of trained weights that are kept in half precision, so that rounding loses their updates.
 
-An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below its precision.
+An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below the precision
+of the dtype.
 """
 
 from __future__ import annotations

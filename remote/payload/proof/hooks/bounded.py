@@ -1,4 +1,4 @@
-"""Detect gradients that hooks, or code after backward, limit by a constant while they contain the loss scale."""
+"""Detect gradients that contain the loss scale, and that hooks or code after backward limit by a constant."""
 
 from __future__ import annotations
 

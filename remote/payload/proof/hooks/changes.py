@@ -25,7 +25,7 @@ class Changes:
         self._left[id(optimizer)] = prints
 
     def before_step(self, optimizer: Any, prints: Prints) -> None:
-        """Compare the weights before the next step with those recorded after the last step."""
+        """Compare the weights before the next step with the weights recorded after the last step."""
         left = self._left.pop(id(optimizer), {})
         pairs = {name: (left[name][0], now) for name, (now, _) in prints.items() if name in left}
         changed = {name for name, pair in pairs.items() if _differ(*pair)}

@@ -32,7 +32,7 @@ class ModelCall:
     cast: Optional[str]
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
-        """Return the float32 loss, or the logits if there is no loss.
+        """Return the loss in float32, or the logits if there is no loss.
 
         `changed` maps arguments to (tensor, replacement).
         """
@@ -54,7 +54,7 @@ def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfac
     try:
         inside = {id(p) for p in call.root.parameters()}
         if any(id(p) not in inside for _, p in trained_by(optimizer)):
-            return Counterfactual(why="the command calls parts of the model by themselves")
+            return Counterfactual(why="the command calls parts of the model separately")
         with _unchanged(call.root):
             return _examine(call)
     except Exception as error:  # noqa: BLE001 - a call that the script would never make may fail in any way
@@ -65,10 +65,10 @@ def _examine(call: ModelCall) -> Counterfactual:
     began = time.perf_counter()
     base = call.run({})
     if base is None:
-        return Counterfactual(why="the model returned no tensor of floats")
+        return Counterfactual(why="the model returned no float tensor")
     total = float(base.sum())
     if time.perf_counter() - began > LONGEST_CALL_S:
-        return Counterfactual(why=f"one more call takes over {LONGEST_CALL_S:.0f} s")
+        return Counterfactual(why=f"another call would take over {LONGEST_CALL_S:.0f} s")
     inputs = _tensor_arguments(call)
     result: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(total) < float("inf")}
     if call.cast or _half_owners(call.root):
@@ -130,7 +130,8 @@ def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
 def _text_ids(ids: Any, attended: Any, labels: Any) -> Any:
     """Return ids of text tokens: of the answers if there are labels, and without placeholders for audio or images.
 
-    A placeholder is repeated once for each frame or patch, and a model fails if there are more of them than features.
+    A placeholder is repeated once for each frame or patch, and a model fails if there are more placeholders than
+    features.
     """
     torch = sys.modules["torch"]
     same, repeated = ids[..., 1:] == ids[..., :-1], torch.zeros_like(attended)

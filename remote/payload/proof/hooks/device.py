@@ -36,7 +36,7 @@ def peak_memory(device: Device) -> Memory:
 
 
 def synchronize(device: Device) -> None:
-    """Wait until the card has finished all submitted work, so that timing is meaningful."""
+    """Wait until the card has finished all submitted work, so that the time of a step can be measured."""
     if device.type == "cuda":
         sys.modules["torch"].cuda.synchronize()
 

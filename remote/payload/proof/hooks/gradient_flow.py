@@ -163,7 +163,7 @@ class FlowRecorder:
         contents.add(Content.UNSCALED)
 
     def before_step(self, optimizer: Any, scaler: Any) -> None:
-        """Record that an optimizer is about to use its gradients. `scaler` is None if it uses them directly."""
+        """Record that an optimizer is about to use its gradients. `scaler` is None if no scaler calls its step."""
         # Gradients that were changed since backward may have been divided by the scale.
         if scaler is None and Content.SCALED in self._contents_of(optimizer) and self._is_untouched(optimizer):
             self._misuses.append(Misuse.APPLIED_SCALED)

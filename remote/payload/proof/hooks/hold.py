@@ -1,4 +1,4 @@
-"""Wait after the report is written until the proof's runner kills this process. End it if the runner dies."""
+"""Wait after the report is written until the proof's runner kills this process. End this process if the runner dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks after a module has been executed, with any finder or loader."""
+"""Callbacks after a module has been executed, whichever finder or loader the module has."""
 
 from __future__ import annotations
 

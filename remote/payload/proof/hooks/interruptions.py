@@ -101,8 +101,10 @@ class Interruptions:
         changed = sum(_differ(before, _sample(now)) for before, now in zip(self._samples, self._sampled(parameters)))
         if not changed:
             return []
-        of = f"{changed} of {len(self._samples)} trained tensors that were compared"
-        return [_warning("weights-between", f"{of} differ from those before the {self._cause} at step {step}", step)]
+        of = f"{changed} of {len(self._samples)} compared trained tensors"
+        return [
+            _warning("weights-between", f"{of} differ from their values before the {self._cause} at step {step}", step)
+        ]
 
     def _not_restored(self, parameters: List[Any], step: int) -> List[Anomaly]:
         """Return warnings about state that is not restored. A script may need a step or two to restore everything."""

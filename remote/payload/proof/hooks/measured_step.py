@@ -15,7 +15,7 @@ from .trained import Trained
 class MeasuredStep:
     """The measurements of an attempted step.
 
-    `norm` is the norm of the gradients that the optimizer used, or None if it used none.
+    `norm` is the norm of the gradients that the optimizer used, or None if it used no gradients.
     """
 
     trained: Trained

@@ -1,4 +1,4 @@
-"""Measure all modules of a model in its first forward passes: largest output and autocast state of each."""
+"""Measure the largest output and the autocast state of each module in the first forward passes of a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModuleMeasure:
         self._handles: Dict[int, List[Any]] = {}
 
     def begin(self, root: Any) -> None:
-        """Record that a forward pass of `root` begins. The first passes are measured; later ones have no overhead."""
+        """Record that a forward pass of `root` begins. The first passes are measured. Later passes have no overhead."""
         seen = self._forwards.get(id(root), 0)
         self._forwards[id(root)] = seen + 1
         if type(root).__name__ == "OptimizedModule":

@@ -119,7 +119,7 @@ def _entry(kind: str, dtype: str, place: Place, **more: Any) -> HalfEntry:
 
 
 def patch_parameters(torch: Any, origins: Origins) -> None:
-    """Record where modules get half-precision parameters: by a cast, or registered in that dtype."""
+    """Record where modules get half-precision parameters: by a cast, or by registration in that dtype."""
     depth = [0]
 
     def apply(original: Any) -> Any:

@@ -268,7 +268,7 @@ def _patch_checkpointing(details: DetailRecorder) -> None:
 def _patch_modules(torch: Any, recorder: Recorder, details: DetailRecorder, training: Training) -> None:
     """Patch the calls of root modules.
 
-    A root module is called while no other module is, and is not recomputed in backward.
+    A root module is a module that is called outside of other modules, and not by a recomputation in backward.
     """
     modules = sys.modules["torch.nn.modules.module"]
 

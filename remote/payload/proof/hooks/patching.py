@@ -44,7 +44,7 @@ class Training:
 
 
 def replace(owner: Any, name: str, wrapper: Callable[[Any], Any], mark: str = _MARK) -> None:
-    """Set `owner.name` to `wrapper(original)`, if it exists and is not yet wrapped under this mark."""
+    """Replace `owner.name` with `wrapper(original)`, if it exists and does not have this mark yet."""
     original = getattr(owner, name, None)
     if original is not None and not hasattr(original, mark):
         wrapped = functools.wraps(original)(wrapper(original))

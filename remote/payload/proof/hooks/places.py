@@ -40,7 +40,7 @@ class Project:
         self._relative: Dict[str, Optional[str]] = {}
 
     def relative(self, path: str) -> Optional[str]:
-        """Return a path relative to the project, or None outside of it and in installed packages."""
+        """Return a path relative to the project, or None if it is outside the project or in an installed package."""
         if path not in self._relative:
             absolute = os.path.realpath(os.path.join(self._start, path))
             inside = absolute.startswith(self.root + os.sep) and not absolute.startswith(

@@ -106,7 +106,7 @@ def _callers() -> Iterator[Any]:
 
 
 def _count(value: Any) -> Optional[int]:
-    """Return a number of steps, or None for -1 and infinity, which mean that it is not limited."""
+    """Return a number of steps, or None for -1 and infinity, which mean that there is no limit."""
     return int(value) if isinstance(value, (int, float)) and math.isfinite(value) and value > 0 else None
 
 

@@ -50,7 +50,7 @@ class Recorder(Protocol):
         ...
 
     def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        """Called when the attempt is over. `scale` is the loss scale before it."""
+        """Called when the attempt is over. `scale` is the loss scale before the step."""
         ...
 
 
@@ -79,7 +79,7 @@ class DetailRecorder(Protocol):
     def value_loss(self, name: str, target: Any, lengths: Any) -> None:
         """Called when a loss without ignore_index is computed.
 
-        `lengths` are the lengths of its targets, if it has such an argument.
+        `lengths` are the lengths of its targets, if the loss has such an argument.
         """
         ...
 
@@ -90,7 +90,7 @@ class DetailRecorder(Protocol):
     def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:
         """Called when an autocast context was created, whether or not the device supports it.
 
-        `replaced` means that it is bfloat16 on this CPU and would be float16 on a card.
+        `replaced` means that the context is bfloat16 on this CPU and would be float16 on a card.
         """
         ...
 

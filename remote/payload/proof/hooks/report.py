@@ -150,8 +150,8 @@ class ModuleOutputs:
 class Counterfactual:
     """The recomputed last batch. Gaps are relative to the largest absolute loss or logit; None if not computed.
 
-    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32. `padding_gap`: with other ids as
-    padding. `silence_gap`: with zeros as audio.
+    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32. `padding_gap`: with other padding
+    ids. `silence_gap`: with zeros as audio.
     """
 
     why: str = ""
@@ -206,8 +206,8 @@ class Flags:
 class HalfEntry:
     """A place where half precision entered. `kind` is autocast, trained, frozen (parameters), accelerator or trainer.
 
-    `file` and `line` are the project's, empty if none of its code made the call. `installed` is the called package
-    code, empty for torch. `source` is the environment variable that the value was read from.
+    `file` and `line` are in the project, or empty if the project's code did not make the call. `installed` is the
+    called package code, empty for torch. `source` is the environment variable that the value was read from.
     """
 
     kind: str

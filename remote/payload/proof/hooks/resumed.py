@@ -37,7 +37,7 @@ class OpenedFiles:
     def __init__(self, run: str) -> None:
         self.run = os.path.abspath(run)
         self.paths: Dict[str, None] = {}
-        # The timestamps of files lag behind the clock by a tick of the kernel.
+        # The timestamps of files lag behind the clock by up to one tick of the kernel.
         self._began = time.time() - KERNEL_TICK_S
         self._active = True
         # safetensors opens its files in Rust, without an audit event. Optimizer files and JSON files cause an event.
@@ -96,9 +96,11 @@ def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tu
         )
         return "info", f"resumed{at}{source}", (start.step or 0) + 1
     name = os.path.basename(offered.rstrip("/"))
-    files = "its files were read" if _was_read(offered, reads) else "none of its files was opened"
+    files = (
+        "the checkpoint's files were read" if _was_read(offered, reads) else "none of the checkpoint's files was opened"
+    )
     message = (
-        f"started again at step 0: its optimizer holds no state of {name}, and {files}. To resume, a script passes "
+        f"started again at step 0: the optimizer holds no state of {name}, and {files}. To resume, a script passes "
         'os.environ.get("HALFSTEP_RESUME_FROM") or None to trainer.train(resume_from_checkpoint=...)'
     )
     return "warning", message, 1
@@ -116,7 +118,7 @@ def step_in(checkpoint: str) -> int:
 
 
 def _steps_done(optimizer: Any) -> Tuple[int, bool]:
-    """Return the highest step count in the optimizer, and whether it has a state that earlier steps left."""
+    """Return the highest step count in the optimizer, and whether its state shows that there were earlier steps."""
     states = [state for state in optimizer.state.values() if isinstance(state, dict) and state]
     counts = [state["step"] for state in states if "step" in state]
     counts += [group["step"] for group in optimizer.param_groups if "step" in group]

@@ -184,7 +184,7 @@ def _patch_casts(torch: Any, runtime: Runtime) -> None:
 
 
 def _patch_accelerate() -> None:
-    """Change Accelerate's bf16 to fp16, for which it creates a scaler itself."""
+    """Change Accelerate's bf16 to fp16, for which Accelerate creates a scaler itself."""
     if os.environ.get(ACCELERATE, "").lower() == "bf16":
         os.environ[ACCELERATE] = "fp16"
         CHANGES.announce(f"{ACCELERATE} is fp16 instead of bf16")

@@ -1,7 +1,7 @@
 """A loss scale around plain `backward` and `step` calls. Gradients are unscaled as soon as backward is over.
 
-Code between backward and step (clipping, norms, accumulation, averaging over ranks) therefore sees ordinary gradients.
-A scale is a power of two, so multiplying and dividing by it changes no finite value of a float32 gradient.
+Code between backward and step (clipping, norms, accumulation, averaging over ranks) therefore works on unscaled
+gradients. A scale is a power of two, so multiplying and dividing by it changes no finite value of a float32 gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROWTH_INTERVAL = 2000
 
 
 class LossScaling:
-    """Scales the loss under float16 autocast if nothing else in the process does. Skips steps that overflow."""
+    """Scales the loss under float16 autocast if no other code in the process scales it. Skips steps that overflow."""
 
     def __init__(self, plan: RuntimePlan, weights: Weights) -> None:
         self.plan = plan
@@ -67,7 +67,9 @@ class LossScaling:
         self._settle()
         if not self._announced:
             self._announced = True
-            CHANGES.announce(f"scale the loss by {self.scale:g} at first, because nothing else does{CHANGES.at()}")
+            CHANGES.announce(
+                f"scale the loss by {self.scale:g} at first, because no other code scales it{CHANGES.at()}"
+            )
         leaves = self._leaves(loss)
         before = {id(p): _version(p) for p in leaves}
         _multiply([p.grad for p in leaves if p.grad is not None], self.scale)
@@ -174,7 +176,7 @@ class LossScaling:
                 self.scale = float(json.load(file)["scale"])
         except (OSError, ValueError, KeyError, TypeError):
             return
-        CHANGES.announce(f"continue with the loss scale {self.scale:g} of the job before")
+        CHANGES.announce(f"continue with the loss scale {self.scale:g} of the previous job")
 
 
 class StepCalls:

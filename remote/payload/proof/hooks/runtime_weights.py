@@ -95,7 +95,7 @@ class Weights:
         back = [p for p in module.parameters() if id(p) in held and p.requires_grad and _is_half(p)]
         if back and not any(_is_sharded(p) for p in back):
             _cast_together(back, sys.modules["torch"].float32)
-            CHANGES.announce(f"kept {len(back)} trained tensors in float32, which were cast{CHANGES.at()}")
+            CHANGES.announce(f"undid a cast of {len(back)} trained tensors to half precision{CHANGES.at()}")
 
     def _add_autocast(self, device: str) -> None:
         """Compute every model under autocast from now on, if the command has no autocast of its own."""

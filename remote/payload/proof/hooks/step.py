@@ -15,7 +15,8 @@ class Step:
     `grad_norm` is the norm measured by clipping, otherwise `applied_norm`, the norm of the gradients that the optimizer
     used; None if it was not measured. `learning_rate` is None if it cannot be read; `scheduled` means that a scheduler
     sets it. `nonfinite_gradients` are names of tensors, in a skipped step. `nonfinite_weights` are trained tensors that
-    became non-finite in the step, or would have if it had not been prevented (`prevented`).
+    became non-finite in the step. If `prevented` is True, the step was not made, because it would have made these
+    tensors non-finite.
     """
 
     number: int
@@ -50,6 +51,6 @@ class Step:
 
     @property
     def has_gradient(self) -> bool:
-        """True if the step was applied with a finite gradient norm above 0, or with an unknown one."""
+        """True if the step was applied with a finite gradient norm above 0, or with an unknown norm."""
         norm = self.applied_norm
         return self.applied and (norm is None or 0.0 < norm < math.inf)

@@ -19,7 +19,8 @@ def describe(
 ) -> ModelTables:
     """Return the tables of parameters and buffers. `built_as` maps parameters to dtypes at the optimizer's creation.
 
-    `optimizers` have attempted a step. `built` are all that were created; some may take their first step much later.
+    `optimizers` have attempted a step. `built` are all optimizers that were created; some may take their first step
+    much later.
     """
     names = name_parameters(roots)
     parameters = _without_duplicates([row for root in roots for row in _parameters(root)])

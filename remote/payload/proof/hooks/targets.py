@@ -22,7 +22,7 @@ TOKENS = ("input_ids", "decoder_input_ids", "0")
 
 @dataclass(frozen=True)
 class EntropySample:
-    """A sample of the rows of one cross entropy: their positions in the logits of model call `call`, and targets."""
+    """A sample of rows of one cross entropy: their positions in the logits of model call `call`, and their targets."""
 
     call: int
     length: int

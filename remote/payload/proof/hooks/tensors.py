@@ -32,13 +32,13 @@ def parameters_of(optimizer: Any) -> List[Any]:
 
 
 def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
-    """Return (index, parameter) for the optimizer's trained parameters. An optimizer may hold frozen ones too."""
+    """Return (index, parameter) for the optimizer's trained parameters. An optimizer may hold frozen parameters too."""
     held = list(enumerate(parameters_of(optimizer)))
     return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
 
 
 def learning_rate(optimizer: Any) -> Optional[float]:
-    """Return the highest learning rate of an optimizer's groups, or None if they have none (Adafactor, `lr=None`)."""
+    """Return the highest learning rate of an optimizer's groups, or None if it has no rate (Adafactor, `lr=None`)."""
     rates = [group.get("lr") for group in optimizer.param_groups]
     return max((float(rate) for rate in rates if rate is not None), default=None)
 
@@ -55,7 +55,10 @@ def local(tensor: Any) -> Any:
 
 
 def values_of(tensor: Any) -> Any:
-    """Return a tensor's numbers as a dense real tensor: the values of a sparse one, both parts of complex numbers."""
+    """Return a tensor's numbers as a dense real tensor.
+
+    This is the values of a sparse tensor, and both parts of complex numbers.
+    """
     torch = sys.modules["torch"]
     values = local(tensor)
     values = values._values() if values.is_sparse else values
@@ -86,7 +89,7 @@ def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
 
 
 def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> Tuple[DtypeCount, ...]:
-    """Count tensors, elements and bytes by (kind, dtype), with the first names of each.
+    """Count tensors, elements and bytes by (kind, dtype), with the first names of each group.
 
     `rows` are (kind, name, tensor).
     """
@@ -161,7 +164,10 @@ def moved(before: Dict[str, Tuple[Any, Any]], after: Dict[str, Tuple[Any, Any]])
 
 
 def nonfinite(fingerprints: Dict[str, Tuple[Any, Any]]) -> List[str]:
-    """Return the names of the tensors whose sum in the fingerprint is not finite. Waits for the device for each."""
+    """Return the names of the tensors whose sum in the fingerprint is not finite.
+
+    Waits for the device for each tensor.
+    """
     return [name for name, (_, total) in fingerprints.items() if not math.isfinite(float(total))]
 
 

@@ -90,7 +90,7 @@ class Trained:
             self.add(optimizer)
 
     def after_step(self, optimizer: Any) -> None:
-        """Record directly after a step whether the weights differ from the initial ones."""
+        """Record directly after a step whether the weights differ from the initial weights."""
         prints = fingerprint(self.named(optimizer))
         self._changes.after_step(optimizer, prints)
         self.averages.after_step()
@@ -130,7 +130,7 @@ class Trained:
         return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in trained_by(optimizer)]
 
     def measure(self, optimizer: Any, *, again: bool = False) -> float:
-        """Return the norm of the gradients that are about to be applied, and record the state of each.
+        """Return the norm of the gradients that are about to be applied, and record the state of each gradient.
 
         If `again` is True, a closure has recomputed the gradients within the same step.
         """

@@ -44,7 +44,7 @@ UNCONDITIONAL = frozenset(
 
 
 class TrainingStopped(RuntimeError):
-    """Ends a training that is lost. Its message is an entry of the error catalog."""
+    """Ends a training that is lost. The error catalog has an entry for its message."""
 
 
 class WatchRecorder:
@@ -237,7 +237,7 @@ class WatchRecorder:
         return [Anomaly("adapter-gradient", "error" if lost else "warning", message, self.attempts)]
 
     def _report_start(self) -> None:
-        """Report whether the training resumes from a checkpoint. Its first step shows this."""
+        """Report whether the training resumes from a checkpoint. The first optimizer step shows this."""
         self.reads.stop()
         if self.rank == 0 and (self.start.resumed or self.offered):
             self._report(Anomaly("resume", *describe_start(self.start, self.offered, self.reads)))
