@@ -211,7 +211,7 @@ def test_settings_that_are_enabled_only_on_a_card_are_not_judged_on_a_cpu(name, 
     [
         ("step_beside_scaler", "optimizer.step() applies gradients that still contain the loss scale"),
         ("backward_not_scaled", "1024 times too small"),
-        ("every_second_micro_step_scaled", "some backward passes of one step begin at a scaled loss"),
+        ("every_second_micro_step_scaled", "some backward passes of a step begin at a scaled loss"),
     ],
 )
 def test_a_loss_scale_that_is_not_divided_out_is_reported_with_its_cause(name, words, prove):

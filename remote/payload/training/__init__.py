@@ -1,4 +1,4 @@
-"""The built-in trainer: LoRA on audio language models, for people who bring data and no code."""
+"""The built-in trainer: LoRA on audio language models, for users who have data but no training script."""
 
 import logging
 

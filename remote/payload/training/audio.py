@@ -33,7 +33,7 @@ def resample(samples: Any, rate: int) -> Any:
 
 
 def judge_clip(samples: Any, shortest_s: float, longest_s: float) -> Optional[str]:
-    """Return why a clip at 16 kHz cannot be trained on, or None if it can."""
+    """Return why a clip at 16 kHz cannot be trained on, or None if it can be trained on."""
     seconds = len(samples) / RATE
     if seconds < shortest_s:
         return f"lasts {seconds:.2f} s, wanted at least {shortest_s:g} s"

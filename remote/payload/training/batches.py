@@ -39,8 +39,8 @@ def group_by_length(samples: Sequence[int], lengths: Sequence[int], step_size: i
     """Return the samples in optimizer steps of `step_size`, each from the longest to the shortest.
 
     Samples are shuffled, sorted within pools, and cut into groups of at most `GROUP` of similar length. The groups are
-    shuffled and dealt to the steps. The step with the longest sample comes first, so that memory runs out early. Only
-    the last step can be short.
+    shuffled and assigned to the steps. The step with the longest sample comes first, so that an out-of-memory error
+    occurs early. Only the last step can be short.
     """
     rng = random.Random(f"{seed}:{epoch}")
     order = list(samples)

@@ -111,7 +111,7 @@ def prepare(spec: TrainingSpec) -> Tuple[BaseModel, SampleSet]:
 
 @contextlib.contextmanager
 def rank_group(ranks: int) -> Iterator[None]:
-    """Join the other ranks until the end of the block."""
+    """Join the process group of all ranks, and leave it at the end of the block."""
     if ranks == 1:
         yield
         return

@@ -22,7 +22,7 @@ IGNORED = -100
 LOGIT_BYTES = 2**28
 """The largest size of the float32 logits that are computed at once, in bytes."""
 GRADIENT_SCALE = 256.0
-"""Keeps the gradients of unlikely words, such as 1 / 200,064, above the smallest normal float16, 6e-5."""
+"""The factor keeps the gradients of unlikely words, such as 1 / 200,064, above the smallest normal float16, 6e-5."""
 
 
 def use_label_loss(model: Any) -> None:

@@ -30,7 +30,7 @@ class Checkpoint(Protocol):
 
     @property
     def revision(self) -> Any:
-        """The revision of a hub id, or None for the default one."""
+        """The revision of a hub id, or None for the default revision."""
 
 
 def adapter_source(base: Checkpoint, adapter: str) -> Tuple[str, Dict[str, Any]]:
@@ -50,7 +50,7 @@ def adapter_config(base: Checkpoint, adapter: str, lora: LoraSpec) -> Any:
 
 
 def lora_config(base: Checkpoint, lora: LoraSpec) -> Any:
-    """Return LoRA on the linear layers of the chosen parts only, since other towers have layers of the same names."""
+    """Return LoRA on the linear layers of the chosen parts only. Other parts may have layers of the same names."""
     family = base.family
     return LoraConfig(
         r=lora.r,

@@ -207,7 +207,7 @@ def _model_on_meta(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: Lor
 
 
 def _allocate(model: Any) -> None:
-    """Replace every tensor of a model on meta with an empty one on the CPU. Tied weights stay tied."""
+    """Replace every tensor of a model on meta with an empty tensor on the CPU. Tied weights stay tied."""
     made: Dict[int, torch.Tensor] = {}
 
     def new(tensor: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,9 @@ def plan_memory(
     peak: Peak,
     orders: Sequence[Sequence[int]] = (),
 ) -> MemoryPlan:
-    """Return the fastest division of an optimizer step that fits. If none fits, return that with the lowest memory.
+    """Return the fastest division of an optimizer step that fits.
+
+    If none fits, return the one that needs the least memory.
 
     `peak(shape, checkpointed)` estimates bytes. The plan is made for the longest samples, so it is valid for all
     samples. If micro-batches share prefixes, the plan is made for the largest micro-batches in the epochs' `orders`.

@@ -7,7 +7,7 @@ from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 
 def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Return Pearson's r, or None if there are fewer than two pairs or if all values of one side are equal."""
+    """Return Pearson's r, or None if there are fewer than two pairs or if all `xs` or all `ys` are equal."""
     count = len(xs)
     if count < 2:
         return None

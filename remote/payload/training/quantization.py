@@ -21,9 +21,9 @@ BLOCK_OF_SCALES = 256
 
 
 def quantization_config(quantization: Optional[str], family: AudioModel, plan: PrecisionPlan) -> Any:
-    """Return the argument of `from_pretrained`, or None if the base model is not quantized.
+    """Return the `quantization_config` of `from_pretrained`, or None if the base model is not quantized.
 
-    Raises TrainingFailed without bitsandbytes.
+    Raises TrainingFailed if bitsandbytes is not installed.
     """
     if quantization is None:
         return None
@@ -56,7 +56,7 @@ def use_fake_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
 def round_to_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
     """Round the decoder's weights, in float32, to the values that a training in NF4 uses.
 
-    Raises TrainingFailed without bitsandbytes.
+    Raises TrainingFailed if bitsandbytes is not installed.
     """
     quantization_config("nf4", family, plan)
     from bitsandbytes import functional  # noqa: PLC0415 - an optional dependency

@@ -108,7 +108,7 @@ def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
 def _dialogue(messages: Any, where: str) -> Tuple[str, ...]:
     """Return the prompt and the answer in `messages`, or an empty tuple without messages.
 
-    The audio comes first in the prompts of every supported model, so its placeholder must begin or end the prompt.
+    The supported models take the audio before or after the text, so its placeholder must begin or end the prompt.
     """
     if messages is None:
         return ()

@@ -78,7 +78,7 @@ def main(spec_path: str) -> int:
 def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
     """Return the paths. Empty paths are filled from the job's environment.
 
-    Raises TrainingFailed without a run folder.
+    Raises TrainingFailed if neither names a run folder.
     """
     run = paths.run or environment.get("HALFSTEP_RUN_DIR", "")
     if not run:
@@ -137,7 +137,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
 
 
 def limit_threads(spec: TrainingSpec) -> None:
-    """Limit a tiny model to one thread, because its matrices are too small for more.
+    """Limit a tiny model to one thread, because its matrices are too small for more threads.
 
     On busy cores, a step took 0.4 s with one thread and 15 s with two threads, which wait for each other.
     """
@@ -253,7 +253,7 @@ def epoch_orders(spec: TrainingSpec, samples: SampleSet, processes: int) -> List
 
 
 def is_sharded(spec: TrainingSpec, arguments: transformers.TrainingArguments) -> bool:
-    """Return True if several processes share the frozen weights. A single process keeps all of them."""
+    """Return True if several processes share the frozen weights. A single process keeps all weights."""
     return spec.train.shard_base and arguments.world_size > 1
 
 

@@ -17,7 +17,7 @@ from remote.protocol.training import FIRST, Template, task_of
 class Sample:
     """One prompt and its answer. `prompt` has a placeholder for each audio token; `end` terminates the answer.
 
-    `audio` is the position of the first placeholder in the prompt, and the position after the last.
+    `audio` is the range of the placeholders in the prompt: the first position, and the position after the last one.
     """
 
     id: str

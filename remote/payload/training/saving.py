@@ -106,9 +106,9 @@ def warn_of_other_steps(folder: str, steps_per_epoch: int) -> None:
     before = round(state["global_step"] / state["epoch"]) if state.get("epoch") else steps_per_epoch
     if before != steps_per_epoch:
         log.info(
-            "warning: an epoch of %s has %d optimizer steps, one of this job has %d: samples will be trained twice or "
-            "left out; train.gradient_accumulation can keep batch size x accumulation x processes the same",
-            os.path.basename(folder), before, steps_per_epoch,
+            "warning: an epoch had %d optimizer steps at %s and has %d in this job: samples will be trained twice or "
+            "left out; set train.gradient_accumulation so that batch size x accumulation x processes stays the same",
+            before, os.path.basename(folder), steps_per_epoch,
         )  # fmt: skip
 
 

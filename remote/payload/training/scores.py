@@ -35,7 +35,7 @@ class Answer:
 
 
 def judge_answers(answers: Sequence[Answer], *, resamples: int = 0, seed: int = 0) -> Metrics:
-    """Return the metrics of every task that has answers, by `task/...`."""
+    """Return the metrics of every task that has answers, under names that begin with `task/`."""
     judged: Metrics = {}
     for task in sorted({answer.task for answer in answers}):
         judge = JUDGES.get(task, judge_texts)

@@ -66,7 +66,7 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
 
 
 def start_trackers(names: Sequence[str], run: str, make: Optional[Make] = None) -> List[Tracker]:
-    """Return a tracker for each name except TensorBoard, which is always written. Return none in a proof."""
+    """Return a tracker for each name except TensorBoard, which is always written. Return no trackers in a proof."""
     enabled = [name for name in dict.fromkeys(names) if name != TENSORBOARD]
     if not enabled or "HALFSTEP_PROOF" in os.environ:
         return []

@@ -46,7 +46,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         self.add_callback(EpochSetter(order))
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Use the plan's scaler on every device. On a CPU, Accelerate would disable it and autocast."""
+        """Use the plan's scaler on every device. On a CPU, Accelerate would disable the scaler and autocast."""
         super().create_accelerator_and_postprocess()
         if self.plan.scaler:
             device = self.accelerator.device.type

@@ -146,7 +146,9 @@ class Validation(TrainerCallback):  # type: ignore[misc]
         return float(total[0] / total[1])
 
     def _metric(self, args: Any) -> Optional[float]:
-        """Return `best_metric` of the model's answers, None if it is the loss or undefined. Every rank must call this.
+        """Return `best_metric` of the model's answers, or None if `best_metric` is the loss or undefined.
+
+        Every rank must call this.
 
         Sampling of answers does not affect the random state of the training.
         """

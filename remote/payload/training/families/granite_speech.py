@@ -27,7 +27,7 @@ SYSTEM = (
     "Knowledge Cutoff Date: April 2024.\nToday's Date: April 9, 2025.\n"
     "You are Granite, developed by IBM. You are a helpful AI assistant"
 )
-"""As in the model card of granite-speech-3.3. The chat template itself would insert the current date."""
+"""The system prompt in the model card of granite-speech-3.3. The chat template itself would insert the current date."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def window_s(extractor: Any) -> Optional[float]:
 
 
 def extract_window(extractor: Any, samples: Any) -> Clip:
-    """Extract the frames up to the last one that differs from the fill value. `pad_window` restores the window."""
+    """Extract the frames up to the last frame that differs from the fill value. `pad_window` restores the window."""
     made = extractor(samples, sampling_rate=RATE, return_attention_mask=True, padding="max_length", return_tensors="pt")
     values = made["input_features"][0].T.float()
     valid = int(made["attention_mask"][0].sum())
