@@ -107,9 +107,9 @@ class Estimator:
         self.elsewhere = bytes_elsewhere(self.model, processes) if shard_base else 0
 
     def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
-        """Return the peak of an optimizer step after the first one, with that many decoder layers checkpointed.
+        """Return the peak memory in bytes of an optimizer step after the first one.
 
-        Raises RuntimeError for a model that cannot be estimated.
+        The first `checkpointed` decoder layers are checkpointed. Raises RuntimeError for a model that cannot be estimated.
         """
         if self.unknown:
             raise RuntimeError(self.unknown)
