@@ -109,7 +109,7 @@ class Estimator:
     def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
         """Return the peak memory in bytes of an optimizer step after the first one.
 
-        The first `checkpointed` decoder layers are checkpointed. Raises RuntimeError for a model that cannot be estimated.
+        `checkpointed` decoder layers are checkpointed. Raises RuntimeError for a model that cannot be estimated.
         """
         if self.unknown:
             raise RuntimeError(self.unknown)
