@@ -1,1 +1,1 @@
-"""The models that a run saves: trainer checkpoints and the adapter. They are verified before use."""
+"""The models that a run saves: trainer checkpoints and the adapter."""

@@ -74,7 +74,7 @@ def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
 
 
 def adapter_saved_since(run: RunLayout, unix: float) -> bool:
-    """Return True if a final adapter (not one in a checkpoint) was saved in the run's folder since the time `unix`."""
+    """Return True if an adapter was saved in the run's folder since `unix`, outside of trainer checkpoints."""
     if _changed_since(run.adapter, unix):
         return True
     adapters = find_output_files(run.root, ADAPTER_ROOTS, ADAPTER_WEIGHTS.__contains__)

@@ -1,4 +1,7 @@
-"""Run pip and similar commands. Their progress is pushed to the laptop. The commands end if the laptop disconnects."""
+"""Run pip and similar commands. The progress of a command is pushed to the laptop.
+
+A command ends if the laptop disconnects.
+"""
 
 from __future__ import annotations
 

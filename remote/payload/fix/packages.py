@@ -24,7 +24,7 @@ print(json.dumps(sorted({distribution.name.lower() for distribution in importlib
 
 
 def install_packages(call: Call) -> Dict[str, Any]:
-    """Install the packages into the interpreter's venv and record which ones were added.
+    """Install the packages into the interpreter's venv and record which packages were added.
 
     Raises Refusal if the venv was not created by halfstep.
     """

@@ -1,4 +1,4 @@
-"""End the processes that a finished run left running. They are recognised by their environment."""
+"""End the processes that a finished run left running. The environment of a process shows to which run it belongs."""
 
 from __future__ import annotations
 

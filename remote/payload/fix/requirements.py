@@ -1,4 +1,4 @@
-"""Sort requirements: packages that import torch while they are built are installed after all others."""
+"""Sort requirements: packages that import torch while they are built are installed last."""
 
 from __future__ import annotations
 

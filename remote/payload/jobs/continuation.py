@@ -21,7 +21,7 @@ from remote.protocol.layout import JobLayout, RunLayout
 def continue_run(
     payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str], result: JobResult
 ) -> JobResult:
-    """Queue the next job after this one.
+    """Queue the next job of the run after this job.
 
     Return the result with the number of the next job, or with the reason why it was not queued.
     """
@@ -52,7 +52,7 @@ def reason_not_to_continue(spec: JobSpec, newest_step: int, *, stopped: bool) ->
 
 
 def _queue(payload: str, run: RunLayout, job: JobLayout, spec: JobSpec, secrets: Dict[str, str]) -> str:
-    """Queue the job so that it starts after this one has ended. Return the reason if that failed, otherwise ""."""
+    """Queue the job so that it starts after this job has ended. Return the reason if that failed, otherwise ""."""
     submitted = read_record(job.submitted, Submitted)
     this_job = submitted.slurm_job if submitted is not None else os.environ.get("SLURM_JOB_ID", "")
     after = run.job(spec.number)

@@ -29,7 +29,10 @@ def gather_evidence(
     oom_kills: int = 0,
     unkillable: int = 0,
 ) -> Evidence:
-    """Return everything that is needed to judge the job's end. `status` is the wait(2) status, or None if unknown."""
+    """Return everything that is needed to judge the job's end.
+
+    `status` is the wait(2) status, or None if it is unknown.
+    """
     checkpoint = None
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)

@@ -86,7 +86,7 @@ def _has_ended(call: Call, *, whole_run: bool) -> Callable[[], bool]:
 
     The function checks the job at most once a second.
 
-    If `whole_run` is True, the jobs that continue this one after Slurm's time limit are included.
+    If `whole_run` is True, the jobs that continue this job after Slurm's time limit must have ended too.
     """
     run = RunLayout(run_root(call))
     number = int(call.args.get("job", 0)) or current_job(run)

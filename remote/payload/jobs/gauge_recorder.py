@@ -81,7 +81,7 @@ class GaugeRecorder:
         visible = spec.environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self.sampler = GpuSampler(visible)
         self._curves = GpuCurves(run.gpu_events)
-        # A supervisor that adopts the job continues the records of the previous one.
+        # A supervisor that adopts the job continues the records of the previous supervisor.
         self._gauges = read_record(job.gauges, Gauges) or Gauges()
         self._gpus = self._gauges.gpus
         self._history = LossHistory(self._gauges.losses)

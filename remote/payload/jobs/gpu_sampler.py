@@ -36,7 +36,7 @@ class GpuSampler:
         return self._query.pid if self._query is not None else None
 
     def sample(self, now: float) -> Tuple[GpuUse, ...]:
-        """Return the sample if a query has just ended, otherwise (). Start a query if one is due at `now`."""
+        """Return the sample if a query has just ended, otherwise (). Start a query if it is due at `now`."""
         sample: Tuple[GpuUse, ...] = ()
         if self._query is not None:
             if self._query.poll() is None:

@@ -179,7 +179,7 @@ class JobLoop:
     def _adopted_has_exited(self) -> bool:
         """Return True if the exit recorder of an adopted job has ended.
 
-        Without one, all processes of the job must have ended.
+        Without an exit recorder, all processes of the job must have ended.
         """
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False

@@ -56,7 +56,7 @@ def filled(command: Sequence[str], placeholders: Dict[str, str]) -> List[str]:
 
 
 def environment(address: str) -> Dict[str, str]:
-    """Return the environment of the command. It selects the network interface that has the address."""
+    """Return the environment of the command. Its variables select the network interface that has `address`."""
     interface = interface_of(address)
     interfaces = dict.fromkeys(INTERFACES, interface) if interface else {}
     return {**interfaces, **os.environ, "HALFSTEP_SHARED_RUN": "1"}

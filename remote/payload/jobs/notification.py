@@ -43,7 +43,10 @@ def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environm
 
 
 def end_of_job(run: RunLayout, result: JobResult) -> Dict[str, str]:
-    """Return run, host, state, step, steps, loss, exit, reason and a sentence about them, without unknown facts."""
+    """Return run, host, state, step, steps, loss, exit, reason and a sentence about them.
+
+    Unknown facts are left out.
+    """
     progress = read_record(run.progress, Progress)
     state = "preempted" if result.preempted else judge_state(started=None, result=result, alive=False).value
     facts = {"run": os.path.basename(run.root), "host": socket.gethostname(), "state": state}

@@ -1,4 +1,4 @@
-"""Operations that start, adopt, stop and list jobs. Each of them is idempotent."""
+"""Operations that start, adopt, stop and list jobs. Each operation is idempotent."""
 
 from __future__ import annotations
 

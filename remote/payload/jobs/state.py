@@ -21,7 +21,7 @@ from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
-    """Return the run's folder, with absolute paths."""
+    """Return the absolute paths of the run's folder and of the files in it."""
     return RunLayout(real_run(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root)))
 
 

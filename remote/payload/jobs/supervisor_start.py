@@ -108,7 +108,7 @@ def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
 
 
 def _read_tail(path: str) -> str:
-    """Return the last 2000 bytes of a log, or "" if there is none."""
+    """Return the last 2000 bytes of a log, or "" if the log cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()[-2000:].decode("utf-8", "replace").strip()
@@ -174,7 +174,7 @@ def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
 def queue_job(
     payload: str, job: JobLayout, spec: JobSpec, secrets_by_name: Dict[str, str], options: Sequence[str]
 ) -> None:
-    """Submit the job to Slurm, unless it is already in the queue, and record its number."""
+    """Submit the job to Slurm, unless it is already in the queue, and record the job's number in Slurm."""
     name = unit_name(job)
     number = slurm.find_by_name(name)
     if not number:

@@ -84,8 +84,9 @@ def await_turn(job: JobLayout, spec: JobSpec, signals: Signals) -> bool:
 def _is_ahead(before: str, job: JobLayout, spec: JobSpec) -> bool:
     """Return True if the job `before` is alive and has begun, or is alive and has an earlier turn.
 
-    A job whose waiting supervisor was killed is queued again with a later turn. The jobs that were waiting for this job
-    then run first. Otherwise these jobs and this job would wait for each other.
+    If the waiting supervisor of a job is killed, the job is queued again with a later turn. It then waits for the jobs
+    that were waiting for it. A job waits only for jobs that have begun or have an earlier turn, so no two jobs wait for
+    each other.
     """
     other_spec = read_record(JobLayout(before).spec, JobSpec)
     begun = other_spec is None or read_record(JobLayout(before).supervisor, Started) is not None

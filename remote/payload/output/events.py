@@ -24,8 +24,8 @@ TAIL_CHECKED = 256 * 2**10
 def survey_events(run_root: str) -> Tuple[EventFile, ...]:
     """Return every event file of the run by name, with its size in complete records. Read-only.
 
-    The survey checks the length of every record, but only the checksums near the end. A pull checks all of them. If the
-    newest job has an index of its files, only the files in the index are read.
+    The survey checks the length of every record, but only the checksums near the end. A pull checks all checksums. If
+    the newest job has an index of its files, only the files in the index are read.
     """
     job, indexed = _read_index(run_root)
     if job and job == newest_job(RunLayout(run_root)):

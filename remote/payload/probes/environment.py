@@ -1,4 +1,4 @@
-"""The slow probe of the interpreter and the disk. Its results are stored for the fast survey."""
+"""The slow probe of the interpreter and the disk. The results are stored for the fast survey."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def read_gpus(
     """Return the driver, and the GPUs with the `wanted` indices (None means all).
 
     `card` (name, compute capability) is assumed only if there is no driver at all. A driver that hangs or has lost a
-    GPU is an error, because an assumed GPU must not hide a real one.
+    GPU is an error, because an assumed GPU must not hide a real GPU.
     """
     if queries.cards.process is None and not queries.cards.reason:
         return Driver(error=NO_DRIVER), _assumed_gpus(card)
@@ -108,7 +108,7 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
 def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
     """Query a driver older than 510.
 
-    Its nvidia-smi has no field `compute_cap`, so the capabilities are read from libcuda.
+    Such a driver's nvidia-smi has no field `compute_cap`, so the capabilities are read from libcuda.
     """
     code, text = _answer(_start(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
     payload = os.path.abspath(sys.argv[0])
@@ -179,7 +179,7 @@ def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
 
 
 def _owner(pid: int) -> str:
-    """Return the user who owns the process, or "" if the process is not visible, such as one in another container."""
+    """Return the user who owns the process, or "" if the process is not visible."""
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
         return pwd.getpwuid(uid).pw_name

@@ -108,7 +108,7 @@ def own_address() -> str:
 
 
 def address_of_route() -> str:
-    """Return the address from which this host reaches other networks, or a loopback address if there are none."""
+    """Return the address from which this host reaches other networks, or a loopback address without a route."""
     try:
         return address_towards(*OUTSIDE)
     except OSError:

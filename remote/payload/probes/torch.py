@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def try_imports(names: List[str]) -> Dict[str, str]:
-    """Return the error of each package's import, or "" if it succeeds."""
+    """Return the error of each package's import, or "" if the import succeeds."""
     problems: Dict[str, str] = {}
     for name in names:
         try:

@@ -35,7 +35,7 @@ class Ending:
     def advance(self, now: float) -> bool:
         """Send the signals that are due.
 
-        Return True once all processes have ended, or the remaining ones cannot be killed.
+        Return True once all processes have ended, or if the remaining processes cannot be killed.
         """
         members = self._members()
         if not members:

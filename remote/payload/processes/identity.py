@@ -78,7 +78,7 @@ def all_processes() -> List[Process]:
 
 
 def _list_by_ps() -> List[Process]:
-    # macOS has no /proc. Its start times have a resolution of one second.
+    # macOS has no /proc. The start times that ps prints have a resolution of one second.
     done = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,state=,lstart="],
         capture_output=True,
@@ -151,8 +151,8 @@ def read_command(pid: int) -> bytes:
 def is_helper(process: Process, living: Iterable[int]) -> bool:
     """Return True if the process is a helper, such as a data loader's worker, of a parent in `living`.
 
-    A helper has the command line of its parent, or one in HELPERS. A stop does not send SIGTERM to helpers, because
-    their parent needs them to save a checkpoint.
+    A helper has the command line of its parent, or its command line contains a word of HELPERS. A stop does not send
+    SIGTERM to helpers, because their parent needs them to save a checkpoint.
     """
     if process.parent not in living:
         return False

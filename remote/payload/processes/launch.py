@@ -31,14 +31,14 @@ class Launch:
 
 
 def secret_folder() -> str:
-    """Return a folder in memory that only this user can read, or "" if there is none."""
+    """Return a folder in memory that only this user can read, or "" if no such folder can be created."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     found = _private(os.path.join(runtime, "halfstep")) if runtime else ""
     return found or _shared_memory()
 
 
 def _shared_memory(root: str = "/dev/shm") -> str:
-    """Return a private folder in `root`, or "" if none can be created.
+    """Return a private folder in `root`, or "" if it cannot be created.
 
     Every user can write to `root`, so another user may have created a folder of the usual name; a random suffix is
     appended then.

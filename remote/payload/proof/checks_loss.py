@@ -54,7 +54,7 @@ def _zero(evidence: Evidence, steps: List[Step]) -> Result:
 
 
 def _constant(evidence: Evidence, steps: List[Step]) -> Result:
-    """Judge a constant loss. It may change by less than its resolution, as in DPO at a learning rate of 5e-7."""
+    """Judge a constant loss. A loss may change by less than its resolution, as in DPO at a learning rate of 5e-7."""
     losses = [loss for step in steps for loss in step.losses]
     first = losses[0]
     if len(set(losses)) > 1:

@@ -126,9 +126,9 @@ def _movement(evidence: Evidence) -> Result:
 
 
 def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
-    """Return the tensors that have gradients and did not change, and those of them that the finding lists.
+    """Return the tensors that have gradients and did not change, and the tensors that the finding lists.
 
-    If tensors of adapters are among them, the finding lists only these.
+    If some of the tensors belong to an adapter, the finding lists only the adapter's tensors.
     """
     states = evidence.gradients
     still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]

@@ -192,7 +192,7 @@ class Evidence:
 
     @property
     def idle(self) -> bool:
-        """True if gradients were measured and all of them were missing or 0."""
+        """True if gradients were measured and all gradients were missing or 0."""
         states = {state for rows in self.gradients.values() for state in rows}
         return bool(states) and states <= {"none", "zero"}
 
@@ -213,7 +213,7 @@ class Evidence:
 
     @property
     def clipped_away(self) -> bool:
-        """True if there were gradients and clipping made all of them 0."""
+        """True if there were gradients and clipping set all gradients to 0."""
         return self.idle and any(step.clipped and step.grad_norm for step in self.steps)
 
 
@@ -232,7 +232,7 @@ def read_ranks(folder: str) -> Tuple[RankReport, ...]:
 
 
 def adapter_of(name: str) -> str:
-    """Return PEFT's name of the adapter to which a tensor belongs, or "" if there is none."""
+    """Return PEFT's name of the adapter to which a tensor belongs, or "" if it belongs to no adapter."""
     match = PEFT_NAME.search(name)
     return match.group(1) if match else ""
 

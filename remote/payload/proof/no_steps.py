@@ -66,8 +66,8 @@ def explain_no_steps(evidence: Evidence) -> Reason:
 def _without(pythons: Sequence[Python], *, torch: bool) -> Optional[Python]:
     """Return a process that ran without the hooks for a known reason.
 
-    A forked child of a process with hooks looks like a process without hooks. It is not returned, because it has no
-    known reason.
+    A forked child of a process with hooks looks like a process without hooks. Such a child is not returned, because it
+    has no known reason.
     """
     return next((one for one in pythons if not one.hooked and one.why and one.torch >= torch), None)
 

@@ -1,4 +1,4 @@
-"""The answers of an evaluation. They are stored as they are generated, so a killed job need not generate them again."""
+"""The answers of an evaluation. Each answer is stored at once, so a killed job need not generate it again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Masked causal attention in parts, without most of the pairs of tokens that the mask excludes.
 
 With a mask, the kernels compute every pair of tokens in a row, including keys after the query. Here, the queries are
-split into parts, and each part gets only the keys up to its last query. This is little more than half of all pairs.
+split into parts, and each part gets only the keys up to its last query. The parts have little more than half of all
+pairs.
 """
 
 from __future__ import annotations

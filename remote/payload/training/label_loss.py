@@ -79,9 +79,9 @@ def label_loss(
 ) -> torch.Tensor:
     """Return the mean cross entropy in float32 of the `targets`, each predicted from one of the `rows` (targets, size).
 
-    The sum is divided by `num_items`, the number of labels in all micro-batches of the optimizer step, so that
-    accumulated gradients equal those of one large batch. If `num_items` is None, the sum is divided by the number of
-    targets.
+    The sum is divided by `num_items`, the number of labels in all micro-batches of the optimizer step. The accumulated
+    gradients therefore equal the gradients of one large batch. If `num_items` is None, the sum is divided by the number
+    of targets.
     """
     if torch.is_grad_enabled() and _is_frozen(lm_head):
         total = _FrozenHeadLoss.apply(rows, lm_head, targets)

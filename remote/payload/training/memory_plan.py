@@ -25,7 +25,7 @@ Peak = Callable[[Shape, int], int]
 
 @dataclass(frozen=True)
 class Device:
-    """The device that the model will be trained on. `available_bytes` is None if unknown.
+    """The device that the model will be trained on. `available_bytes` is None if it is unknown.
 
     `is_card` is True for a card, present or assumed.
     """
@@ -43,9 +43,9 @@ def plan_memory(
     peak: Peak,
     orders: Sequence[Sequence[int]] = (),
 ) -> MemoryPlan:
-    """Return the fastest division of an optimizer step that fits.
+    """Return the fastest plan that fits.
 
-    If none fits, return the one that needs the least memory.
+    If no plan fits, return the plan that needs the least memory.
 
     `peak(shape, checkpointed)` estimates bytes. The plan is made for the longest samples, so it is valid for all
     samples. If micro-batches share prefixes, the plan is made for the largest micro-batches in the epochs' `orders`.
@@ -89,7 +89,7 @@ def _highest(peak: Peak, shapes: Sequence[Shape], checkpointed: int) -> int:
 
 
 def _shapes(samples: Sequence[Sample], orders: Sequence[Sequence[int]], size: int, accumulates: bool) -> List[Shape]:
-    """Return the largest micro-batches: with rows side by side, and with a shared prefix."""
+    """Return the largest micro-batches: one with separate rows, and one with a shared prefix."""
     length, labels = max(len(sample) for sample in samples), _most_labels(samples, size)
     batches = [[samples[i] for i in order[at : at + size]] for order in orders for at in range(0, len(order), size)]
     shared = [row_length(batch) for batch in batches if is_shared(batch)]
@@ -112,7 +112,7 @@ def _most_labels(samples: Sequence[Sample], size: int) -> int:
 def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: Callable[[int], int]) -> int:
     """Return the smallest number of checkpointed layers that fits.
 
-    Return all layers if none fits or the memory is unknown.
+    Return all layers if no number fits or the memory is unknown.
     """
     if loop.gradient_checkpointing is not None:
         return layers if loop.gradient_checkpointing else 0

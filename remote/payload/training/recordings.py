@@ -167,8 +167,8 @@ def from_speechocean(table: Any, split: str) -> List[Recording]:
     """Return the rows of speechocean762 as recordings. Audio is decoded lazily.
 
     Format of the rows: words[] with phones[] (with stress digits) and mispronunciations[] (canonical-phone, index,
-    pronounced-phone). The pronounced-phone is `<DEL>` for an omitted phone and `<unk>` for an unidentified phone. It
-    ends in `*` for a phone with an accent.
+    pronounced-phone). The pronounced-phone is `<DEL>` for an omitted phone and `<unk>` for an unidentified phone. The
+    pronounced-phone ends in `*` for a phone with an accent.
     """
     return [_from_speechocean_row(table, number, f"{split}-{number}") for number in range(len(table))]
 

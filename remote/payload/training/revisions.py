@@ -77,7 +77,7 @@ def _pin(
 
 
 def _resolve(kind: str, repository: str, revision: str) -> Optional[str]:
-    """Return the commit from the hub, or from the cache if the hub is unreachable, or None if neither has it.
+    """Return the commit from the hub, or from the cache if the hub is unreachable, or None if neither has the revision.
 
     Errors are ignored, because loading the model or the data then raises a better error.
     """

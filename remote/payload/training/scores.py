@@ -84,8 +84,9 @@ def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
 class RowCounts:
     """The counts that one transcript adds to the sums of the metrics.
 
-    A phone is mispronounced if the spoken phone differs from the expected one, and flagged if the phone in the answer
-    differs. Insertions do not count. Recordings without expected phones add nothing to these counts.
+    A phone is mispronounced if the spoken phone differs from the expected phone, and flagged if the phone in the answer
+    differs from the expected phone. Insertions do not count. Recordings without expected phones add nothing to these
+    counts.
     """
 
     word_edits: int

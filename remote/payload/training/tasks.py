@@ -24,7 +24,7 @@ def example_of(task: str, recording: Recording, templates: Mapping[str, Template
 
 
 def fill(template: str, row: Dict[str, Any]) -> Optional[str]:
-    """Return the template with {NAME} replaced with the columns of the row, or None if one of them is missing."""
+    """Return the template with {NAME} replaced with the columns of the row, or None if a column is missing."""
     names = FIELD.findall(template)
     if any(row.get(name) is None for name in names):
         return None

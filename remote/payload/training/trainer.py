@@ -33,7 +33,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
     """Casts trained parameters before the optimizer is built, and uses the plan's loss scaler and a fixed sample order.
 
     `step_samples` and `step_tokens` are the numbers of samples and tokens in the current optimizer step. `validation`
-    is the callback that measures the validation loss, or None if there is none.
+    is the callback that measures the validation loss, or None without validation.
     """
 
     def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:
@@ -83,7 +83,8 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
     """Return the spec as TrainingArguments, before the memory is planned.
 
-    Trainer's checkpoint rotation and gradient checkpointing are disabled; `Publisher` and `checkpoint_layers` do both.
+    Trainer's checkpoint rotation and gradient checkpointing are disabled; `Publisher` and `checkpoint_layers` do this
+    instead.
     """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(

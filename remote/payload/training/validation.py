@@ -57,13 +57,13 @@ class History:
 
     @property
     def best(self) -> Optional[Measured]:
-        """The first of the best measurements, or None if there is none. NaN is never the best."""
+        """The first of the best measurements, or None if there is no measurement. NaN is never the best."""
         sign = 1 if is_lower_better(self.best_metric) else -1
         defined = (one for one in self.measured if not math.isnan(self.value_of(one)))
         return min(defined, key=lambda one: sign * self.value_of(one), default=None)
 
     def stopped_improving(self, patience: int) -> bool:
-        """Return True if none of the last `patience` measurements is better than the best one before them."""
+        """Return True if none of the last `patience` measurements is better than the best measurement before them."""
         best = self.best
         return best is None or sum(one.step > best.step for one in self.measured) >= patience
 
@@ -73,7 +73,7 @@ class History:
 
 
 class Validation(TrainerCallback):  # type: ignore[misc]
-    """Measures every `eval_steps` optimizer steps and after the last one, with all ranks.
+    """Measures after every `eval_steps` optimizer steps and after the last step, with all ranks.
 
     It restores the random state and the mode of the model, so it does not affect the training.
     """

@@ -64,7 +64,10 @@ def copy_one(source: str, copy: str) -> None:
 
 
 def link_untracked(tree: str, manifest: Manifest, target: str) -> None:
-    """Link every path of the tree that is not in the manifest into `target`. Link a whole folder if possible."""
+    """Link every path of the tree that is not in the manifest into `target`.
+
+    A whole folder is linked if the manifest has no file in it.
+    """
     for folder, names in _tracked_names(manifest).items():
         source = os.path.join(tree, folder)
         if not os.path.isdir(source) or os.path.islink(source):

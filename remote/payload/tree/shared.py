@@ -1,4 +1,4 @@
-"""Hard links with which runs share one copy of each large file.
+"""Hard links, so that runs share one copy of each large file.
 
 If a run had hard links to files of the synced tree, a job that writes to such a file would change the tree. If two
 active runs shared a file, one run would change the file of the other. A run therefore gets a hard link to a shared copy

@@ -23,7 +23,7 @@ FileStamp = Tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Stats:
-    """The stamp and the digest of each file by path. They were read after the boot with the id `boot`."""
+    """The stamp and the digest of each file by path, read after the boot with the id `boot`."""
 
     boot: str = ""
     rows: Dict[str, Tuple[FileStamp, str]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """Return the stored stamps. They only save work, so the result is empty if the file is damaged."""
+    """Return the stored stamps. Stamps only save work, so the result is empty if the file is damaged."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}

@@ -44,7 +44,10 @@ def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]
 
 
 def free_bytes(folder: str) -> Optional[int]:
-    """Return the free bytes of the file system of `folder`, or None if unknown. The folder need not exist."""
+    """Return the free bytes of the file system of `folder`, or None if they cannot be read.
+
+    The folder need not exist.
+    """
     while not os.path.exists(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
     try:

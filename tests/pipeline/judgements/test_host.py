@@ -203,5 +203,5 @@ def test_a_moved_tag_is_a_warning_that_says_how_to_use_the_new_image() -> None:
     assert list(judge_container(None)) == list(judge_container(OWN)) == []
     [finding] = judge_container(replace(OWN, newer="torch@sha256:d2"))
     assert (finding.check, finding.severity) == ("container-image", Severity.WARNING)
-    assert "now refers to torch@sha256:d2; the container still runs torch@sha256:d1" in finding.message
+    assert "now refers to torch@sha256:d2; the container runs torch@sha256:d1" in finding.message
     assert finding.hint == "docker rm -f halfstep-1d   (on the host)"

@@ -1,4 +1,4 @@
-"""Find averages of trained weights that are kept in half precision, so that rounding loses their updates.
+"""Find averages of trained weights whose updates are lost, because the averages are kept in half precision.
 
 An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below the precision
 of the dtype.

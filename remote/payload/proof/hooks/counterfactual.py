@@ -158,7 +158,10 @@ def _half_tensors(module: Any) -> List[Any]:
 
 @contextlib.contextmanager
 def _widened(root: Any) -> Iterator[None]:
-    """Make each module compute in float32. Its half-precision tensors are float32 only while it is called."""
+    """Make each module compute in float32.
+
+    The half-precision tensors of a module are float32 only while the module is called.
+    """
     originals: Dict[int, Any] = {}
     handles = []
 

@@ -22,7 +22,7 @@ def describe_device(tensor: Any) -> Device:
 
 
 def peak_memory(device: Device) -> Memory:
-    """Return the peak memory so far: of torch's allocator on a card, of the process's resident set on a CPU."""
+    """Return the peak memory so far: that of torch's allocator on a card, that of the resident set on a CPU."""
     torch = sys.modules["torch"]
     if device.type != "cuda":
         unit = 1 if sys.platform == "darwin" else 1024

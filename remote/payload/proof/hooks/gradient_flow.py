@@ -112,7 +112,7 @@ class FlowRecorder:
         self._note_by_hand(owners)
 
     def after_clipping(self, parameters: List[Any], norm: Optional[float], limit: float, scale: float) -> None:
-        """Record that gradients of these parameters were clipped. `norm` is None if unknown.
+        """Record that gradients of these parameters were clipped. `norm` is None if it is unknown.
 
         For gradients that still contain the loss scale, a limit multiplied by the scale is right. A limit below the
         square root of the scale counts as not multiplied, since usual limits are about 1.

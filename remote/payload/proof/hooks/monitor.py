@@ -37,7 +37,7 @@ class StepMonitor:
     """Reports each kind of anomaly once, and once more if it gets worse.
 
     `trained_before` is True if the run resumes from a checkpoint, so that a gradient of 0 may mean that training is
-    complete. `planned` is the number of remaining steps, or None if unknown.
+    complete. `planned` is the number of remaining steps, or None if it is unknown.
     """
 
     def __init__(self, *, trained_before: bool = False, planned: Optional[int] = None) -> None:

@@ -33,7 +33,7 @@ class OpenedSettings:
         self._active = False
 
     def watch(self) -> None:
-        """Start recording. It cannot be stopped, because Python has no way to remove an audit hook."""
+        """Start recording. The recording cannot be stopped, because Python has no way to remove an audit hook."""
         if not self._active:
             self._active = True
             sys.addaudithook(self._audit)

@@ -11,7 +11,7 @@ _MARK = "__halfstep_patched__"
 
 
 class Handles:
-    """Handles of torch's own hooks. At most one set of them is registered."""
+    """Handles of torch's own hooks. At most one set of hooks is registered."""
 
     def __init__(self) -> None:
         self._handles: Tuple[Any, ...] = ()

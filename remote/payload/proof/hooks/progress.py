@@ -39,7 +39,10 @@ class MeanLoss:
 
 
 class ProgressRecord:
-    """Collects the loss and the pace of this training. `planned` is its number of optimizer steps, if known."""
+    """Collects the loss and the pace of this training.
+
+    `planned` is its number of optimizer steps, or None if it is unknown.
+    """
 
     def __init__(self) -> None:
         self.planned = int(os.environ.get("HALFSTEP_STEPS") or 0) or None

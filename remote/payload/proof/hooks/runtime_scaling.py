@@ -220,7 +220,7 @@ def _multiply(grads: List[Any], factor: float) -> None:
 
 
 def _unscale(grads: List[Any], factor: float) -> Any:
-    """Multiply gradients in place and return a tensor that is above 0 if any is not finite."""
+    """Multiply gradients in place and return a tensor that is above 0 if a gradient is not finite."""
     torch = sys.modules["torch"]
     total = torch.zeros(1)
     for values in _grouped(grads):

@@ -34,7 +34,7 @@ class Weights:
         return list(self._optimizers)
 
     def hold(self, optimizer: Any) -> None:
-        """Record an optimizer. Its parameters stay in float32 from now on."""
+        """Record an optimizer. The parameters of the optimizer stay in float32 from now on."""
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:

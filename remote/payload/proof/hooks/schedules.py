@@ -10,8 +10,8 @@ LOOKS = 128
 def zero_from(scheduler: Any, taken: int, planned: int) -> Optional[int]:
     """Return the approximate optimizer step from which a LambdaLR's rates are 0, or None if they are not 0 at the end.
 
-    `taken` is the number of optimizer steps so far. In each of them, Accelerate advances a schedule by the number of
-    processes.
+    `taken` is the number of optimizer steps so far. In each optimizer step, Accelerate advances a schedule by the
+    number of processes.
     """
     functions = getattr(scheduler, "lr_lambdas", None)
     done = int(getattr(scheduler, "last_epoch", 0))

@@ -57,7 +57,7 @@ def local(tensor: Any) -> Any:
 def values_of(tensor: Any) -> Any:
     """Return a tensor's numbers as a dense real tensor.
 
-    This is the values of a sparse tensor, and both parts of complex numbers.
+    A sparse tensor is reduced to its values. Complex numbers become two real numbers.
     """
     torch = sys.modules["torch"]
     values = local(tensor)

@@ -144,7 +144,7 @@ class Trained:
 
     @property
     def idle(self) -> bool:
-        """True if gradients were measured and all of them were missing or 0."""
+        """True if gradients were measured and all gradients were missing or 0."""
         return bool(self.gradients) and all(state in IDLE for states in self.gradients.values() for state in states)
 
     def _describe(self) -> ModelTables:

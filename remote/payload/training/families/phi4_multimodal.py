@@ -41,9 +41,8 @@ def _encode_separately(model: Any) -> None:
 
     transformers adds the padding mask (0 and 1) to a bias instead of masking the padding (modeling_phi4_multimodal.py,
     `Phi4MultimodalAudioModel.forward`). In a batch, a clip would therefore depend on its neighbours, while inference is
-    mostly on a single clip.
-    The sizes of the embeddings are copied to the host at once, because reading each of them would wait for the card
-    each time.
+    mostly on a single clip. The sizes of the embeddings are copied to the host at once, because reading each size by
+    itself would wait for the card each time.
     """
     embedder, encoder = model.get_submodule(AUDIO), model.get_submodule(f"{AUDIO}.encoder")
     embed: Callable[..., Any] = embedder.forward
