@@ -13,8 +13,8 @@ from remote.protocol.parts import PART
 def keep(run_root: str, checkpoint: str) -> None:
     """Replace the run's kept/ with links to the files of a verified checkpoint.
 
-    A script that keeps only one checkpoint deletes the previous one before the new one is verified. Raises OSError, and
-    keeps the previous links, if the checkpoint is being deleted or hard links are not supported.
+    A script that keeps only one checkpoint deletes the previous checkpoint before the new checkpoint is verified.
+    Raises OSError, and keeps the previous links, if the checkpoint is being deleted or hard links are not supported.
     """
     parent = os.path.join(run_root, KEPT)
     name = os.path.basename(checkpoint)

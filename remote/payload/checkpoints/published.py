@@ -1,4 +1,4 @@
-"""Publish trainer checkpoints with a manifest of digests; verify, list and rotate them; rename broken ones."""
+"""Publish trainer checkpoints with a manifest of digests; verify, list, rotate and rename checkpoints."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
     """Check and sync every file of the checkpoint, then write its manifest.
 
     Call it on one rank, after a barrier. `scaler` is True if the checkpoint must contain a loss scale. If `scaler` is
-    None, a loss scale is required only if another checkpoint in the same folder contains one. Raises BrokenCheckpoint.
+    None, a loss scale is required only if another checkpoint in the same folder contains a loss scale. Raises
+    BrokenCheckpoint.
     """
     if scaler is None:
         scaler = _siblings_have_scaler(folder)
@@ -245,7 +246,7 @@ def set_aside(folder: str) -> str:
 
 
 def rotate(parent: str, keep: int, *, also: Iterable[str] = ()) -> List[str]:
-    """Delete verified checkpoints except the `keep` newest ones and those in `also`; return the deleted names.
+    """Delete verified checkpoints, except the newest `keep` checkpoints and those in `also`; return the deleted names.
 
     Nothing is deleted if the newest checkpoint fails verification. Broken checkpoints are never deleted;
     `jobs.resume.prepare` renames them.

@@ -1,4 +1,4 @@
-"""Prepare a resume: find the newest trainer checkpoint that passes verification, and rename broken ones."""
+"""Prepare a resume: find the newest trainer checkpoint that passes verification, and rename broken checkpoints."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def find_python(python: str, tree: str) -> str:
 
     A bare name is searched on PATH; a path is relative to the project's tree. If `python` is empty, the interpreter is
     that of the project's venv/ or .venv/. Without a venv, it is python3, or an interpreter of the image if only that
-    one has torch.
+    interpreter has torch.
     """
     if not python:
         project_python = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)

@@ -121,7 +121,10 @@ def _longest_batch(evidence: Evidence) -> Result:
 
 
 def step_seconds(evidence: Evidence) -> Optional[float]:
-    """Return the time of the fastest step except the first, which is a warm-up, or None if there was only one."""
+    """Return the seconds of the fastest step, without the first step, which is a warm-up.
+
+    None if there was only one step.
+    """
     return min((step.seconds for step in evidence.steps[1:]), default=None)
 
 

@@ -67,7 +67,7 @@ class Call:
     def chunks(self) -> Iterator[bytes]:
         """Yield the byte stream of the request, which must be read to its end.
 
-        A second call continues where the first one stopped.
+        A second call continues where the first call stopped.
         """
         while not self.stream_ended:
             kind, body = read_frame(self.connection.read_exactly)

@@ -48,7 +48,7 @@ class Averages:
         self._writes = Writes()
 
     def begin(self, trained: List[Tuple[str, Any]]) -> None:
-        """Find the half-precision copies of these tensors, which are recognised by their values."""
+        """Find the half-precision copies of these tensors. A copy is recognised by its values."""
         known = {copy.original.data_ptr() for copy in self._copies} | {copy.tensor.data_ptr() for copy in self._copies}
         fresh = [(name, one) for name, one in trained if _is_plain(one) and one.data_ptr() not in known]
         self._copies += _find_copies(fresh)

@@ -28,7 +28,8 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
         return find
 
-    # `import` and `importlib.reload` use the function of the first module; `importlib.util.find_spec` uses the other.
+    # `import` and `importlib.reload` use the function of the first module; `importlib.util.find_spec` uses the function
+    # of the second module.
     for module in ("importlib._bootstrap", "importlib.util"):
         home: Any = importlib.import_module(module)
         home._find_spec = wrap(home._find_spec)

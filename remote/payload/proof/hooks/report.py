@@ -185,9 +185,9 @@ class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or "".
 
     `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, which is disabled
-    because there is no card. `accelerate_only_on_card`: Accelerate disabled both. `float16_only_on_card`: autocast is
-    bfloat16 because there is no card. `step_in_autocast_cache`: a forward pass used weights that autocast had cast
-    before the optimizer changed them.
+    because there is no card. `accelerate_only_on_card`: Accelerate disabled autocast and the loss scaler.
+    `float16_only_on_card`: autocast is bfloat16 because there is no card. `step_in_autocast_cache`: a forward pass used
+    weights that autocast had cast before the optimizer changed them.
     """
 
     eval_mode: str = ""

@@ -145,7 +145,7 @@ def _patch_backward(torch: Any, runtime: Runtime, training: Training) -> None:
         def run_backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             scaling = runtime.scaling
             plain = isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and not _is_weighted(args, kwargs)
-            # The recorder's patch, which calls this one, has already counted the outermost pass.
+            # The recorder's patch, which calls this patch, has already counted the outermost pass.
             if plain and training.backward_depth <= 1 and scaling.applies() and not scaling.inside_closure():
                 return scaling.backward(original, tensors, args, kwargs)
             return original(tensors, *args, **kwargs)

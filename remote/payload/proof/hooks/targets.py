@@ -74,7 +74,7 @@ class TargetMeasure:
             self._follow(output)
 
     def _follow(self, output: Any) -> None:
-        """Measure the gradient of this output instead of the previous one."""
+        """Measure the gradient of this output instead of the previous output."""
         if self._handle is not None:
             self._handle.remove()
         torch, call, length = sys.modules["torch"], self._call, output.shape[1]

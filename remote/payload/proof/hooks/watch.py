@@ -262,7 +262,7 @@ class WatchRecorder:
 
 
 def _is_unconditional(optimizer: Any) -> bool:
-    """Return True if the step uses the gradients unchanged: no hook that runs after this one may repair them."""
+    """Return True if the step uses the gradients unchanged, so that no later hook can repair them."""
     kind = type(optimizer)
     hooks = getattr(optimizer, "_optimizer_step_pre_hooks", ())
     everywhere = getattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_pre_hooks", ())
