@@ -45,7 +45,10 @@ def edits_on_host(view: View) -> Plan:
 
 
 def fixers_on_host(view: View) -> tuple[str, ...]:
-    """Return the source fixers that rewrote files on the host, because further rewrites start from their output."""
+    """Return the source fixers that rewrote files on the host.
+
+    Further rewrites start from the output of these fixers.
+    """
     return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & {*SOURCE_NAMES}))
 
 

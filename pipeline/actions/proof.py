@@ -22,7 +22,7 @@ def obstacle_to_proof(view: View) -> str:
     """Return the reason why `verify` cannot run the proof, or an empty string if it can."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""
-    return "the data is not on the host yet, and is too large to be sent for a proof alone"
+    return "the data is not on the host yet, and is too large to be sent only for a proof"
 
 
 def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:

@@ -84,7 +84,7 @@ def run_session(
 ) -> Iterator[Context]:
     """Yield a context for running stages, under the lock of config and host.
 
-    The lock file contains this process only after the first stage has started.
+    This process is written into the lock file when the first stage starts.
     """
     doing = f"run {selection.loaded.name} on {selection.host.name}"
     with (
@@ -165,7 +165,7 @@ def download_failed_run(context: Context, ran: RunResult) -> None:
         pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=False, listener=context.listener)
         ran.findings.extend(pulled.findings)
     except HalfstepError as error:
-        context.listener.note(f"its logs were not downloaded: {error.message} (pipeline pull {name_of(view)})")
+        context.listener.note(f"the logs were not downloaded: {error.message} (pipeline pull {name_of(view)})")
 
 
 def report(context: Context, ran: RunResult) -> None:
@@ -177,7 +177,7 @@ def report(context: Context, ran: RunResult) -> None:
 
 
 def report_job(context: Context) -> None:
-    """Write the report of the run whose job was just started or found running."""
+    """Write the report of the run when its job has started or is already running."""
     view = context.view
     note = read_note(folder_of(view))
     if note is not None:
@@ -243,7 +243,7 @@ def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
 
 
 def losses_of(job: JobOutcome | None) -> list[float]:
-    """Return the losses of the whole job; the last one is the loss that all commands show."""
+    """Return the losses of the whole job. The last value is the loss that all commands show."""
     if job is None or job.loss is None:
         return []
     return [*job.losses[:-1], job.loss]

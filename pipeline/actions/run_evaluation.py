@@ -82,9 +82,9 @@ def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
     """Load the current config of a run, with the run's recorded overrides and with `overrides`."""
     words = dict(zip(note.given, note.given[1:], strict=False))
     recorded = [following for word, following in zip(note.given, note.given[1:], strict=False) if word == "--set"]
-    here = Path.cwd()
-    path = find_config(words.get("--config", note.config), here)
-    return load_file(path, here, [*run_overrides(recorded), *overrides])
+    cwd = Path.cwd()
+    path = find_config(words.get("--config", note.config), cwd)
+    return load_file(path, cwd, [*run_overrides(recorded), *overrides])
 
 
 def work_of(opened: OpenRun, loaded: LoadedConfig) -> AdapterWork:
@@ -98,7 +98,7 @@ def work_of(opened: OpenRun, loaded: LoadedConfig) -> AdapterWork:
 
 
 def require_adapter(note: RunNote, run: RunSurvey) -> None:
-    """Raise Busy while the run trains, and RemoteFault if it has no adapter."""
+    """Raise Busy while the run trains, and RemoteFault if the run has no adapter."""
     if run.state is JobState.RUNNING:
         message = f"{note.name} is still training; its adapter is exported at the end"
         raise Busy(message, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")

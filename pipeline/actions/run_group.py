@@ -50,7 +50,7 @@ def run_on_all(
     *,
     prompter: Prompter | None = None,
 ) -> Outcome:
-    """Run all stages on all hosts, and return one outcome with the failed stage and host, if any."""
+    """Run all stages on all hosts, and return one outcome for all hosts."""
     for selection, _ in chosen:
         _refuse_scheduler(selection)
     listener.stage_started("connect")
@@ -94,7 +94,10 @@ def _prepare(contexts: Sequence[Context], options: RunOptions) -> list[RunResult
 
 
 def _train_and_pull(contexts: Sequence[Context], results: list[RunResult], options: RunOptions) -> None:
-    """Train on all hosts together, then pull the results of each; add stage outcomes and findings to `results`."""
+    """Train on all hosts together, then pull the results of each host.
+
+    Adds stage outcomes and findings to `results`.
+    """
     listener = contexts[0].listener
     listener.heading(f"{contexts[0].view.loaded.name} on {', '.join(one.view.host.name for one in contexts)}")
     try:

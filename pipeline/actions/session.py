@@ -30,7 +30,7 @@ from remote.project.scan import Scan, scan_project
 def exclusive_lock(selection: Selection, doing: str, *, prompter: Prompter | None, sign: bool = True) -> Iterator[Lock]:
     """Lock the config's host against changes by other verbs until the end of the block. Raises Busy.
 
-    What the project takes from the laptop is confirmed first: the lock is a file in the folder that `project:` names.
+    The user must confirm secrets and files first, because the lock is a file in the folder that `project:` names.
     """
     require_consents(selection, prompter)
     records = Records(selection.loaded.root)

@@ -35,9 +35,9 @@ def run_several(
     *,
     prompter: Prompter | None = None,
 ) -> tuple[Outcome, ...]:
-    """Verify every run, then queue all jobs on the host, then follow them. A run that fails does not stop the others.
+    """Verify every run, then queue all jobs on the host, then follow them.
 
-    Raises the errors of connecting to the host.
+    A run that fails does not stop the other runs. Raises an error if the host is unreachable.
     """
     connections = iter([pending])
     outcomes = [

@@ -34,7 +34,10 @@ OTHERS_S = 60.0
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a host's job: its last event, or the error from following it. `at` is the index of the host."""
+    """The end of a host's job: the job's last event, or the error that ended the following.
+
+    `at` is the index of the host.
+    """
 
     at: int
     news: JobNews | None
@@ -141,7 +144,7 @@ def stop_running(contexts: Sequence[Context]) -> None:
 
 
 def _stop(contexts: Sequence[Context]) -> None:
-    """Stop the job of each host that has one; skip hosts that do not answer."""
+    """Stop the job of each host that has a job. Unreachable hosts are skipped."""
     for context in contexts:
         try:
             stop_job(context.host, context.view.layout.key, run_id(context.view))

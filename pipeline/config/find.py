@@ -43,8 +43,8 @@ def find_config(name: str, cwd: Path) -> Path:
 
 def _near_path(typed: str, path: Path, cwd: Path) -> str:
     """Return the argument for an existing config that is similar to a wrong path, or "" if no config is similar."""
-    beside = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    if near := difflib.get_close_matches(path.name, beside, n=1):
+    siblings = [each.name for each in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    if near := difflib.get_close_matches(path.name, siblings, n=1):
         return str(Path(typed).parent / near[0])
     return next(iter(difflib.get_close_matches(path.stem, list_configs(cwd), n=1)), "")
 

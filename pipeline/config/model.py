@@ -125,7 +125,7 @@ class FixersConfig(Frozen):
 
 
 class LogsConfig(Frozen):
-    """The folder of TensorBoard event files, relative to the script's working folder; `auto` searches for them."""
+    """The folder of TensorBoard event files, relative to the script's working folder. `auto` searches for the files."""
 
     tensorboard: Text = "auto"
 

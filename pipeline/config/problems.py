@@ -28,7 +28,7 @@ def validate(model: type[M], document: Document) -> M:
     try:
         return model.model_validate(document.values)
     except ValidationError as error:
-        if foreign := _foreign(document, error.errors()):
+        if foreign := _no_config(document, error.errors()):
             raise BadConfig(foreign.message, findings=(foreign,)) from None
         found = _without_repeats([_finding(model, document, problem) for problem in error.errors()])
         raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
@@ -60,7 +60,7 @@ def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Findin
     return document.problem(key, f"unknown key; the keys are {', '.join(sorted(names))}")
 
 
-def _foreign(document: Document, problems: Sequence[Any]) -> Finding | None:
+def _no_config(document: Document, problems: Sequence[Any]) -> Finding | None:
     """Return one problem if the file is not a config of halfstep, because most of its keys are unknown, else None."""
     unknown = [one for one in problems if one["type"] == "extra_forbidden"]
     values = sum(_value_count(one["input"]) for one in unknown)

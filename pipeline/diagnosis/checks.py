@@ -12,7 +12,7 @@ FILE = Path(__file__).with_name("checks.json")
 
 @dataclass(frozen=True)
 class Check:
-    """One check. `depths`: the phases in which it runs (static, card, proof, watch)."""
+    """One check. `depths` are the phases in which the check runs: static, card, proof, watch."""
 
     name: str
     depths: tuple[str, ...]

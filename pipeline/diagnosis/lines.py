@@ -15,7 +15,7 @@ SOURCE = re.compile(r"^std(?:out|err) [FP] |^\(\w{1,80} pid=\d+(?:, ip=[\w.:]{1,
 """The name of a process in a prefix of a Kubernetes log, of Ray, or of Docker Compose."""
 STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$|(?=\[))")
 LABEL = re.compile(r"^([A-Za-z][\w.-]{0,79}: )Traceback \(most recent call last\):\r?$", re.MULTILINE)
-"""The name of a host at the start of each line, as pdsh writes it. Only a traceback after the name identifies it."""
+"""The name of a host at the start of each line, as pdsh writes it. The name is recognised only before a traceback."""
 PREFIX = re.compile(r"[\[\d(]| {1,3}\d|std|[\w.-]{1,80}-\d+\s+\|")
 """A fast check for lines that may have a prefix."""
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[()][0-9A-B]|\x1b[=>78]")

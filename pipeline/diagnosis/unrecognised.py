@@ -45,10 +45,10 @@ def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
     ends = {start: _end_of_traceback(lines, start) for start, text in enumerate(texts) if TRACEBACK.match(text)}
     raised = [end for start, end in ends.items() if end is not None and start > after and not is_ignored(texts, start)]
     bare = (at for at in _without_traceback(lines) if at > after and at not in ends.values())
-    return min((*_first_unknown(texts, raised), *_first_unknown(texts, bare)), default=None)
+    return min((*_first_not_in_catalog(texts, raised), *_first_not_in_catalog(texts, bare)), default=None)
 
 
-def _first_unknown(texts: Sequence[str], positions: Iterable[int]) -> tuple[int, ...]:
+def _first_not_in_catalog(texts: Sequence[str], positions: Iterable[int]) -> tuple[int, ...]:
     """Return the first position whose line no catalog entry matches, as a tuple with at most one element."""
     return tuple(islice((at for at in positions if identify(texts[at]) is None), 1))
 
@@ -78,12 +78,12 @@ def _is_error(text: str) -> bool:
 def _last_output(lines: Sequence[Line]) -> dict[int | None, int]:
     """Return, for each rank, the first position after which at most BUFFER bytes of progress output follow."""
     first: dict[int | None, int] = {}
-    behind: Counter[int | None] = Counter()
+    bytes_after: Counter[int | None] = Counter()
     for at in range(len(lines) - 1, -1, -1):
         rank = lines[at].rank
-        if behind[rank] <= BUFFER:
+        if bytes_after[rank] <= BUFFER:
             first[rank] = at
-            behind[rank] += len(lines[at].text) if PROGRESS.search(lines[at].text) else 0
+            bytes_after[rank] += len(lines[at].text) if PROGRESS.search(lines[at].text) else 0
     return first
 
 

@@ -37,8 +37,8 @@ def python_of(config: HostConfig) -> str:
     For `local` without a container, the default is the current interpreter, if it has torch. An empty string means that
     the host searches for the project's virtual environment, then for `python3`.
     """
-    here = config.host == LOCAL and config.container is None
-    current = sys.executable if here and importlib.util.find_spec("torch") is not None else ""
+    is_current_machine = config.host == LOCAL and config.container is None
+    current = sys.executable if is_current_machine and importlib.util.find_spec("torch") is not None else ""
     return config.python or current
 
 

@@ -28,7 +28,7 @@ def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, messag
     """Create the model repository if it does not exist, add the files in one commit, and return the commit's URL.
 
     The token comes from `HF_TOKEN` or from the library's own login. Raises BadUsage if the hub refuses the name or the
-    login, CannotConnect if it is unreachable.
+    login, CannotConnect if the hub is unreachable.
     """
     library = hub_library()
     operations = [library.CommitOperationAdd(name, data) for name, data in files.items()]

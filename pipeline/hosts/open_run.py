@@ -67,9 +67,9 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def open_run(run: str | None, here: Path, *, prompter: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
+def open_run(run: str | None, cwd: Path, *, prompter: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """Find a run by name and connect to its host. Raises BadUsage, and the errors of `open_note`."""
-    with open_note(*named_run(run, here), prompter=prompter, keep=keep) as opened:
+    with open_note(*named_run(run, cwd), prompter=prompter, keep=keep) as opened:
         yield opened
 
 
@@ -77,7 +77,7 @@ def open_run(run: str | None, here: Path, *, prompter: Prompter | None = None, k
 def open_note(
     note: RunNote, records: Records, *, prompter: Prompter | None = None, keep: bool = True
 ) -> Iterator[OpenRun]:
-    """Connect to the host of a recorded run. Errors carry the names of the host, the config and the run."""
+    """Connect to the host of a recorded run. Errors contain the names of the host, the config and the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
     host = host_of_note(note, records)
     try:

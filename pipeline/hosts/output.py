@@ -31,7 +31,8 @@ def read_output(
     """Write the output of the run's newest job, or its last `lines` lines, to `sink`.
 
     With `follow`, a retry policy for lost connections, continue until the job ends. If the host is unreachable, write
-    the local copy, and return a warning with the age of the copy. Raises HalfstepError if neither can be read.
+    the local copy, and return a warning with the age of the copy. Raises HalfstepError if the local copy cannot be read
+    either.
     """
     seen = False
     folder = records.folder_named(note.name)

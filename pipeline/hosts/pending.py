@@ -36,7 +36,7 @@ class RelayedPrompter:
         return bool(self._relay(lambda prompter: prompter.confirm(question)))
 
     def can_confirm(self) -> bool:
-        """Return True if somebody can answer a question with yes or no."""
+        """Return True if the user can answer yes/no questions."""
         return bool(self._relay(lambda prompter: prompter.can_confirm()))
 
     def secret(self, prompt: str) -> str | None:

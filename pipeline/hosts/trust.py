@@ -122,13 +122,13 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the reasons for a confirmation as phrases after the file's name, such as "trains on the local machine"."""
     if (meaning := meaning_without_file(host, environment)) and (reached := _redirected(host, meaning, environment)):
         yield reached
-    elif not meaning and (surprise := _not_as_named(host)):
+    elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
 
 
-def _not_as_named(host: LoadedHost) -> str:
+def _contradicts_name(host: LoadedHost) -> str:
     """Return a phrase if a file not named `local` selects this machine, or `local` selects another one, else "".
 
     Also return a phrase if a file named `local` sets a key of LOADED: `plan` and `hosts check` start that program, and

@@ -26,7 +26,7 @@ def judge_others(
     )
 
 
-def others_elsewhere(
+def judge_other_hosts(
     verb: str, run: str | None, selected: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
     """Return a warning for each running run on another host that the user may have meant.
@@ -39,7 +39,7 @@ def others_elsewhere(
 
 
 def judge_still_training(verb: str, host: str, training: Iterable[str]) -> tuple[Finding, ...]:
-    """Return a warning for each other run of the project that trains on the host of the selected one."""
+    """Return a warning for each other run of the project that trains on the host of the selected run."""
     return tuple(
         Finding.warning("another-run", f"{other} is still running on {host}", host, f"pipeline {verb} {other}")
         for other in training

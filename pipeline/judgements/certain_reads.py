@@ -30,7 +30,7 @@ READS_OF = {
     "load": frozenset({"torch", "np", "numpy", "torchaudio", "librosa", "joblib"}),
     "read": frozenset({"sf", "soundfile"}),
 }
-MAKES = frozenset(
+CREATES_FILES = frozenset(
     {
         "system",
         "check_call",
@@ -65,28 +65,28 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
 
     The result is empty if the script downloads data or starts programs.
     """
-    if any(calls_of(tree, MAKES)):
+    if any(calls_of(tree, CREATES_FILES)):
         return CertainReads()
-    reads = _only_read(tree, reader)
+    reads = _sole_reads(tree, reader)
     paths = [path for _, path in reader.found]
     tested = {id(literal) for literal, path in reader.found if path in reader.looked_for}
-    literals = ((name, _literal_behind(argument, reader)) for name, argument in reads)
+    literals = ((name, _value_of(argument, reader)) for name, argument in reads)
     return CertainReads(
         {id(node): name for name, node in literals if _is_unique(_path_of(node), paths) and id(node) not in tested},
         frozenset(argument.attr for _, argument in reads if isinstance(argument, ast.Attribute)),
     )
 
 
-def _only_read(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.expr]]:
+def _sole_reads(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.expr]]:
     """Return (function name, argument) of each read that always runs, unless other code uses or tests the argument."""
     reads = [(last_name(call.func), argument) for call in _always_called(tree) for argument in _read_by(call)]
     used = Counter(key for _, argument in reads if (key := use_key(argument)))
 
-    def is_only_read(argument: ast.expr) -> bool:
+    def is_sole_use(argument: ast.expr) -> bool:
         key = use_key(argument)
         return not {*names_in(argument)} & reader.looked_for and (not key or reader.loads[key] == used[key])
 
-    return [(name, argument) for name, argument in reads if is_only_read(argument)]
+    return [(name, argument) for name, argument in reads if is_sole_use(argument)]
 
 
 def _path_of(node: ast.expr) -> str:
@@ -99,7 +99,7 @@ def _is_unique(path: str, paths: Sequence[str]) -> bool:
     return bool(path) and len(near) == 1
 
 
-def _literal_behind(argument: ast.expr, reader: PathReader) -> ast.expr:
+def _value_of(argument: ast.expr, reader: PathReader) -> ast.expr:
     """Return the value of an argument: itself, the only assignment to its name, or the default of its option."""
     if isinstance(argument, ast.Name) and len(reader.assigned.get(argument.id, ())) == 1:
         return reader.assigned[argument.id][0]

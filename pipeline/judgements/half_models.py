@@ -38,17 +38,17 @@ def half_origin(modules: Modules, source: PythonSource, owner: str) -> str | Non
 
     Return None if there is no such location, or if the weights are later cast to float32.
     """
-    return _of_name(_Search(modules, source), owner)
+    return _origin_of_name(_Search(modules, source), owner)
 
 
-def _of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str | None:
+def _origin_of_name(search: _Search, owner: str, within: ast.AST | None = None) -> str | None:
     """Return the location of the last assignment or cast that makes the model float16, or None."""
     source, origin = search.source, None
     if search.depth > DEEPEST:
         return None
     for call, value in _changes(source, owner, within):
         if value is not None:
-            found = _of_value(search, value, owner)
+            found = _origin_of_value(search, value, owner)
             origin = found if found != "" else origin
         elif makes_float32(source, call):
             origin = None
@@ -74,7 +74,7 @@ def _targets(target: ast.expr) -> list[ast.expr]:
     return target.elts[:1] if isinstance(target, ast.Tuple) else [target]
 
 
-def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
+def _origin_of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
     """Return the location where an assigned value becomes float16, else None.
 
     Return "" if the value is the model `owner`.
@@ -82,7 +82,7 @@ def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
     source = search.source
     if isinstance(value, (ast.Name, ast.Attribute)):
         name = written(source, value)
-        return "" if name == owner else _of_name(_Search(search.modules, source, search.depth + 1), name)
+        return "" if name == owner else _origin_of_name(_Search(search.modules, source, search.depth + 1), name)
     if not isinstance(value, ast.Call):
         return None
     tail = tail_of(value)
@@ -94,13 +94,13 @@ def _of_value(search: _Search, value: ast.expr, owner: str = "") -> str | None:
     if held is not None and _is_cast(source, value):
         return source.where(value)
     if held is not None and tail in KEEPS:
-        return _of_value(search, held, owner)
+        return _origin_of_value(search, held, owner)
     if tail in WRAPS and value.args:
-        return _of_value(search, value.args[0], owner)
-    return _of_function(search, value)
+        return _origin_of_value(search, value.args[0], owner)
+    return _origin_of_function(search, value)
 
 
-def _of_function(search: _Search, call: ast.Call) -> str | None:
+def _origin_of_function(search: _Search, call: ast.Call) -> str | None:
     """Return the location where the result of a project function becomes float16, or None."""
     defined = search.modules.definition(search.source, call.func)
     source, name = defined if defined is not None else (search.source, written(search.source, call.func))
@@ -112,7 +112,7 @@ def _of_function(search: _Search, call: ast.Call) -> str | None:
                 value = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
                 inside = search.inside(source)
                 named = written(source, value)
-                return _of_name(inside, named, function) if named else _of_value(inside, value)
+                return _origin_of_name(inside, named, function) if named else _origin_of_value(inside, value)
     return None
 
 

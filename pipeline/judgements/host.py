@@ -184,7 +184,8 @@ def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Findin
 def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
     """Return True if the build supports the capability.
 
-    Its machine code must have the same major and at most the same minor version, or its PTX at most the same version.
+    Machine code runs on cards of the same major version and the same or a higher minor version. PTX runs on cards of
+    the same or any higher version.
     """
     for arch in arch_list:
         kind, _, digits = arch.partition("_")

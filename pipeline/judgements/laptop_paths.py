@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from pipeline.judgements.path_text import is_home_form, is_windows
+from pipeline.judgements.path_text import is_in_home_folder, is_windows
 from pipeline.judgements.path_uses import PathUse
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -43,7 +43,7 @@ def judge_laptop_paths(found: Iterable[PathUse], laptop: Laptop, on_host: Contai
 
 
 def _is_of_laptop(use: PathUse, laptop: Laptop) -> bool:
-    return is_home_form(use.path) or laptop.exists(laptop.absolute(use.path))
+    return is_in_home_folder(use.path) or laptop.exists(laptop.absolute(use.path))
 
 
 def _is_project_relative(use: PathUse, laptop: Laptop) -> bool:

@@ -1,4 +1,4 @@
-"""Find the path literals in a Python file that may be opened. Pure."""
+"""Find the path literals that a Python file may open. Pure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def is_windows(path: str) -> bool:
     return WINDOWS.fullmatch(path) is not None
 
 
-def is_home_form(path: str) -> bool:
+def is_in_home_folder(path: str) -> bool:
     """Return True for a path in a home folder of macOS, Windows or Linux."""
     return is_windows(path) or HOMES.match(path) is not None
 

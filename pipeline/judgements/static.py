@@ -111,7 +111,7 @@ def _autocast_disabled(module: Module) -> Places:
     """
     if not (casts_to_float16(module) and module.called & TRAINS):
         return
-    islands = set(_islands(module))
+    islands = set(_partial_disables(module))
     for call in module.calls:
         for keyword, named in (("fp16", ""), ("enabled", "GradScaler"), ("enabled", "autocast")):
             value = keyword_of(call, keyword)
@@ -119,7 +119,7 @@ def _autocast_disabled(module: Module) -> Places:
                 yield value
 
 
-def _islands(module: Module) -> Iterator[ast.Call]:
+def _partial_disables(module: Module) -> Iterator[ast.Call]:
     """Yield the calls that disable autocast for only a part of the file."""
     casts = [call for call in module.calls if last_name(call.func) == "autocast"]
     if any(not is_literal(keyword_of(call, "enabled"), False) for call in casts):

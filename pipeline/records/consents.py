@@ -26,7 +26,7 @@ def consents(name: str, environment: Mapping[str, str]) -> Path:
 
 
 def is_confirmed(path: Path, *fields: str) -> bool:
-    """Return True if the file contains the fields as a line. Raises BadUsage if it cannot be read."""
+    """Return True if the file contains the fields as a line. Raises BadUsage if the file cannot be read."""
     try:
         return _line(fields) in read_regular(path, LARGEST).split(b"\n")
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def _unusable(path: Path, error: OSError) -> BadUsage:
 def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:
     """Return an HMAC of the bytes, with a key in the user's configuration folder.
 
-    The key is created if there is none. Raises OSError if it can be neither read nor created.
+    The key is created if it does not exist. Raises OSError if the key can be neither read nor created.
     """
     path = consents("note_key", os.environ if environment is None else environment)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""Records of the cures of a config on a host, which later runs use from the start."""
+"""Record the cures of a config on a host. Later runs apply these cures from the start."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from remote.protocol.values import Malformed, decode, dumps
 
 @dataclass(frozen=True)
 class KeptCure:
-    """The name of a cure. What it changes is not recorded, because a cloned project may contain such a record."""
+    """The name of a cure. The cure's overrides are not recorded, because a cloned project may contain such a record."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class KeptCures:
-    """Cures, and the digest of their config; they apply only while the config is unchanged."""
+    """Recorded cures, and the digest of their config. The cures apply only while the config is unchanged."""
 
     config: str
     cures: tuple[KeptCure, ...] = ()

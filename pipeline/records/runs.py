@@ -34,7 +34,7 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 @dataclass(frozen=True)
 class RunNote:
-    """The record of a run. `state`, `step` and `seen_unix` describe its job when it was last seen.
+    """The record of a run. `state`, `step` and `seen_unix` describe the last known state of its job.
 
     `given` are the options of the command that started the run. The run with the highest `start` was started last.
     `name` is the run's name in this project, see Records. For an evaluation, `evaluates` is the evaluated run or the
@@ -87,7 +87,7 @@ class RunNote:
 
 
 def write_note(records: Records, note: RunNote) -> None:
-    """Record the run; the creation time and the start count of an earlier note are kept."""
+    """Record the run. The creation time and the start count of an earlier note are kept."""
     with locked(records.runs_lock, "record a run", sign=False, wait=True):
         _write(records, note, 0)
 
@@ -139,7 +139,7 @@ def _write_note(folder: Path, note: RunNote, *, signed: bool) -> None:
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
-    """Return all runs of the project, the last started or resumed one first."""
+    """Return all runs of the project. The run that was started or resumed last is the first."""
     folders = records.runs.iterdir() if records.runs.is_dir() else ()
     notes = filter(None, map(read_note, folders))
     return tuple(sorted(notes, key=lambda note: (note.start, note.created_unix), reverse=True))
@@ -223,9 +223,9 @@ def _curves_in(folder: Path) -> Path:
     return folder if own else usual
 
 
-def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
+def named_run(run: str | None, cwd: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
     """Return the result of `find_note`, and the project's records. Raises BadUsage."""
-    records = Records(find_project(here))
+    records = Records(find_project(cwd))
     return find_note(records, run, trained=trained), records
 
 

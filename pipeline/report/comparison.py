@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.records.run_inputs import RunInputs
 from pipeline.report.curves import Curve, smooth
-from pipeline.report.evaluation import in_words, label
+from pipeline.report.evaluation import format_estimate, label
 from pipeline.report.formatting import duration, number
 from pipeline.report.model import RunReport
 from pipeline.report.page import curves_of, last_values, shown_loss
@@ -155,7 +155,7 @@ def _scores(report: RunReport, curves: Sequence[Curve]) -> Iterator[tuple[str, s
         for scores in report.evaluation.scores:
             if scores.model == ADAPTER:
                 found = sorted(scores.metrics.items())
-                yield from ((label(name), in_words(one)) for name, one in found if is_shown(name, one))
+                yield from ((label(name), format_estimate(one)) for name, one in found if is_shown(name, one))
         return
     found_scores = judge_scores(curves)
     for aspect in found_scores.aspects if found_scores else ():

@@ -58,7 +58,7 @@ def report_of(
 
 
 def environment_of(view: View) -> Facts:
-    """Return the facts about the host, and the versions of the packages that matter for a training."""
+    """Return the facts about the host, and the versions of the packages in PACKAGES."""
     packages = view.survey.interpreter.packages
     return (*facts_of(view.survey), *((name, packages[name]) for name in PACKAGES if name in packages))
 

@@ -50,7 +50,7 @@ def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple
     for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
         if name.endswith(VARIANTS) and not variants:
             continue
-        ours = (in_words(scores.metrics.get(name, Estimate(None))) for scores in result.scores)
+        ours = (format_estimate(scores.metrics.get(name, Estimate(None))) for scores in result.scores)
         yield label(name), *ours, *(_number(row.get(name)) for row in published)
 
 
@@ -87,7 +87,7 @@ def label(name: str) -> str:
     return f"{place}, {LABELS.get(last, last)}{over}"
 
 
-def in_words(estimate: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """Return '0.656 [0.62, 0.69]', or '0.656' if there is no interval."""
     if estimate.low is None or estimate.high is None:
         return _number(estimate.value)

@@ -135,7 +135,7 @@ class RunReport:
         return sum(job.seconds or 0.0 for job in self.jobs) or None
 
     @property
-    def goes_on(self) -> bool:
+    def is_ongoing(self) -> bool:
         """Return True if the training has not ended."""
         return self.verdict in (Verdict.QUEUED, Verdict.RUNNING)
 

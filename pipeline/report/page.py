@@ -73,7 +73,7 @@ def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
     mode = f" in <b>{text(name)}</b>" if name else ""
     if report.verdict is Verdict.EVALUATED:
         first = f"An adapter for <b>{text(report.config)}</b>, evaluated {where}{mode}."
-    elif report.goes_on:
+    elif report.is_ongoing:
         first = f"<b>{text(report.config)}</b> {where}{mode}: {_progress(report)}."
     elif report.step is None:
         first = f"<b>{text(report.config)}</b> {where}{mode}: no optimizer step was made."
@@ -81,7 +81,7 @@ def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
         took = f" in {text(duration(report.seconds))}" if report.seconds is not None else ""
         first = f"{_steps(report)} optimizer steps of <b>{text(report.config)}</b> {where}{mode}{took}."
     reason = f" {text(report.reason[:1].upper() + report.reason[1:])}." if report.reason else ""
-    seen = f" As of {text(moment(report.seen_unix))}." if report.goes_on and report.seen_unix else ""
+    seen = f" As of {text(moment(report.seen_unix))}." if report.is_ongoing and report.seen_unix else ""
     return first + _change_of_loss(report, curves) + reason + seen
 
 
@@ -92,7 +92,7 @@ def _change_of_loss(report: RunReport, curves: tuple[Curve, ...]) -> str:
     if loss.tag == MEANS and _first_step(report):
         return ""  # the losses of the earlier jobs are not known
     begin = loss.finite[0][1]
-    verb = ("has fallen" if end < begin else "has risen") if report.goes_on else "fell" if end < begin else "rose"
+    verb = ("has fallen" if end < begin else "has risen") if report.is_ongoing else "fell" if end < begin else "rose"
     return f" The loss {verb} from {_bold(loss_text(begin))} to {_bold(loss_text(end), '.')}"
 
 
@@ -167,7 +167,7 @@ def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[
     if "skipped_steps" in last:
         yield "Skipped steps", number(last["skipped_steps"]), "by the gradient scaler"
     if "loss_scale" in last:
-        yield "Loss scale", number(last["loss_scale"]), "now" if report.goes_on else "at the end"
+        yield "Loss scale", number(last["loss_scale"]), "now" if report.is_ongoing else "at the end"
     if "peak_memory" in last:
         total = report.proof.total_bytes if report.proof else None
         yield "Peak memory", memory(last["peak_memory"]), f"of {memory(total)}" if total else ""

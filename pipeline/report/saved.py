@@ -77,7 +77,7 @@ def current_report(folder: Path) -> RunReport:
     The newer data are the last known state of the job, curves, inputs, output, results and the newest evaluation.
     """
     note = read_note(folder)
-    report = as_last_seen(read_report(folder) or unreported(note, folder), note)
+    report = as_last_seen(read_report(folder) or report_of_note(note, folder), note)
     inputs = read_inputs(folder) or RunInputs()
     return replace(
         report,
@@ -162,7 +162,7 @@ def read_report(folder: Path) -> RunReport | None:
         return None
 
 
-def unreported(note: RunNote | None, folder: Path) -> RunReport:
+def report_of_note(note: RunNote | None, folder: Path) -> RunReport:
     """Return a report that contains only the run's record. Raises FileNotFoundError if there is no record."""
     if note is None:
         raise FileNotFoundError(folder / VALUES)

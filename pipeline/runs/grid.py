@@ -30,13 +30,13 @@ class Point:
     varied: tuple[str, ...] = ()
 
 
-def combinations(config: str, overrides: Sequence[str], here: Path, *, many: bool = False) -> tuple[Point, ...]:
+def combinations(config: str, overrides: Sequence[str], cwd: Path, *, many: bool = False) -> tuple[Point, ...]:
     """Return every combination of configs and values.
 
     The last key varies fastest. Raises BadUsage for an empty name or value, for more than MOST combinations unless
     `many` is set, and for more than LARGEST combinations.
     """
-    whole = is_path(config) and (here / Path(config).expanduser()).is_file()
+    whole = is_path(config) and (cwd / Path(config).expanduser()).is_file()
     configs = (config,) if whole else _distinct(_parts(config, "--config"))
     choices = [_choices(override) for override in overrides]
     count = len(configs) * prod(map(len, choices))

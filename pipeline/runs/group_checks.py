@@ -106,7 +106,7 @@ def judge_group_state(runs: Sequence[RunSurvey | None]) -> GroupState:
 def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
     """Return the newest step for which every host has a verified checkpoint.
 
-    Returns None if no host has a checkpoint, and 0 if there is no step for which all hosts have one.
+    Returns None if no host has a checkpoint, and 0 if the hosts have no checkpoint of a common step.
     """
     steps = [_verified(run) for run in runs]
     if not any(run is not None and run.checkpoints for run in runs):

@@ -27,13 +27,13 @@ def report_event(event: Mapping[str, Any], listener: Listener) -> None:
         listener.note(str(event["note"]))
     elif isinstance(downloads, Mapping):
         large = _number(downloads.get("remote_bytes")) >= LARGE_BYTES
-        (listener.note if large else listener.detail)(in_words(downloads, event.get("free_bytes")))
+        (listener.note if large else listener.detail)(describe_download(downloads, event.get("free_bytes")))
     elif "doing" in event:
         done, total = _number(event.get("done")), _number(event.get("total"))
         listener.detail(str(event["doing"]), done if total else None, total or None)
 
 
-def in_words(downloads: Mapping[str, Any], free_bytes: object) -> str:
+def describe_download(downloads: Mapping[str, Any], free_bytes: object) -> str:
     """Format a download: '36 packages (torch 2.13.0 is the largest): 2.6 GB to download; 41.0 GB are free'."""
     packages, unknown = int(_number(downloads.get("packages"))), int(_number(downloads.get("unknown")))
     largest = f" ({downloads['largest']} is the largest)" if packages > 1 and downloads.get("largest") else ""

@@ -51,20 +51,20 @@ class Selection:
         return f"{self.loaded.name}{values} on {self.host.name}"
 
 
-def load_selection(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Selection:
+def load_selection(host: str, config: str, overrides: Sequence[str], cwd: Path, *, card: str = "") -> Selection:
     """Load the config and the host. `--set host.KEY=...` overrides the host's settings, any other `--set` the config's.
 
     `card` overrides the card in the host's file. `gpus` of the config override those of the host.
     Raises BadUsage, BadConfig.
     """
-    path = _or_error(lambda: find_config(config, here))
+    path = _or_error(lambda: find_config(config, cwd))
     found = None if isinstance(path, HalfstepError) else path
     loaded = (
-        path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, here, run_overrides(overrides)))
+        path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, cwd, run_overrides(overrides)))
     )
-    reached = _or_error(lambda: load_host(host, here, host_overrides(overrides), card=card, config_path=found))
+    reached = _or_error(lambda: load_host(host, cwd, host_overrides(overrides), card=card, config_path=found))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
-        raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
+        raise _merged(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     _refuse_unread(loaded, run_overrides(overrides))
     if loaded.config.gpus is not None:
         reached = replace(reached, config=reached.config.model_copy(update={"gpus": loaded.config.gpus}))
@@ -73,16 +73,16 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
     return Selection(loaded, reached, given, project_typed, data_typed, secrets_typed)
 
 
-def load_points(host: str, points: Sequence[Point], here: Path) -> tuple[Selection, ...]:
+def load_points(host: str, points: Sequence[Point], cwd: Path) -> tuple[Selection, ...]:
     """Return the selection of each combination. Raises BadUsage or BadConfig with the problems of all combinations."""
-    found = [_or_error(partial(_varied_selection, host, point, here)) for point in points]
+    found = [_or_error(partial(_varied_selection, host, point, cwd)) for point in points]
     if errors := [one for one in found if isinstance(one, HalfstepError)]:
-        raise _both(*errors)
+        raise _merged(*errors)
     return tuple(one for one in found if isinstance(one, Selection))
 
 
-def _varied_selection(host: str, point: Point, here: Path) -> Selection:
-    one = load_selection(host, point.config, point.overrides, here)
+def _varied_selection(host: str, point: Point, cwd: Path) -> Selection:
+    one = load_selection(host, point.config, point.overrides, cwd)
     return replace(one, loaded=replace(one.loaded, varied=point.varied))
 
 
@@ -107,11 +107,11 @@ def hosts_in(typed: str) -> tuple[str, ...]:
     return (typed,) if is_command or Path(typed).is_file() else tuple(name.strip() for name in typed.split(","))
 
 
-def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], here: Path) -> tuple[Selection, ...]:
+def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str], cwd: Path) -> tuple[Selection, ...]:
     """Load the config with each host. `given` of each selection names all hosts. Raises BadUsage, BadConfig."""
     if "" in hosts or len(set(hosts)) < len(hosts):
         raise BadUsage(f"--host {','.join(hosts)} contains a duplicate or empty name", where="--host")
-    found = [load_selection(host, config, overrides, here) for host in hosts]
+    found = [load_selection(host, config, overrides, cwd) for host in hosts]
     given = selection_arguments(",".join(hosts), config, override_arguments(overrides))
     return tuple(replace(one, given=given) for one in found)
 
@@ -123,7 +123,7 @@ def _or_error(load: Callable[[], T]) -> T | HalfstepError:
         return error
 
 
-def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
+def _merged(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
     """Return one error with the findings of all errors."""
     if not more:
         return first

@@ -58,7 +58,7 @@ class Fix:
         context.evidence = replace(context.evidence, fixes=fix_rows(plan))
         made = describe_made(len(rewrites), len(notes) - len(rewrites))
         show = complete_hint("pipeline fix --diff", view.host.name, view.loaded.name, view.given)
-        follow_up = (f"the changes, made in the copy on the host only: {show}",) if rewrites else ()
+        follow_up = (f"only the copy on the host was changed; to see the changes: {show}",) if rewrites else ()
         return StageResult(Report(plan.findings), made, tuple(notes), follow_up=follow_up)
 
 

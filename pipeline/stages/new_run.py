@@ -27,7 +27,10 @@ def announce_new_run(context: Context) -> None:
 
 
 def resume_with_other_inputs(context: Context) -> bool:
-    """With `--resume`, record that the run continues with the current inputs; return True if they have changed."""
+    """With `--resume`, record that the run continues with the current inputs.
+
+    Return True if the inputs have changed.
+    """
     view = context.view
     if not _has_other_inputs(view):
         return False

@@ -1,4 +1,4 @@
-"""Run the stages in order: skip those that are done, run the others, stop at the first that fails."""
+"""Run the stages in order: skip completed stages, run the other stages, and stop at the first failure."""
 
 from __future__ import annotations
 

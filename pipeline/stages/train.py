@@ -198,7 +198,7 @@ def commands_for(name: str) -> tuple[str, ...]:
 
 
 def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
-    """Return the stage's result for a job that has ended; `news` is its last event."""
+    """Return the stage's result for a job that has ended. `news` is the job's last event."""
     failure = judge_end(name, news)
     watched = judge_watched(name, news.watched if news is not None else ())
     if failure is not None:

@@ -68,7 +68,7 @@ class Verify:
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
         report = diagnose_proof(proof).plus(static).plus(card).plus(proof.report)
-        caveat = f"not proved: {proof.blind.message}" if proof.blind else _limit(view, proof)
+        caveat = f"not proved: {proof.blind.message}" if proof.blind else _caveat(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
 
@@ -144,7 +144,7 @@ def describe_proof(view: View, proof: ProofReport) -> str:
         return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
-    trains = _limit(view, proof) or f"{mode} works"
+    trains = _caveat(view, proof) or f"{mode} works"
     measured = []
     if proof.step_seconds is not None:
         measured.append(f"{duration(proof.step_seconds)} per step")
@@ -163,7 +163,7 @@ def _mode(view: View) -> str:
     return f"{mode} (runtime: auto)" if runtime_of(view) else mode
 
 
-def _limit(view: View, proof: ProofReport) -> str:
+def _caveat(view: View, proof: ProofReport) -> str:
     """Return a phrase if the command trained without the planned autocast or without the assumed card, else ""."""
     gpu = view.survey.gpu
     if gpu is not None and gpu.assumed and not proof.total_bytes:

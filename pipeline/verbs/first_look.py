@@ -57,14 +57,14 @@ class FirstLook:
         return {"HF_HOME": f"{self.volume}/huggingface"} if self.volume else {}
 
 
-def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | None) -> FirstLook:
-    """Survey the host without leaving files on it, and report what affects its configs. Raises BadUsage."""
+def look_at(destination: str, cwd: Path, screen: Screen, prompter: Prompter | None) -> FirstLook:
+    """Survey the host, and report facts that affect its configs. No files remain on the host. Raises BadUsage."""
     parsed = parse_destination(destination)
-    values = parsed.values(here)
+    values = parsed.values(cwd)
     look = FirstLook(values.pop("host"), values)
     if parsed.ignored:
         screen.note(f"not used by halfstep: {' '.join(parsed.ignored)}")
-    host = load_host(destination, here)
+    host = load_host(destination, cwd)
     try:
         with connected(host, keep=False, prompter=prompter) as link:
             survey = survey_host(link, host, PROJECT)

@@ -47,19 +47,19 @@ def init(
     typed = _words({"--script": script, "--data": data, "--card": card}, yes=yes)
     destination, host = _split(destination, host)
     _check_names(name, host)
-    here = Path.cwd()
-    tree = DiskTree(here)
+    cwd = Path.cwd()
+    tree = DiskTree(cwd)
     guess = _guess(tree)
-    name = name or questions.ask("name of the config", default=safe_name(here.name))
+    name = name or questions.ask("name of the config", default=safe_name(cwd.name))
     prompter = prompter_for(screen, yes=yes)
-    if destination and not (force or script or data) and _config_file(here, name).exists():
-        return _add_host(destination, host, name, card, here, screen, questions, prompter)
-    script = _script_of(guess, script, here, screen, questions)
-    destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
+    if destination and not (force or script or data) and _config_file(cwd, name).exists():
+        return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
+    script = _choose_script(guess, script, cwd, screen, questions)
+    destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
-    known = not look.address and find_host(host, here).path is not None
+    known = not look.address and find_host(host, cwd).path is not None
     address = look.address or ("" if known else _address_of(host, questions))
-    found = next(_data_folders(here, set(tree.paths())), "")
+    found = next(_data_folders(cwd, set(tree.paths())), "")
     answers = Answers(
         name,
         host,
@@ -67,17 +67,17 @@ def init(
         script,
         guess.collator,
         _command_of(guess, script, screen),
-        data=_data_of(data, found, here, questions),
+        data=_choose_data(data, found, cwd, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
         offers_environment=look.has_torch is None and _may_lack_torch(guess, host),
-        card=_card_of(card, host, Defaults(yes=yes) if look.has_card else questions) if not known else "",
+        card=_choose_card(card, host, Defaults(yes=yes) if look.has_card else questions) if not known else "",
         reach=look.reach,
         workdir=look.workdir,
         variables=look.environment,
     )
     words = [*filter(None, [destination]), *typed]
-    return _write(_files(here, answers, needs_host=not known), answers, screen, here, words, force=force)
+    return _write(_files(cwd, answers, needs_host=not known), answers, screen, cwd, words, force=force)
 
 
 def _words(options: Mapping[str, str], *, yes: bool) -> list[str]:
@@ -90,32 +90,32 @@ def _add_host(
     host: str,
     name: str,
     card: str,
-    here: Path,
+    cwd: Path,
     screen: Screen,
     questions: Questions,
     prompter: Prompter | None,
 ) -> int:
     """Write the file of another host for an existing config."""
-    _, host, look = _choose_host(destination, host, here, screen, questions, prompter)
+    _, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
-    path = _host_file(here, host)
+    path = _host_file(cwd, host)
     if path.exists():
         again = shlex.join(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
         raise BadUsage(f"{path} exists already", where=str(path), hint=again)
-    card = _card_of(card, host, Defaults(yes=False))
+    card = _choose_card(card, host, Defaults(yes=False))
     answers = Answers(
         name, host, look.address, "", "", card=card, reach=look.reach, workdir=look.workdir, variables=look.environment
     )
-    screen.note(f"kept {_config_file(here, name).relative_to(here)}")
-    return _write({path: render_host(answers)}, answers, screen, here, [destination], force=False)
+    screen.note(f"kept {_config_file(cwd, name).relative_to(cwd)}")
+    return _write({path: render_host(answers)}, answers, screen, cwd, [destination], force=False)
 
 
-def _config_file(here: Path, name: str) -> Path:
-    return here / "configs" / f"{name}.yaml"
+def _config_file(cwd: Path, name: str) -> Path:
+    return cwd / "configs" / f"{name}.yaml"
 
 
-def _host_file(here: Path, host: str) -> Path:
-    return here / "configs" / "hosts" / f"{host}.yaml"
+def _host_file(cwd: Path, host: str) -> Path:
+    return cwd / "configs" / "hosts" / f"{host}.yaml"
 
 
 def _guess(tree: DiskTree) -> Guess:
@@ -124,22 +124,22 @@ def _guess(tree: DiskTree) -> Guess:
 
 
 def _choose_host(
-    destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Prompter | None
+    destination: str, host: str, cwd: Path, screen: Screen, questions: Questions, prompter: Prompter | None
 ) -> tuple[str, str, FirstLook]:
     """Return the host's destination, name and survey. Ask for the host if no host was given."""
     if not destination and not host:
         question = "host (an alias, a name, user@address:port, an ssh command, or local)"
-        asked = questions.ask(question, default=_usual_host(here))
+        asked = questions.ask(question, default=_default_host(cwd))
         destination, host = _split("", asked)
         if not screen.can_confirm() or isinstance(questions, Defaults):
             screen.note(f"host: {asked} (the default); use --host NAME for another host")
-    look = look_at(destination, here, screen, prompter) if destination else FirstLook()
+    look = look_at(destination, cwd, screen, prompter) if destination else FirstLook()
     return destination, host or questions.ask("name of the host", default=safe_name(look.address)), look
 
 
-def _usual_host(here: Path) -> str:
+def _default_host(cwd: Path) -> str:
     """Return the default host: the only host with a file in this project, else the only ssh alias, else local."""
-    named = {path.stem for path in (here / "configs" / "hosts").glob("*.yaml")} or set(list_aliases())
+    named = {path.stem for path in (cwd / "configs" / "hosts").glob("*.yaml")} or set(list_aliases())
     return named.pop() if len(named) == 1 else LOCAL
 
 
@@ -182,35 +182,35 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
     return bool(guess.requirements) and (host != LOCAL or importlib.util.find_spec("torch") is None)
 
 
-def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
+def _files(cwd: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
     """Return the contents of the files to write, by path. An ssh alias without further settings needs no host file."""
-    files = {_config_file(here, answers.name): render_config(answers)}
+    files = {_config_file(cwd, answers.name): render_config(answers)}
     if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
-        files[_host_file(here, answers.host)] = render_host(answers)
+        files[_host_file(cwd, answers.host)] = render_host(answers)
     return files
 
 
 def _write(
-    files: dict[Path, str], answers: Answers, screen: Screen, here: Path, typed: Sequence[str], *, force: bool
+    files: dict[Path, str], answers: Answers, screen: Screen, cwd: Path, typed: Sequence[str], *, force: bool
 ) -> int:
     """Write the files. `typed` are the command's words except host, config and --force; hints repeat these words."""
     host, name = answers.host, answers.name
     for path in files:
-        refuse_links_between(here, path)
+        refuse_links_between(cwd, path)
         if path.exists() and not force:
             again = shlex.join(["pipeline", "init", *typed, "--host", host, "--config", name, "--force"])
             raise BadUsage(f"{path} exists already", where=str(path), hint=again)
-    around = find_project(here.parent)
-    if find_project(here) != here.resolve() and around in here.resolve().parents:
+    around = find_project(cwd.parent)
+    if find_project(cwd) != cwd.resolve() and around in cwd.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
-    Records(here).prepare()
+    Records(cwd).prepare()
     for path, text in files.items():
         write_atomic(path, text.encode())
-        screen.note(f"wrote {path.relative_to(here)}")
-    if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(here, name) in files:
+        screen.note(f"wrote {path.relative_to(cwd)}")
+    if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
-    if (host_file := _host_file(here, host)) in files:
-        keep_trust(load_host(str(host_file), here))  # the user has just chosen these settings
+    if (host_file := _host_file(cwd, host)) in files:
+        keep_trust(load_host(str(host_file), cwd))  # the user has just chosen these settings
     screen.note(f"next: pipeline verify --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
@@ -224,11 +224,11 @@ def _check_names(name: str, host: str) -> None:
             raise BadUsage(message, where=option, hint=f"{option} {valid}")
 
 
-def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:
+def _choose_script(guess: Guess, given: str, cwd: Path, screen: Screen, questions: Questions) -> str:
     """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
     if given:
-        if not (here / given).is_file():
-            raise BadUsage(f"{given} does not exist in {here}", where="--script")
+        if not (cwd / given).is_file():
+            raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
         if given in guess.interactive:
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
         return given
@@ -260,23 +260,23 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
     )
 
 
-def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
+def _choose_data(given: str, found: str, cwd: Path, questions: Questions) -> str:
     """Return the folder or file that is sent separately from the code, or an empty string for none."""
     known = f"this project has {found}/; " if found else ""
     answer = given or questions.ask(f"folder of data to send separately from the code ({known}leave empty for none)")
-    if answer and not (here / Path(answer).expanduser()).exists():
-        raise BadUsage(f"{answer} does not exist in {here}", where="--data")
+    if answer and not (cwd / Path(answer).expanduser()).exists():
+        raise BadUsage(f"{answer} does not exist in {cwd}", where="--data")
     return answer
 
 
-def _data_folders(here: Path, sent: set[str]) -> Iterator[str]:
+def _data_folders(cwd: Path, sent: set[str]) -> Iterator[str]:
     """Yield the names of project folders that probably contain data and are not sent with the code."""
     for name in DATA_NAMES:
-        if (here / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
+        if (cwd / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
             yield name
 
 
-def _card_of(given: str, host: str, questions: Questions) -> str:
+def _choose_card(given: str, host: str, questions: Questions) -> str:
     """Return the card to write to the host file, or "" to use the card that the host reports."""
     card = given or questions.ask(
         f"card of {host}, for plans without a connection (titan-rtx, 7.5; leave empty to query the host)"

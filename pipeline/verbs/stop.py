@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.hosts.open_run import OpenRun, open_run
 from pipeline.hosts.pull import pull_run
-from pipeline.hosts.which_run import as_errors, judge_others, judge_still_training, others_elsewhere
+from pipeline.hosts.which_run import as_errors, judge_other_hosts, judge_others, judge_still_training
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
@@ -38,7 +38,9 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     if was_alive:
         others = judge_still_training("stop", note.host, training)
     else:
-        others = as_errors((*others, *others_elsewhere("stop", run, note, opened.records, None if as_json else screen)))
+        others = as_errors(
+            (*others, *judge_other_hosts("stop", run, note, opened.records, None if as_json else screen))
+        )
     screen.note(describe_stop(note.name, survey, was_alive))
     if was_alive and survey.result is not None and survey.result.stopped:
         screen.note(f"to resume: {note.resume_command}")

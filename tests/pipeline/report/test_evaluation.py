@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.report.evaluation import describe, evaluation_as_json, explain_missing, headings, in_words, label, table
+from pipeline.report.evaluation import (
+    describe,
+    evaluation_as_json,
+    explain_missing,
+    format_estimate,
+    headings,
+    label,
+    table,
+)
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.page import render_report
 from pipeline.report.published import DATA, MODEL, NAMES, PUBLISHED, differences
@@ -64,7 +72,7 @@ def test_metrics_have_readable_labels(name: str, words: str) -> None:
 
 
 def test_a_value_without_an_interval_is_shown_alone() -> None:
-    assert [in_words(one) for one in (Estimate(0.5), Estimate(None), Estimate(0.5, 0.25, 0.75))] == [
+    assert [format_estimate(one) for one in (Estimate(0.5), Estimate(None), Estimate(0.5, 0.25, 0.75))] == [
         "0.500",
         "-",
         "0.500 [0.25, 0.75]",
@@ -119,4 +127,4 @@ def test_a_metric_of_any_name_has_a_row(name: str) -> None:
 
 
 def test_an_absurd_score_does_not_widen_the_table() -> None:
-    assert in_words(Estimate(1.7e308, -1.7e308, 5.0)) == "1.7e+308 [-1.7e+308, 5.00]"
+    assert format_estimate(Estimate(1.7e308, -1.7e308, 5.0)) == "1.7e+308 [-1.7e+308, 5.00]"

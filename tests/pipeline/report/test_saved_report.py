@@ -69,7 +69,7 @@ def test_state_and_time_are_those_of_the_jobs_as_last_seen(
         [JobState.STOPPED, state],
     )
     assert [one.state for one in report.stages] == [StageState.DONE, stage]
-    assert report.goes_on is (state is JobState.RUNNING)
+    assert report.is_ongoing is (state is JobState.RUNNING)
 
 
 def test_a_job_that_the_report_lacks_is_added(tmp_path: Path) -> None:
