@@ -28,7 +28,7 @@ from remote.pull.live import follow_events
 
 VIEWER_END_S = 5.0
 LOOPBACK = "127.0.0.1"
-RELOAD = 'the page shows new values if you click its reload button, or every 30 s with "Reload data" in its settings'
+RELOAD = 'the page shows new values if you click its reload button, or every 30 s if its setting "Reload data" is on'
 
 
 def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False) -> int:

@@ -58,7 +58,7 @@ def test_a_yaml_file_of_another_program_is_one_problem(tmp_path: Path) -> None:
         ("BI-19 outside", "command: [python, ../../etc/train.py]\n", ["outside the project"]),
         ("BI-19 collator outside", GOOD + "fixers: {data-collator: {path: ../c.py}}\n", ["outside the project"]),
         ("not a mapping", "- 1\n- 2\n", ["key: value"]),
-        ("no model", "data: {dataset: tiny-speech}\n", ["built-in trainer needs a model"]),
+        ("no model", "data: {dataset: tiny-speech}\n", ["built-in trainer needs model"]),
         ("an unknown fixer", GOOD + "fixers: {tokenizr: auto}\n", ["mine.yaml:4", "fixers.tokenizr", "tokenizer?"]),
         ("off, misspelt", GOOD + "fixers: {bf16-to-fp16: of}\n", ["bf16-to-fp16: should be auto, off, never", "'of'"]),
         ("an unknown value", GOOD + "fixers: {port: maybe}\n", ["should be auto, off, never, got 'maybe'"]),

@@ -76,5 +76,5 @@ def test_the_same_work_has_the_same_run_and_different_work_a_different_one(tmp_p
 
 @pytest.mark.parametrize("argv", [("python", "train.py"), ("python", "{payload}", "train", "not json")])
 def test_a_training_by_the_projects_own_command_is_refused(tmp_path: Path, argv: tuple[str, ...]) -> None:
-    with pytest.raises(BadUsage, match="a command of the project"):
+    with pytest.raises(BadUsage, match="the project's own command"):
         evaluation_work(JobSpec("r", 1, "f", argv), ADAPTER, loaded(tmp_path), project="p", config="tiny")

@@ -193,7 +193,7 @@ def test_each_selection_repeats_the_words_that_were_typed(tmp_path: Path) -> Non
     assert [one.host.name for one in chosen] == ["local", "titan"]
     assert {one.given for one in chosen} == {("--host", "local,titan", "--config", "plain", "--set", "processes=2")}
     for wrong in (("local", "local"), ("local", "")):
-        with pytest.raises(BadUsage, match="twice"):
+        with pytest.raises(BadUsage, match="duplicate"):
             load_selections(wrong, "plain", (), tmp_path)
 
 
