@@ -98,7 +98,7 @@ def answer(request: Dict[str, Any], connection: Connection, workdir: str, payloa
         result = {"ok": True, "result": _dispatch(call, bool(request.get("change")))}
     except (BrokenPipeError, EOFError):
         raise
-    except Exception as error:  # noqa: BLE001 - the seam: every error becomes an answer
+    except Exception as error:  # noqa: BLE001 - every error becomes an answer
         if stream == "up":
             _drain(call)
         result = {"ok": False, "error": refusal_to_json(error, workdir)}

@@ -105,7 +105,7 @@ def load(request: Dict[str, Any]) -> Dict[str, Any]:
         raise HubFault("no-library", f"tokenizers cannot be imported: {error}") from None
     try:
         tokenizer = tokenizers.Tokenizer.from_file(request["path"])
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception with its reason
+    except Exception as error:  # noqa: BLE001 - the library raises Exception itself
         return {"problem": str(error), "version": tokenizers.__version__}
     return {"problem": _round_trip_problem(tokenizer), "version": tokenizers.__version__}
 

@@ -18,8 +18,8 @@ ARCHIVE = re.compile(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.\w+|\.zip)")
 class PipOutput:
     """Parses pip's output line by line. A `Progress` line belongs to the previous download.
 
-    pip prints nothing while it installs packages, which can take minutes. `installation` counts the packages that were
-    finished since this object was created, in the site-packages folders of `venv`.
+    pip prints nothing while it installs packages, which can take minutes. `installation` counts the packages that pip
+    has finished in the site-packages folders of `venv` since this object was created.
     """
 
     def __init__(self, venv: str) -> None:

@@ -134,7 +134,7 @@ def _load(call: Call, path: str) -> Dict[str, Any]:
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
-    """Return the files. The project's interpreter loads each intact tokenizer.json, and the result is added."""
+    """Return the files with the result of loading each intact tokenizer.json in the project's interpreter."""
     python = call.args.get("python", "")
     wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
     problems: Dict[str, str] = {}

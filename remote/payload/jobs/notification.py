@@ -38,7 +38,7 @@ def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environm
             _post(target, facts)
         else:
             run_command(spec.notify, run.code, {**environment, **as_variables(facts)})
-    except Exception as error:  # noqa: BLE001 - of many kinds, and a traceback may contain the URL with a secret in it
+    except Exception as error:  # noqa: BLE001 - any error, without its traceback, which may show a secret
         print(f"notify failed: {type(error).__name__}", file=sys.stderr, flush=True)
 
 

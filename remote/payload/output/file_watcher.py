@@ -96,7 +96,7 @@ def _libc() -> Optional[Any]:
         return None
     try:
         library = ctypes.CDLL(None, use_errno=True)
-        library.inotify_init1, library.inotify_add_watch, library.inotify_rm_watch  # noqa: B018 - looked up once
+        library.inotify_init1, library.inotify_add_watch, library.inotify_rm_watch  # noqa: B018 - only the lookup matters
     except (OSError, AttributeError):
         return None
     return library

@@ -26,7 +26,7 @@ def resample(samples: Any, rate: int) -> Any:
     if rate == RATE:
         return samples
     try:
-        import soxr  # noqa: PLC0415 - only data of another rate needs it
+        import soxr  # noqa: PLC0415 - only data of another sample rate needs soxr
     except ImportError:
         raise ValueError(f"is sampled at {rate} Hz, and soxr, which resamples to {RATE} Hz, is not installed") from None
     return soxr.resample(samples, rate, RATE, quality="HQ")

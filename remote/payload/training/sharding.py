@@ -22,8 +22,8 @@ def shard_base(model: Any, device: Any) -> int:
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
         message = f"train.shard_base needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer, found {torch.__version__}"
         raise TrainingFailed("torch", message, exit_code=ExitCode.ENVIRONMENT)
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - not in every torch
-    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - not in every torch
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - missing in older versions of torch
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - missing in older versions of torch
 
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     trained = {parameter for parameter in model.parameters() if parameter.requires_grad}

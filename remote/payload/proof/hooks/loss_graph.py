@@ -11,7 +11,10 @@ LARGE = 256.0
 
 
 class Start(Enum):
-    """The tensor at which a backward pass starts. UNKNOWN: gradients are passed in, which may contain another scale."""
+    """The tensor at which a backward pass starts.
+
+    UNKNOWN: gradients are passed to backward, and they may contain another scale.
+    """
 
     SCALED = "scaled"
     PLAIN = "plain"
@@ -20,7 +23,7 @@ class Start(Enum):
 
 
 def mark_scaled(result: Any) -> None:
-    """Mark the result of `scaler.scale`, one tensor or several."""
+    """Mark the result of `scaler.scale`, which is one tensor or several."""
     for tensor in _tensors(result):
         if getattr(tensor, "grad_fn", None) is not None:
             tensor.grad_fn.metadata[MARK] = True
@@ -51,7 +54,7 @@ def _is_scaled_by_hand(root: Any) -> bool:
 
 
 def _is_scaled(root: Any) -> bool:
-    """Search the graph near `root`, since a scaled loss may have been divided or added to others after scaling."""
+    """Search the graph near `root`, since a scaled loss may have been divided, or added to other losses."""
     waiting = [root.grad_fn]
     for _ in range(NEAR):
         if not waiting:

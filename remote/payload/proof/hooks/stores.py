@@ -30,7 +30,7 @@ LOOPBACK = {"localhost": "127.0.0.1"}
 
 
 def bind_stores() -> None:
-    """Patch TCPStore in the imported torch. A torch that was built without it is not changed."""
+    """Patch TCPStore in the imported torch. A torch that was built without TCPStore is not changed."""
     store = getattr(sys.modules.get("torch._C._distributed_c10d"), "TCPStore", None)
     if store is not None and "master_listen_fd" in (store.__init__.__doc__ or ""):
         replace(store, "__init__", _bind_server)
