@@ -117,7 +117,7 @@ class JobMonitor:
             if disk.f_files and disk.f_favail < 1000:
                 warnings.append(f"only {disk.f_favail} inodes are free under {self._run.root}")
         if cut := self._cut.get(self._job.output):
-            warnings.append(f"{cut} bytes of output were removed; its head and tail are kept")
+            warnings.append(f"{cut} bytes were removed from the middle of the output")
         return warnings
 
     def _write_flags(self, flags: Flags) -> None:
