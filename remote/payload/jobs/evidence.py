@@ -1,4 +1,4 @@
-"""Read from a job's folder the evidence of how the job ended."""
+"""Gather the evidence of a job's end from the files in its folder."""
 
 from __future__ import annotations
 

@@ -153,7 +153,10 @@ class JobLoop:
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
 
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
-        """End the job after a SIGTERM, and its remaining processes after its first process has exited."""
+        """Return an `Ending` if processes must be ended, otherwise None.
+
+        After a SIGTERM, the whole job is ended. After the first process has exited, the remaining processes are ended.
+        """
         if self._signals.sigterm_received:
             return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
         return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None

@@ -102,7 +102,7 @@ def _queue_lock(call: Call) -> Lock:
 def _queue_behind(call: Call, job: JobLayout) -> None:
     """Add two values to the job's spec: its turn, and the jobs for which it waits.
 
-    The lock orders jobs that are queued concurrently.
+    The lock gives jobs that are queued at the same time different turns.
     """
     spec = read_record(job.spec, JobSpec)
     assert spec is not None

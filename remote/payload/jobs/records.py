@@ -17,7 +17,7 @@ class Exit:
 class StopRequest:
     """stop.json: a request to end the job, with `grace_s` seconds of time to save a checkpoint.
 
-    Written before the SIGTERM.
+    The file is written before the SIGTERM is sent.
     """
 
     grace_s: float

@@ -40,8 +40,8 @@ def secret_folder() -> str:
 def _shared_memory(root: str = "/dev/shm") -> str:
     """Return a private folder in `root`, or "" if it cannot be created.
 
-    Every user can write to `root`, so another user may have created a folder of the usual name; a random suffix is
-    appended then.
+    Every user can write to `root`, so another user may have created a folder of the usual name; in that case, a random
+    suffix is appended.
     """
     usual = os.path.join(root, f"hs-{os.getuid()}")
     if _private(usual):
@@ -142,8 +142,8 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
 def rendezvous_file(job: JobLayout) -> str:
     """Return the path of the file through which the processes of a job on one host find each other.
 
-    torch unpickles the file's content, so other users must not be able to write to it, as they could to a port. The
-    file is in memory, because torch locks it with flock(2), which some network file systems do not support.
+    torch unpickles the file's content, so other users must not be able to write to it. A port would accept their data.
+    The file is in memory, because torch locks it with flock(2), which some network file systems do not support.
     """
     digest = hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]
     return os.path.join(secret_folder() or job.root, f"rendezvous-{digest}")
@@ -164,7 +164,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Gated:
-    """A process that runs the command after `open_gate`, and exits if the gate is closed without it."""
+    """A process that runs the command after `open_gate`. The process exits if the gate is closed before."""
 
     pid: int
     gate: int

@@ -55,7 +55,7 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
         yield error("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
     yield error("command-failed", f"the training command failed: {failure}")
     if waits and LOSS_MISMATCH in failure:
-        # The cause may also be a wrong loss. The catalog entry for this message names a fixer for it.
+        # The cause may also be a wrong loss. The catalog entry for this message names a fixer for a wrong loss.
         yield warning("autocast", AUTOCAST_WAITS, hint=NEEDS_CARD)
 
 

@@ -62,7 +62,10 @@ def main(spec_argument: str) -> int:
 
 
 def evaluate_adapter(spec: EvaluationSpec) -> None:
-    """Generate the missing answers with all ranks. The first rank then writes the scores. Raises TrainingFailed."""
+    """Generate the missing answers with all ranks. The first rank then writes the scores.
+
+    Raises TrainingFailed if the adapter or the data cannot be used.
+    """
     digest = check_adapter(spec.adapter, spec.adapter_sha256)
     training = pin_revisions(spec.training, commits_of(spec.adapter))
     spec = replace(spec, training=training)

@@ -73,7 +73,7 @@ class Generator:
                 max_new_tokens=self.spec.evaluation.max_new_tokens or _longest(self.samples.samples),
                 eos_token_id=items[0][0].end[0],
                 pad_token_id=self.base.pad_id,
-                # A generated audio placeholder would need audio features, which do not exist.
+                # The audio placeholder is suppressed, because a generated placeholder would have no audio features.
                 suppress_tokens=[self.base.tokenizer.convert_tokens_to_ids(self.base.family.placeholder)],
                 use_cache=True,
             )
@@ -87,7 +87,7 @@ def _decoding(spec: TrainingSpec) -> Dict[str, Any]:
     decoding = spec.evaluation
     if not decoding.temperature:
         return {"do_sample": False}
-    # The default of transformers is 50.
+    # Without top_k=0, transformers would use its default of 50.
     return {"do_sample": True, "temperature": decoding.temperature, "top_p": decoding.top_p, "top_k": 0}
 
 

@@ -116,7 +116,10 @@ class _FrozenHeadLoss(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _total_and_gradient(rows: torch.Tensor, lm_head: Any, targets: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Return the summed cross entropy of the `targets` (rows, 1), and its gradient by `rows` times GRADIENT_SCALE."""
+    """Return the summed cross entropy of the `targets` (rows, 1), and its gradient with respect to the rows.
+
+    The gradient is multiplied by GRADIENT_SCALE.
+    """
     logits = lm_head(rows)
     dtype = logits.dtype
     logits = logits.float()

@@ -40,7 +40,7 @@ def ranks(values: Sequence[float]) -> List[float]:
 def align(reference: Sequence[str], answer: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
     """Return pairs of positions in a minimal edit. None in a pair means a deletion or an insertion.
 
-    Of edits with equal cost, traced from the end, substitution is preferred, then deletion, then insertion.
+    The edits are chosen from the end to the start. Of edits with equal cost, substitution is preferred, then deletion.
     """
     cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(answer) + 1)] for i in range(len(reference) + 1)]
     for i in range(1, len(reference) + 1):

@@ -95,7 +95,10 @@ def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> Training
 
 
 def train(spec: TrainingSpec, stop: StopRequest) -> None:
-    """Train and export the adapter, and evaluate it if the spec requests it. Raises TrainingFailed or Preempted."""
+    """Train and export the adapter, and evaluate it if the spec requests it.
+
+    Raises TrainingFailed, or Preempted after a SIGTERM.
+    """
     if spec.paths.resume_from:
         check_resume(spec.paths.resume_from)
     for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):

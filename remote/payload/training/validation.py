@@ -35,7 +35,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass(frozen=True)
 class Measured:
-    """The validation loss after an optimizer step, and the metric, unless `best_metric` is the loss or is undefined."""
+    """The validation loss after an optimizer step. `metric` is None if `best_metric` is the loss or undefined."""
 
     step: int
     loss: float

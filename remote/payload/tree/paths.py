@@ -34,7 +34,7 @@ def check_path(path: str) -> str:
 
 
 def check_link(path: str, target: str) -> str:
-    """Return `target` if it is a relative path and a link to it at `path` stays inside the tree.
+    """Return the `target` of the link at `path` if it is a relative path that leads to a place inside the tree.
 
     Raises Refusal otherwise.
     """

@@ -62,7 +62,7 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
 def tree_undo(call: Call) -> Dict[str, Any]:
     """Restore the named files as the laptop sent them, and delete files that a fixer created.
 
-    Without names, restore all.
+    Without names, restore all rewritten files.
 
     Files that a fixer replaced on the host itself are restored by `fix.undo`.
     """

@@ -13,8 +13,8 @@ class LabelCounts:
     `padding_counted`: labels other than -100 at positions where the attention mask is 0. `padding_ids`: the number of
     distinct ids among these labels. `real`: positions where the mask is 1. Without a mask of this shape,
     `padding_counted` and `real` are None. `copies_input`: the labels equal the input ids. `of_input`: most labels equal
-    the input id at the same or the next position. `edge_run`: share of the batch that repeats one id at an edge.
-    `items`: num_items_in_batch. `empty_rows`: rows in which all labels are -100.
+    the input id at the same or the next position. `edge_run`: the share of labels that repeat one id at an end of the
+    rows. `items`: num_items_in_batch. `empty_rows`: rows in which all labels are -100.
     """
 
     shape: Tuple[int, ...]
@@ -33,7 +33,7 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class EntropyTargets:
-    """The targets of one cross entropy. `dtype` is the dtype of the scores, `autocast` the active autocast dtype."""
+    """The targets of one cross entropy. `dtype` is the dtype of the scores; `autocast` is the active autocast dtype."""
 
     total: int
     counted: int
@@ -86,8 +86,9 @@ class TargetOffsets:
 class IgnoredGradient:
     """The gradient of the logits at the positions of one batch that have no label, or the label -100.
 
-    `reached` positions have a gradient, and `compared` of those were sampled. In `uniform` samples the gradient points
-    to the uniform distribution; in `one_id` samples it points to one id, which is the same in all samples.
+    `reached` is the number of positions with a gradient; `compared` of these positions were sampled. In `uniform`
+    samples the gradient points to the uniform distribution; in `one_id` samples it points to one id, which is the same
+    in all samples.
     """
 
     positions: int

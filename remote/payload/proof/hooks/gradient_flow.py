@@ -39,8 +39,8 @@ ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND
 class FlowRecorder:
     """Records every Misuse of gradients.
 
-    The content of gradients is the sum of the backward passes since they were cleared, from scaled or plain losses. A
-    backward pass that changes no gradient of an optimizer does not count for this optimizer.
+    The content of gradients records the kinds of losses that they come from, and whether they were unscaled or applied.
+    A backward pass that changes no gradient of an optimizer does not count for this optimizer.
     """
 
     def __init__(self) -> None:

@@ -68,11 +68,11 @@ def _written_before(path: str, unix: float) -> bool:
 
 
 def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
-    """Return where the training of `optimizer` begins. Call it before its first step.
+    """Return where the training of `optimizer` begins. Call it before the first step.
 
-    The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, but Trainer does: if a
-    trainer_state.json was read beside the optimizer's file, its higher `global_step` is used. For an optimizer
-    without a count (SGD, Lion), the step is read from the name of the checkpoint.
+    The step count of the optimizer is used, or `global_step` in a trainer_state.json of the same folder if it is
+    higher. Trainer counts steps that the loss scaler skipped, and Adam does not. For an optimizer without a count (SGD,
+    Lion), the step is read from the name of the checkpoint.
     """
     done, loaded = _steps_done(optimizer)
     files = reads.saved()
@@ -86,7 +86,7 @@ def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
 
 
 def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tuple[str, str, int]:
-    """Return severity, message and first step: a warning if the `offered` checkpoint was not resumed from."""
+    """Return severity, message and first step. Not resuming from the `offered` checkpoint is a warning."""
     if start.resumed:
         source = f", from {start.source}" if start.source else ""
         at = (

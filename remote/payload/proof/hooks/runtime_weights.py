@@ -38,7 +38,7 @@ class Weights:
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:
-        """Cast the trained parameters to float32, and their models as planned, before `owner` is created."""
+        """Cast the trained parameters to float32, and other parameters as planned, before `owner` is created."""
         torch = sys.modules["torch"]
         given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
         if any(_is_sharded(p) for p in given):

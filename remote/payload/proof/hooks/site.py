@@ -1,4 +1,4 @@
-"""Copied as `sitecustomize.py` and `usercustomize.py`: installs the hooks, then runs the next module of that name."""
+"""Installed as `sitecustomize.py` and `usercustomize.py`: start the hooks, then run the next module of that name."""
 
 import importlib
 import importlib.machinery
