@@ -1,11 +1,11 @@
 """Measure the planning of fixes over 2,000 Python files, against ast-grep and LibCST in the same run.
 
 python benchmarks/fixers.py
-The files are the 2,000 largest modules of the installed transformers, copied into an empty folder. ast-grep scans them
-with a rule for the same forms of bfloat16 (it does not resolve aliases); LibCST resolves qualified names. LibCST runs
-on a sample of the files that contain the word "bfloat16"; its time for all of these files is extrapolated by their size
-in bytes. Each tool runs in its own process, and its start is included. The best of several alternating rounds is used.
-Wall time and CPU time are printed.
+The files are the 2,000 largest modules of the installed transformers, copied into an empty folder. ast-grep scans the
+files with a rule for the forms of bfloat16 that halfstep's fixer finds, without resolving aliases. LibCST resolves
+qualified names. LibCST runs on a sample of the files that contain the word "bfloat16"; its time for all of these files
+is extrapolated by their size in bytes. Each tool runs in its own process, and its start is included. The best of
+several alternating rounds is used. Wall time and CPU time are printed.
 """
 
 from __future__ import annotations

@@ -184,7 +184,10 @@ def memory(found: Measured | None) -> str:
 
 
 def full_model(row: Row) -> BaseModel:
-    """Return the config of the row's size with the full audio encoder. `FULL` is the size of the full model."""
+    """Return the config of a model with the row's size and the full audio encoder.
+
+    `FULL` is the size of the full model.
+    """
     config = Phi4MultimodalConfig(
         hidden_size=row.hidden,
         intermediate_size=row.hidden * 8 // 3,

@@ -141,7 +141,7 @@ def base_of(row: Row) -> BaseModel:
 
 
 def real_peak(row: Row, base: BaseModel, plan: PrecisionPlan, lora: LoraSpec) -> int:
-    """Return the peak memory of two optimizer steps with real tensors, one of one and one of two micro-batches."""
+    """Return the peak memory of two optimizer steps with real tensors. The second step has two micro-batches."""
     torch.manual_seed(0)
     model = base.family.model_class._from_config(
         base.config, dtype=getattr(torch, plan.frozen_dtype), attn_implementation=plan.attention
@@ -170,7 +170,7 @@ def real_peak(row: Row, base: BaseModel, plan: PrecisionPlan, lora: LoraSpec) ->
 
 
 def batch_of(row: Row) -> dict[str, Any]:
-    """Return a micro-batch of random tokens with audio, the second half of its rows padded."""
+    """Return a micro-batch of random tokens with audio. The second half of its rows is padded."""
     ids = torch.randint(3, row.words, (row.samples, row.length))
     ids[:, 4 : 4 + AUDIO_TOKENS] = 1
     mask = torch.ones_like(ids)

@@ -1,4 +1,4 @@
-"""Measure the overhead of a proof: the same command for the same number of optimizer steps, with and without it.
+"""Measure the overhead of a proof: run a command for the same number of optimizer steps with and without the proof.
 
 python benchmarks/proof.py [STEPS]
 The command is the Trainer of transformers with a PEFT adapter on a Llama of 8 layers, on the CPU. Without the proof,

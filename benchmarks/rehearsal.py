@@ -72,7 +72,9 @@ def main() -> int:
         "folder", nargs="?", help="where the checkpoint and the run are written; the folder is deleted afterwards"
     )
     parser.add_argument("--layers", type=int, default=LAYERS, help="fewer decoder layers, to try the command itself")
-    parser.add_argument("--precision", default="bf16", help="fp16-mixed, a Turing card's, is slow on most CPUs")
+    parser.add_argument(
+        "--precision", default="bf16", help="fp16-mixed, the mode of Turing cards, is slow on most CPUs"
+    )
     words = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=words.folder))
     try:

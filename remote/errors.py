@@ -1,4 +1,4 @@
-"""Exceptions for hosts and projects that cannot be examined or changed. Each carries an exit code and one hint."""
+"""Exceptions for hosts and projects that cannot be examined or changed. Each exception has an exit code and a hint."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from remote.protocol.findings import Finding
 class HalfstepError(Exception):
     """A check or an action could not be carried out.
 
-    `where` names the key, file or address; `hint` is one thing to type. If several problems were found at once,
-    `findings` holds all of them and is shown instead of the message. `instead` is a mistyped word and its probable
-    correction; if it is set, the hint is the corrected command line. `about` names the host, config and run that the
-    error concerns, if a caller added them. If `exit_code` is None or OK, the exit code of the class is used, so an
-    error never exits with 0.
+    `where` names the key, file or address; `hint` is a command or setting to type. If several problems were found at
+    once, `findings` holds all of them and is shown instead of the message. `instead` is a mistyped word and its
+    probable correction; if it is set, the hint is the corrected command line. `about` names the host, config and run
+    that the error concerns, if a caller added them. If `exit_code` is None or OK, the exit code of the class is used,
+    so an error never exits with 0.
     """
 
     exit_code = ExitCode.BUG
@@ -58,7 +58,7 @@ class NameUnknown(CannotConnect):
 class HungUp(CannotConnect):
     """The server closed the connection before its banner, often because it has too many connections.
 
-    halfstep retries the connection.
+    The connection is retried.
     """
 
 
@@ -128,13 +128,13 @@ class SyncRefused(HalfstepError):
 
 
 class SecretsUntrusted(HalfstepError):
-    """A project's config requests secrets from the local environment, and the user has not confirmed that."""
+    """A project's config requests secrets from the local environment, and the user has not confirmed it."""
 
     exit_code = ExitCode.HOST_KEY
 
 
 class DataUntrusted(SyncRefused):
-    """A config uses data from outside its project, and the user has not confirmed that."""
+    """A config uses data from outside its project, and the user has not confirmed it."""
 
 
 class PullRefused(HalfstepError):
@@ -144,7 +144,7 @@ class PullRefused(HalfstepError):
 
 
 class Interrupted(HalfstepError):
-    """The user interrupted the command; a job that was started continues."""
+    """The user interrupted the command. A job that was started continues."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -192,6 +192,6 @@ class Garbled(HalfstepError):
 
 
 class FixRefused(HalfstepError):
-    """A file changed since its fix was planned, or cannot be read, so nothing was rewritten."""
+    """A file changed after its fix was planned, or cannot be read. No file was rewritten."""
 
     exit_code = ExitCode.FIXER

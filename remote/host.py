@@ -87,8 +87,9 @@ class Host(Protocol):
         timeout_s: float = 600.0,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
-        """Call a payload operation that may change the host, and return its answer. `on_event` is called for each
-        event.
+        """Call a payload operation that may change the host, and return its answer.
+
+        `on_event` is called for each event.
         """
         ...
 
@@ -126,10 +127,7 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """Decode the host's answer as an instance of `kind`.
-
-    Raises Garbled, with a printable message, if the structure of the answer does not match.
-    """
+    """Decode the host's answer as an instance of `kind`. Raises Garbled if the answer has another structure."""
     try:
         return decode(kind, data)
     except Malformed as error:
@@ -156,7 +154,7 @@ def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:
 
 
 def garbled(name: str, what: str) -> Garbled:
-    """Return the error for unexpected data from the host `name`. Its message is printable."""
+    """Return the error for unexpected data from the host `name`. The message contains no control characters."""
     return Garbled(
         f"{name} sent {first_line(what)}",
         where=name,

@@ -71,8 +71,8 @@ def open_destinations(folder: Path) -> Iterator[list[Destination]]:
 def fresh(destination: Destination, number: int) -> Destination:
     """Return a destination for one round, with the payload on it.
 
-    Nothing is deleted before a round, because a file system that has just deleted 2,000 files creates new ones slowly
-    (ext4 examines every inode freed within the last minute).
+    Nothing is deleted before a round, because a file system that has just deleted 2,000 files is slow to create files
+    (ext4 examines every inode that was freed within the last minute).
     """
     folder = destination.remote / f"round-{number}"
     (folder / "halfstep").mkdir(parents=True)

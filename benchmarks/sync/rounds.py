@@ -1,4 +1,4 @@
-"""Copy the same cases with halfstep and rsync at about the same time, in random order."""
+"""Copy the cases alternately with halfstep and rsync, in random order."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Hop:
 class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
-    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None is resolved as `ssh`
-    resolves it. `destination` is the value of --host, for hints. If `trusts_owners` is True, folders above the workdir
+    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A setting that is None has the value that `ssh`
+    would use. `destination` is the value of --host, for hints. If `trusts_owners` is True, folders above the workdir
     may belong to other users.
     """
 
@@ -83,7 +83,7 @@ class Address:
 
 
 def judge_host(host: str) -> str:
-    """Return the host without the brackets of an IPv6 address. Raises BadUsage for any other special character."""
+    """Return the host without the brackets of an IPv6 address. Raises BadUsage for other special characters."""
     unbracketed = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if len(unbracketed) <= MAX_HOST_LENGTH and (HOST.fullmatch(unbracketed) or IPV6.fullmatch(unbracketed)):
         return unbracketed

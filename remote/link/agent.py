@@ -75,7 +75,7 @@ class AgentHost:
         return dict(self._connected_greeting())
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """Return (step, result) for each completed step of connecting; see Starter."""
+        """Return (step, result) for each completed step of connecting, see `Starter`."""
         return self._starter.describe()
 
     def warnings(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class AgentHost:
             return self._reader
 
     def _drop(self) -> None:
-        """Close a connection that is lost or has sent invalid data; the next call opens a new one."""
+        """Close a connection that is lost or has sent invalid data. The next call opens a new connection."""
         if self._reader is not None:
             self._reader.stream.close()
             self._reader = None
@@ -113,7 +113,7 @@ class AgentHost:
     def _exchange(self, conversation: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
         """Return the result of `conversation`, which sends one request and reads its answer.
 
-        If the connection fails, it is closed, and the next call opens a new one.
+        If the connection fails, it is closed, and the next call opens a new connection.
         """
         with self._lock:
             return self._locked_exchange(conversation, change, what)
@@ -249,7 +249,7 @@ class AgentHost:
         return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in listing.entries)
 
     def close(self) -> None:
-        """Close the connection; the next call opens a new one."""
+        """Close the connection. The next call opens a new connection."""
         with suppress(ConnectionLost, DeadlineExceeded):
             self._drop()
         self._starter.close()

@@ -1,4 +1,4 @@
-"""Starting an agent on a host: finding a Python, sending the payload, checking its greeting."""
+"""Start an agent on a host: find a Python, send the payload, and check the agent's greeting."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class AgentStarter:
             raise
 
     def _start_with_other_python(self, reader: FrameReader, first_request: bytes) -> tuple[FrameReader, Json]:
-        """Start the agent with another Python of the host, because the first one does not work. Raises HostUnfit."""
+        """Start the agent with another Python of the host, because the first Python does not work. Raises HostUnfit."""
         stderr = safe_text(reader.stream.stderr_text()).strip()
         output = reader.first_line() or stderr
         reader.stream.close()

@@ -109,7 +109,7 @@ def _text(value: object) -> str:
 
 
 def _exit_code(code: object) -> ExitCode:
-    """Return the answer's exit code if it is a published error code; BUG for any other value, including 0."""
+    """Return the answer's exit code if it is a published error code, and BUG for any other value, including 0."""
     if type(code) is int and code in set(ExitCode) - {ExitCode.OK, ExitCode.WOULD_CHANGE}:
         return ExitCode(code)
     return ExitCode.BUG

@@ -1,4 +1,4 @@
-"""The laptop's side of the frame protocol."""
+"""Read the frames that an agent sends."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SLOWEST_BYTES_PER_S = 1024
 class FrameReader:
     """Reads frames from a stream, after skipping the output of the login shell.
 
-    Raises DeadlineExceeded if a frame or line does not begin within `timeout_s`. After its first byte it must be
-    complete within `timeout_s` plus the time that its bytes take at `SLOWEST_BYTES_PER_S`, so a host that sends single
-    bytes cannot extend a deadline.
+    Raises DeadlineExceeded if a frame or line does not begin within `timeout_s`, or is not complete within `timeout_s`
+    after its first byte. For a frame, the time that its bytes take at `SLOWEST_BYTES_PER_S` is added. A host that sends
+    single bytes therefore cannot extend a deadline.
     """
 
     def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:

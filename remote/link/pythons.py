@@ -15,7 +15,7 @@ from remote.protocol.text import safe_text
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
 SEARCH_LIMIT_S = 300.0
-LOCKED = "is the account locked, its shell nologin, or its key bound to another command?"
+LOCKED = "check whether the account is locked, has the shell nologin, or has a key that is bound to another command"
 NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (RunPod: SSH over exposed TCP)"
 MAX_ROWS = 1000
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")

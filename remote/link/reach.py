@@ -11,7 +11,7 @@ from remote.link.container import ContainerStarter
 from remote.link.prompter import Prompter
 from remote.link.streams import LocalStarter, Starter
 
-# Imported by name, because fabric takes longer to import than everything else, and only SSH needs it.
+# This module is imported by name, because fabric is slow to import and only SSH hosts need it.
 SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 

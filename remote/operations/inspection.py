@@ -37,7 +37,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One check and its result; `hint` is one thing to type."""
+    """One check and its result; `hint` is a command or setting."""
 
     name: str
     state: State
@@ -183,8 +183,8 @@ def _python_row(survey: Survey) -> Row:
         return Row(
             "python",
             State.WARNING,
-            f"{python.path}: Python {version}, no torch; environments in projects are not looked at",
-            "fixers: {environment: create}   (in the config, unless it has that already)",
+            f"{python.path}: Python {version}, no torch; environments in projects are not checked",
+            "fixers: {environment: create}   (in the config)",
         )
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 

@@ -41,7 +41,7 @@ def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
 
 
 def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
-    """Adopt the job if the survey shows that its supervisor died. Return True if the host must be surveyed again."""
+    """Call `adopt_job` if the survey shows that the job's supervisor died. Return True if it was called."""
     if run is None or not (run.orphans or run.state is JobState.LOST):
         return False
     adopt_job(host, project, run.run)
@@ -61,7 +61,7 @@ def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None
 def follow_job(
     host: Host, project: str, run: str, *, job: int | None = None, retry: RetryPolicy | None = None
 ) -> Iterator[JobNews]:
-    """Yield every new step and state of a job as the host sends them, until the job ends. None selects the newest job.
+    """Yield each new step and state of a job until the job ends. If `job` is None, the newest job is followed.
 
     After a lost connection, the job is followed again. Raises the last error when the retries are exhausted.
     """

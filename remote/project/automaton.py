@@ -44,9 +44,7 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return by letter the states that advance and that stay, two sets of states without a letter, and the last
-        state.
-        """
+        """Return two tables by letter (advancing states, staying states), two sets of skipped states, and the end."""
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
         skip = skip_two = 0
         bit = 1

@@ -47,7 +47,7 @@ class DataScan:
 
 
 def scan_data(root: Path, memory: Path | None = None) -> DataScan:
-    """Scan the data at `root`, a folder or a file, following links. Raises SyncRefused if it cannot be read.
+    """Scan the data at `root`, a folder or a file. Links are followed. Raises SyncRefused if the data cannot be read.
 
     `memory` is a folder for cached digests, so that unchanged data is not read again. A file that looks like a secret,
     by its name, its link target or its content, is left out with a warning. Raises SyncRefused if no file is left.
@@ -80,10 +80,10 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
 
 
 def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
-    """Return each real folder outside `project` from which data at `root` would be read.
+    """Return the real folders outside `project` from which data at `root` would be read:
 
-    These are `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is
-    followed. A folder is left out if a folder above it is in the result.
+    `root` itself, the folders that `scan_data` enters, and the folders of linked files, since every link is followed. A
+    folder is left out if a folder above it is in the result.
     """
     real = root.resolve()
     outside = {} if real.is_relative_to(project) else {real: None}
@@ -128,7 +128,7 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder of the data once, and the names of its files, following links to folders."""
+    """Yield each folder of the data once, with the names of its files. Links to folders are followed."""
     entered: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()

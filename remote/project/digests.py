@@ -119,7 +119,7 @@ def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
 
 
 def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes:
-    """Return the content of a regular file. Raises OSError as `open_regular`, or if it has more than `limit` bytes."""
+    """Return the content of a regular file. Raises OSError like `open_regular`, or for more than `limit` bytes."""
     with open_regular(path, follow=follow) as file:
         data = b""
         while len(data) <= limit and (more := file.read(limit + 1 - len(data))):
@@ -132,9 +132,9 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
     """Return the value in a JSON file of a project's records.
 
-    The file is not trusted, because a cloned project may contain it. Raises OSError as `read_regular`, and ValueError
-    if it is not JSON or nested too deeply. If `is_cache` is True, the depth is not checked, since the check is slow for
-    a large file. The caller must then not traverse the value recursively.
+    The file is not trusted, because a cloned project may contain it. Raises OSError like `read_regular`, and ValueError
+    if the content is not JSON or is nested too deeply. If `is_cache` is True, the depth is not checked, since the check
+    is slow for a large file. The caller must then not traverse the value recursively.
     """
     data = read_regular(path, MAX_JSON)
     if not is_cache and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:

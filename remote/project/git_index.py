@@ -69,7 +69,7 @@ def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
             at = start + ((end - start + 8) // 8) * 8
         total += len(name)
         if total > MAX_INDEX:
-            raise ValueError("shared beginnings of paths expand to more than any index of separate paths has")
+            raise ValueError(f"the paths of the index have more than {MAX_INDEX} bytes")
         names.append(os.fsdecode(name))
     return names, at
 

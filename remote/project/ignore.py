@@ -1,7 +1,7 @@
 """Ignore rules with the exact semantics of gitignore(5): nested ignore files, negation, and the order of patterns.
 
-Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. The meaning of
-combinations such as `*`, `!*/`, `!*.py` depends on this order. Like git, patterns match bytes: paths and patterns are
+Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. Combinations of
+patterns such as `*`, `!*/`, `!*.py` only work in this way. As in git, patterns match bytes: paths and patterns are
 compared as Latin-1 text of their UTF-8 bytes.
 """
 
@@ -88,7 +88,7 @@ class Rules:
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
         """Return True if the path is ignored, False if a negation includes it, and None if no pattern matches.
 
-        `path` and `name` are byte_text.
+        `path` and `name` are results of `byte_text`.
         """
         matcher = self._for_folders if is_folder else self._for_files
         last = matcher.last_match(path[len(self.folder) :], name)
@@ -101,7 +101,7 @@ def byte_text(text: str) -> str:
 
 
 def parse_rules(data: bytes, folder: str = "", *, ignores_case: bool = False) -> Rules:
-    """Parse one ignore file. `folder` is byte_text."""
+    """Parse one ignore file. `folder` is a result of `byte_text`."""
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
     patterns = (_parse_line(line) for line in lines)
     return Rules(folder, tuple(pattern for pattern in patterns if pattern is not None), ignores_case)
@@ -117,7 +117,7 @@ def verdict_of(rules: Iterable[Rules], path: str, name: str, is_folder: bool) ->
 
 
 def _lower(text: str) -> str:
-    """Lower-case ASCII letters only, as git does."""
+    """Convert ASCII letters to lower case, and no others, as git does."""
     return text.lower() if text.isascii() else text.encode("latin-1").lower().decode("latin-1")
 
 

@@ -44,7 +44,7 @@ class Walk:
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """The paths under the root in git's index, including nested repositories."""
+        """The tracked paths under the root, including those of nested repositories."""
         return frozenset().union(*(scope.tracked for scope in self.scopes))
 
 

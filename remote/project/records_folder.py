@@ -1,4 +1,4 @@
-"""The folder `.halfstep` of a project. A cloned project may contain one, so no link in it is followed."""
+"""The folder `.halfstep` of a project. Since a cloned project may contain this folder, no link in it is followed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def find_link(path: Path) -> Path | None:
-    """Return the topmost part of the path, from `.halfstep` on, that is a symbolic link, or None if no part is one."""
+    """Return the topmost part of the path, from `.halfstep` on, that is a symbolic link, or None."""
     parts = path.parts
     if RECORDS_FOLDER not in parts:
         return None

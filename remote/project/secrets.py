@@ -110,7 +110,7 @@ def secret_by_content(path: str, start: bytes, size: int) -> str:
     if KEY_BEGINS.match(start):
         return "it begins as a private key"
     if ONLY_A_TOKEN.fullmatch(start):
-        return "it holds nothing but an access token"
+        return "it contains only an access token"
     if b"\0" in start[:4096]:
         return ""
     if why := _credentials(path, start):
@@ -147,10 +147,7 @@ def _has_random(pattern: re.Pattern[bytes], text: bytes) -> bool:
 
 
 def _is_random(value: bytes) -> bool:
-    """Return True if the value may be a real key.
-
-    Placeholders in documentation repeat characters or contain EXAMPLE.
-    """
+    """Return True if the value may be a real key. A placeholder repeats characters or contains EXAMPLE."""
     return len(set(value)) > 12 and b"EXAMPLE" not in value
 
 
@@ -172,7 +169,7 @@ def _password(text: bytes) -> str:
 
 
 def _stands_alone(text: bytes, at: int, end: int) -> bool:
-    """Return True if the line contains nothing but the name and the value."""
+    """Return True if the line contains only the name and the value."""
     begins = text.rfind(b"\n", 0, at) + 1
     ends = text.find(b"\n", end)
     behind = text[end : len(text) if ends < 0 else ends]

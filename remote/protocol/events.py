@@ -1,4 +1,4 @@
-"""Read the scalars of a TensorBoard event from the protocol-buffer wire format. Other fields are skipped.
+"""Read the scalars of a TensorBoard event from the protocol-buffer wire format. Other fields of an event are skipped.
 
 Field numbers: tensorflow/core/util/event.proto, summary.proto, tensor.proto, tensor_shape.proto.
 """
@@ -57,7 +57,7 @@ class Scalar:
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
     """Yield the scalars of complete records, in order.
 
-    Records that are not events are skipped, and so are events with images or sounds, which are larger.
+    Skips records that are not events, and records of more than MAX_EVENT bytes, such as images and sounds.
     """
     for record in split_records(data, limit=MAX_EVENT):
         try:
@@ -67,7 +67,7 @@ def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
 
 
 MAX_RANK = 254
-"""The limit of TensorFlow."""
+"""The largest number of dimensions that a TensorFlow tensor can have."""
 MAX_POINTS = 100_000
 MAX_EVENT = 4 * 2**20
 

@@ -1,4 +1,4 @@
-"""Decide the exit code for all findings of a verb or a stage."""
+"""Decide the exit code for all findings of a command or a stage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from remote.protocol.findings import Finding, Severity
 
 
 def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
-    """Return the exit code for these findings: the first error's, or `default` if that error carries none.
+    """Return the exit code of the first error, or `default` if this error has no exit code.
 
-    Without an error, return the first code that a warning carries (for example, of an unreachable host), else OK.
+    If no finding is an error, return the first exit code of a warning (for example about an unreachable host), else OK.
     """
     findings = tuple(findings)
     for finding in findings:

@@ -1,4 +1,4 @@
-"""The exit codes of every verb and of every job, published in docs/exit-codes.md."""
+"""The exit codes of all commands and jobs, published in docs/exit-codes.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """One number for each kind of outcome. Scripts may rely on them."""
+    """One number for each kind of outcome. Scripts may rely on these numbers."""
 
     OK = 0
     WOULD_CHANGE = 1

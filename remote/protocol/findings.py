@@ -19,9 +19,10 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check. `check` is its stable name (`pipeline explain CHECK`); `hint` is one thing to type.
+    """The result of a check.
 
-    `exit_code` is OK if the code depends on the verb or stage that reports the finding.
+    `check` is the check's stable name (`pipeline explain CHECK`); `hint` is a command or setting. If `exit_code` is OK,
+    the command or stage that reports the finding selects the exit code.
     """
 
     check: str
@@ -46,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of one check, in order. `facts` are the measured values, for people and for --json."""
+    """The findings of one check, in order. `facts` contains the measured values, for the terminal and --json."""
 
     findings: Tuple[Finding, ...] = ()
     facts: Tuple[Tuple[str, str], ...] = ()
@@ -61,5 +62,5 @@ class Report:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
     def plus(self, other: Report) -> Report:
-        """Return a report with the findings of both, in order."""
+        """Return a report with the findings and facts of this report, then those of `other`."""
         return Report(self.findings + other.findings, self.facts + other.facts)

@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 
 @dataclass(frozen=True)
 class GpuUse:
-    """One GPU as nvidia-smi reports it. A value is None if the driver does not report it."""
+    """The load of one GPU, from nvidia-smi. A value is None if the driver does not report it."""
 
     index: int
     utilization_percent: Optional[float] = None

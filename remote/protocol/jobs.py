@@ -24,15 +24,15 @@ class JobState(str, Enum):
 class JobSpec:
     """Everything that the supervisor needs to start one training process. It is written before the process starts.
 
-    `argv` is run in `cwd`. An empty `cwd` is the run's copy of the code; a relative one is under the workdir. These
+    `argv` is run in `cwd`. An empty `cwd` is the run's copy of the code; a relative `cwd` is under the workdir. These
     placeholders in `argv` are replaced: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload}
-    {free_port} {rendezvous}. `environment` is added to the host's own. Values for the names in `secrets` come from a
-    0600 file that is deleted after reading. `grace_s` is the time that the job has to save a checkpoint when it is
-    stopped. A job without a new step for `stall_after_s` is reported as stalled. `processes` is the number of ranks
-    that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data. `notify` is
-    a shell command or URL for the end of the job. `slurm` contains the sbatch options of the job; `jobs_left` is the
-    number of jobs that the supervisor may still queue by itself after Slurm's time limit. `after` lists the folders of
-    the jobs that must end first. A job that waits too and has a later `turn` is ignored.
+    {free_port} {rendezvous}. `environment` is added to the host's environment. The values of the variables in `secrets`
+    come from a 0600 file that is deleted after reading. `grace_s` is the time that the job has to save a checkpoint
+    when it is stopped. A job without a new step for `stall_after_s` is reported as stalled. `processes` is the number
+    of ranks that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data.
+    `notify` is a shell command or URL for the end of the job. `slurm` contains the sbatch options of the job;
+    `jobs_left` is the number of jobs that the supervisor may still queue by itself after Slurm's time limit. `after`
+    lists the folders of the jobs that must end first. A job that waits too and has a later `turn` is ignored.
     """
 
     run: str
@@ -57,7 +57,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Started:
-    """The process that runs a job, identified by pid, start time in clock ticks and boot id."""
+    """The supervisor of a job, identified by pid, start time in clock ticks and boot id."""
 
     pid: int
     start_ticks: int
@@ -73,8 +73,8 @@ class JobResult:
     """How a job ended. It is written atomically, as the last file of the job.
 
     `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped` is True if the user stopped
-    the job. `preempted` is True if another SIGTERM or Slurm's time limit ended it and a verified checkpoint exists.
-    `next_job` is the number of the job that the supervisor queued to continue the run, or 0.
+    the job. `preempted` is True if another SIGTERM or Slurm's time limit ended the job, and a verified checkpoint
+    exists. `next_job` is the number of the job that the supervisor queued to continue the run, or 0.
     """
 
     exit: int
@@ -248,7 +248,7 @@ class StopAnswer:
 
 @dataclass(frozen=True)
 class JobNews:
-    """The state, progress and gauges of a job, sent when any of them changes. The last state is not RUNNING.
+    """The state, progress and gauges of a job, sent when a value changes. The state in the last message is not RUNNING.
 
     `elapsed_s` is the time from the job's start to the sending of this message. `waits` and `slurm_end` are as in
     `RunSurvey`.
@@ -267,7 +267,7 @@ class JobNews:
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
-    """Decide the state of a job from its records on the host. An unreachable host is not an input.
+    """Decide the state of a job from its records on the host. A job on an unreachable host has no state.
 
     `alive` is True if the supervisor holds its kernel lock, or if the process with the recorded pid, start time and
     boot id lives.

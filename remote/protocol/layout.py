@@ -234,7 +234,7 @@ class JobLayout:
 
 
 def project_key(name: str, identity: str) -> str:
-    """Return a readable, safe folder name for a project, unique to the laptop and the project's folder."""
+    """Return a readable and safe folder name for a project, which differs for each laptop and folder."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "project"
     return f"{readable}-{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 

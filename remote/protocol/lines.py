@@ -37,7 +37,7 @@ class LineCollapser:
         self._replaces = False
 
     def feed(self, text: str, *, final: bool = False) -> Iterator[str]:
-        """Yield the finished lines, each with its newline. `final` also yields the unfinished ones."""
+        """Yield the finished lines, each with its newline. If `final` is True, yield the unfinished lines too."""
         for at in range(0, max(1, len(text)), MAX_FEED):
             yield from self._lines(text[at : at + MAX_FEED], final and at + MAX_FEED >= len(text))
 

@@ -92,7 +92,7 @@ class Disk:
 class OwnContainer:
     """The container that halfstep created on the host, in which everything runs.
 
-    `image` is its image by digest. `newer` is set if the image's name now refers to another image.
+    `image` is the container's image with its digest. If the image's name still refers to this image, `newer` is "".
     """
 
     engine: str
@@ -103,7 +103,7 @@ class OwnContainer:
 
 @dataclass(frozen=True)
 class Machine:
-    """Identity and resources of the host. `container` is True if the agent runs in any container."""
+    """Identity and resources of the host. `container` is True if the agent runs in a container of any kind."""
 
     hostname: str
     machine_id: str

@@ -18,7 +18,7 @@ NAME = re.compile(rf"{re.escape(PART)}({WRITER})-\w+")
 
 
 def write_beside(path: str, data: bytes, mode: int) -> None:
-    """Write `data` to `path` atomically, also across a power cut. Raises OSError."""
+    """Write `data` to `path` atomically, even if the machine loses power. Raises OSError."""
     with replacing(path) as file:
         file.write(data)
         file.flush()
@@ -44,7 +44,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 def make_part(folder: str) -> Tuple[int, str]:
-    """Create a temporary file in `folder`, and return its descriptor and path. Remove files of dead writers."""
+    """Create a temporary file in `folder` and return its descriptor and path. Removes files of ended processes."""
     sweep(folder)
     # tempfile is not used, because its import takes longer than the write itself.
     path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")

@@ -23,7 +23,7 @@ class PrecisionPlan:
     """The precision settings of a run. Dtypes are torch's names (`float16`).
 
     If `autocast_dtype` is None, autocast is off. If the requested mode cannot work, `refusal` is the error, and the
-    plan has another mode that works.
+    plan is for another mode, which works.
     """
 
     mode: Mode
@@ -46,7 +46,7 @@ class PrecisionPlan:
 
     @property
     def findings(self) -> Tuple[Finding, ...]:
-        """The refusal, if any, and every warning."""
+        """The refusal, if there is one, and all warnings."""
         return ((self.refusal,) if self.refusal else ()) + self.warnings
 
 

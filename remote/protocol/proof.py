@@ -17,9 +17,9 @@ class ProofRequest:
     The proof copies the tree `source`, or the project's tree if it is "". `argv` may contain the placeholders of a
     job's argv. `adapters` contains the names of the adapters to train, or () if the config does not name them.
     `run_steps` is the length of the whole run, for the ETA. `secrets` maps names to values, which are never written to
-    disk. `card_seen` is True if the host's driver lists the card; training on the CPU is then an error. `data` is as in
-    a job's spec. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the host
-    itself.
+    disk. `card_seen` is True if the host's driver lists the card; training on the CPU is then an error. `data` is the
+    same as in `JobSpec`. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the
+    host itself.
     """
 
     project: str
@@ -64,8 +64,9 @@ class HalfOrigin:
     """A place where half precision was introduced.
 
     `kind` is autocast, trained, frozen (tensors), accelerator or trainer. `used` is the innermost line of the project
-    on the stack, or "". `source` is the place of the setting from which the value came. It is "" if several settings
-    contain the value or if the setting is on the line `used`. `installed` is the installed code that made the call.
+    on the stack, or "". `source` is the place of the setting from which the value came, or "" if several settings
+    contain the value or if the setting is on the line `used`. `installed` is the line of installed code that made the
+    call, or "".
     """
 
     kind: str
@@ -80,8 +81,8 @@ class HalfOrigin:
 class ProvedStep:
     """One attempted optimizer step of rank 0.
 
-    `loss` is the sum of the losses of its micro-batches, as the script scaled them. A script that accumulates divides
-    the loss of each micro-batch by their number, so the sum is the mean of the step. `learning_rate` is None if it
+    `loss` is the sum of the losses of its micro-batches, as the script scaled them. A script with gradient accumulation
+    divides each loss by the number of micro-batches, so the sum is the mean of the step. `learning_rate` is None if it
     cannot be read.
     """
 
@@ -138,7 +139,7 @@ class ProofReport:
 
     @property
     def explains_failure(self) -> bool:
-        """True if the command failed and the first finding gives the reason, not only `command-failed`."""
+        """True if the command failed and the first finding gives the reason, that is, is not `command-failed`."""
         return bool(self.exit and self.findings) and self.findings[0].check != "command-failed"
 
     @property

@@ -49,7 +49,7 @@ class Prefix:
 
 
 def complete_prefix(data: Buffer) -> Prefix:
-    """Measure the complete, valid records at the start of `data`, which begins at a record."""
+    """Measure the complete, valid records at the start of `data`. `data` must begin at the start of a record."""
     view = memoryview(data)
     at = records = 0
     while at < len(view):
@@ -81,7 +81,7 @@ def split_records(data: Buffer, *, limit: int = MAX_RECORD) -> Iterator[bytes]:
 
 
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
-    """Read about one block of complete records from `offset`, and return what follows them."""
+    """Read about one block of complete records from `offset`. Return the records and what follows them."""
     data = os.pread(fd, BLOCK, offset)
     prefix = complete_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:

@@ -41,7 +41,7 @@ Older ones fail with "untagged enum ModelWrapper".
 class Fault:
     """Why a file is invalid.
 
-    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired, but not
+    `kind` is truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired, but not
     yet in the manifest).
     """
 
@@ -106,14 +106,14 @@ def version_of(text: str) -> Tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Digest:
-    """The expected size and digest. The hub identifies large files by SHA-256 and small ones by Git's blob SHA-1."""
+    """The expected size and digest. The hub identifies large files by SHA-256 and small files by Git's blob SHA-1."""
 
     size: int
     sha256: str = ""
     git_sha1: str = ""
 
     def mismatch(self, actual: Digest) -> str:
-        """Return why a file with the size and digests of `actual` differs from the expected one, or ""."""
+        """Return why a file with the size and digests of `actual` differs from the expected file, or ""."""
         if self.size >= 0 and actual.size != self.size:
             return f"{actual.size} bytes where the hub has {self.size}"
         if self.sha256 and actual.sha256 != self.sha256:
@@ -125,7 +125,10 @@ class Digest:
 
 @dataclass(frozen=True)
 class HubTree:
-    """The commit of a hub repository and the digests of its tokenizer files. If the hub fails, `fault` is one word."""
+    """The commit of a hub repository and the digests of its tokenizer files.
+
+    If the hub fails, `fault` is the kind of error, in one word.
+    """
 
     commit: str = ""
     digests: Dict[str, Digest] = field(default_factory=dict)

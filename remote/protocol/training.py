@@ -40,7 +40,7 @@ class LoraSpec:
     """The LoRA settings. The scaling is alpha / r, or alpha / sqrt(r) with `use_rslora`.
 
     `parts` are the parts of the model that get LoRA: `decoder`, `projector`, `encoder`. If `targets` is None, all
-    linear layers of these parts get it. `modules_to_save` are trained in full and saved with the adapter. `use_dora`
+    linear layers of these parts get LoRA. `modules_to_save` are trained in full and saved with the adapter. `use_dora`
     enables DoRA (weight-decomposed LoRA).
     """
 
@@ -131,7 +131,7 @@ class LoopSpec:
 
 @dataclass(frozen=True)
 class AnswerSpec:
-    """How a model answers in an evaluation, with the names of `evaluation:` in a config.
+    """The settings with which a model answers in an evaluation, with the names of `evaluation:` in a config.
 
     Defaults for None: `samples`: all recordings; `batch_size`: the batch size of the training; `max_new_tokens`: the
     length of the longest reference answer plus a few tokens. A `temperature` of 0 means greedy decoding. If `base` is
@@ -153,8 +153,8 @@ class AnswerSpec:
 class TrainingPaths:
     """Absolute folders on the host. progress.json, samples.jsonl and metrics.json are written to `run`.
 
-    An empty path is replaced with a path in the job's own folder, which is set in the job's environment. `cache`
-    contains features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
+    An empty path is replaced with a path in the job's folder, which the job's environment contains. `cache` contains
+    features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
     """
 
     run: str

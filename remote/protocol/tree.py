@@ -1,4 +1,4 @@
-"""The sync manifest: the files that were sent, those on the host, and the fixers that changed them."""
+"""The sync manifest: the files that were sent, the files on the host, and the fixers that changed them."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Folder:
             yield fd, leaf
         except NotADirectoryError:
             raise PullRefused(
-                f"{name} needs a folder in place of a file or link", where=str(self.path / name)
+                f"a folder of {name} is a file or a link on this machine", where=str(self.path / name)
             ) from None
         finally:
             os.close(fd)

@@ -40,8 +40,8 @@ def follow_events(
 ) -> Iterator[NewRecords]:
     """Yield each record that is not in the mirror once, until the job (0: the newest) ends.
 
-    After a lost connection, following resumes at the same offsets. Raises DiskFull, and the host's errors when the
-    retries of `retry` are exhausted.
+    After a lost connection, the stream continues at the offset that each file has reached. Raises DiskFull, and the
+    host's errors when the retries of `retry` are exhausted.
     """
     with Folder(destination) as folder:
         live = _Live(folder, Mirror(folder))
@@ -78,7 +78,10 @@ def tail_scalars(
 
 
 def mirrored_scalars(destination: Path) -> Iterator[Scalar]:
-    """Yield the scalars of every local event file, including replaced ones, without contacting the host."""
+    """Yield the scalars of all local event files, including files that were replaced on the host.
+
+    Reads only local files.
+    """
     if not destination.is_dir():
         return
     with Folder(destination) as folder:

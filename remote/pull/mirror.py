@@ -51,7 +51,7 @@ class Mirror:
         self._total_bytes: int | None = None
 
     def wants(self, names: Iterable[str]) -> list[Want]:
-        """Return for each name the offset of its next record and the digest of the data before.
+        """Return for each name the offset of its next record and the digest before this offset.
 
         Truncate incomplete records.
         """
@@ -74,7 +74,7 @@ class Mirror:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
         total = self._present_bytes() if self._total_bytes is None else self._total_bytes
         if total + len(data) > MAX_TOTAL_BYTES:
-            raise PullRefused(f"with {name}, the run's files here would exceed {MAX_TOTAL_BYTES} bytes", where=name)
+            raise PullRefused(f"with {name}, the run's local files would exceed {MAX_TOTAL_BYTES} bytes", where=name)
         with self._folder.locked():
             local = self._place(name, offset, data, fresh)
             self._locals[name] = local

@@ -58,7 +58,7 @@ class PullReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One finding for each incomplete file. An unsafe name is an error with exit code 50."""
+        """The findings about incomplete files. An unsafe name is an error with exit code 50."""
         return tuple(
             Finding(
                 f"pull-{file.state.value}",

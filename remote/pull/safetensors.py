@@ -83,5 +83,5 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_safetensors(name: str) -> bool:
-    """Return True if the name has that format's extension."""
+    """Return True if the name has the extension of safetensors files."""
     return name.endswith(".safetensors")

@@ -89,7 +89,7 @@ def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
         return PulledState.SKIPPED, str(reason) or "the host could not read it"
     ending = Ending(row["ending"])
     if row.get("fresh"):
-        return PulledState.WAITING, "it was replaced on the host by one that has no record yet"
+        return PulledState.WAITING, "it was replaced on the host by a file that has no record yet"
     if ending is Ending.CLEAN:
         return (PulledState.WHOLE, "") if size_bytes else (PulledState.WAITING, "it has no record yet")
     if not ending.damaged:

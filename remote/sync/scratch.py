@@ -62,7 +62,7 @@ def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str
 
 
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
-    """Map the paths of the host's tree to their digests. Digests that would need a request are left out."""
+    """Map the paths of the host's tree to their digests, as far as they are known without a request to the host."""
     base = known_base(host, scan, tree) or Manifest({})
     missing = {deviation.path for deviation in tree.deviations}
     return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in missing}

@@ -57,8 +57,8 @@ def sync_project(
     """Make the host's tree equal to the scan, except for files with findings. Sends nothing if the trees are equal.
 
     After a lost connection, up to five times, the sync resumes and sends only the contents that have not arrived.
-    Raises ConnectionLost after the last attempt, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or
-    arrives damaged twice.
+    Raises ConnectionLost after the last attempt, Busy, DiskFull, or SyncRefused. SyncRefused means that a file keeps
+    changing, vanishes, or arrives damaged twice.
     """
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)

@@ -60,9 +60,10 @@ class ConnectedHop:
 
 
 class Connection:
-    """The SSH connection to the target of `route`, opened when the first process is started.
+    """The SSH connection to the target of `route`. It is opened when the first process is started.
 
-    `sock` is already connected to the first hop. If `fast` is False, only public names of paramiko are used.
+    `sock` is a socket that is connected to the first hop, or None. If `fast` is False, only public names of paramiko
+    are used.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ def make_fabric_connection(
 ) -> fabric.Connection:
     """Return an unopened connection with the options that `ssh -G` resolved.
 
-    A lazy Config loads neither ~/.fabric.yaml (or .py, which would be executed) nor ~/.ssh/config.
+    The Config is lazy: it does not load ~/.fabric.yaml, ~/.fabric.py (which would be executed) or ~/.ssh/config.
     """
     config = fabric.Config(lazy=True, ssh_config=paramiko.SSHConfig())
     connect_kwargs = {**options, "sock": sock} if sock is not None else dict(options)

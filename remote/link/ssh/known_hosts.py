@@ -72,7 +72,7 @@ class Verdict:
 
 
 def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Return the entries of one file, and one message for each malformed line. Malformed lines are ignored."""
+    """Return the entries of one file, and a message for each malformed line. Malformed lines are ignored."""
     entries: list[Entry] = []
     problems: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

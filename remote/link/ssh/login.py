@@ -56,7 +56,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     @property
     def succeeded_with(self) -> str:
-        """The key or method that the server accepted. Set by `authenticate`."""
+        """The key or method that the server accepted. `authenticate` sets it."""
         return self.tried[-1] if self.tried else "no authentication needed"
 
     def authenticate(self, transport: SshTransport) -> None:
@@ -130,7 +130,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         return authenticate() if is_from_file else run_within(SIGN_TIMEOUT_S + transport.auth_timeout, authenticate)
 
     def _candidates(self, agent: paramiko.Agent | None) -> Iterator[Candidate]:
-        """Yield the agent's configured keys, then its other keys, then the key files, in OpenSSH's order."""
+        """Yield the configured keys of the ssh-agent, its other keys, and the key files. This is OpenSSH's order."""
         publics = {path: _read_public_key(Path(path)) for path in self._hop.identity_files}
         configured = {key.asbytes() for key in publics.values() if key is not None}
         agent_keys = sorted(agent.get_keys() if agent else (), key=lambda key: key.asbytes() not in configured)

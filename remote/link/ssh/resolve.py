@@ -22,7 +22,10 @@ ReadOptions = Callable[[Hop], Options]
 
 
 def resolve_route(address: Address, environment: Mapping[str, str] | None = None) -> Route:
-    """Return the route to the host. Settings in `address` override ~/.ssh/config. Raises BadUsage, CannotConnect."""
+    """Return the route to the host. Settings of `address` take precedence over ~/.ssh/config.
+
+    Raises BadUsage, CannotConnect.
+    """
     environment = os.environ if environment is None else environment
     ssh = shutil.which("ssh", path=environment.get("PATH"))
     if ssh:

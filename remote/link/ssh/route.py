@@ -10,7 +10,7 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
-    `destination` is the value of --host, which hints repeat; it is the same for every hop of a route.
+    `destination` is the value of --host, for hints; all hops of a route have the same value.
     """
 
     alias: str
@@ -38,7 +38,7 @@ class ResolvedHop:
 
 @dataclass(frozen=True)
 class Route:
-    """The hops in connection order, and warnings about options without effect."""
+    """The hops in connection order, and warnings about ssh options that have no effect."""
 
     hops: tuple[ResolvedHop, ...]
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""paramiko's Transport with our algorithms, limits and diagnostics. Uses only paramiko's public interface."""
+"""A paramiko Transport with stricter algorithms, limits and diagnostics. Uses only paramiko's public interface."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
 
     @property
     def was_authenticated(self) -> bool:
-        """True if the server accepted a login, even if it has closed the connection since."""
+        """True if the server accepted a login, even if it has closed the connection after that."""
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
