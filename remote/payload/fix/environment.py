@@ -115,7 +115,7 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
     wanted = sort_requirements(tree, args["requirements"], args["packages"], args.get("left_out", ()), temporary)
     for package in wanted.left_out:
-        call.push({"note": f"{package} is left out: the card cannot run it; the fixers select sdpa instead"})
+        call.push({"note": f"{package} is left out because the card cannot run it; the fixers select sdpa instead"})
     for what, arguments in _steps(args, extra, wanted, _sources(args, tree), temporary):
         venv.report_downloads(pip, arguments, temporary)
         venv.install(pip, arguments, what)

@@ -54,7 +54,8 @@ class PipOutput:
     def installation(self) -> Optional[Dict[str, Any]]:
         """Return the event {doing, done, total} in packages, or None if no installation has begun.
 
-        pip installs the packages one after another, in the order in which it printed them, and writes INSTALLER last.
+        pip installs the packages one after another in the printed order, and writes the file INSTALLER of a package
+        last.
         """
         if not self._packages:
             return None

@@ -56,7 +56,7 @@ def sort_requirements(
 def _copy(path: str, folder: str, left_out: Collection[str], found: Requirements, texts: Dict[str, str]) -> str:
     """Return the path for the copy of a requirements file.
 
-    Add path and text of the copy to `texts`. The requirements files that it includes are copied too.
+    Add path and text of the copy to `texts`. Included requirements files are copied too.
     """
     copy = os.path.join(folder, f"{len(os.listdir(folder))}-{len(texts)}-{os.path.basename(path)}")
     texts[copy] = ""

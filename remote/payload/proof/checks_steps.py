@@ -56,7 +56,7 @@ class Coverage:
 def _find_coverage(evidence: Evidence) -> Coverage:
     """Find the tensors with gradients.
 
-    The A of a fresh LoRA has no gradient before B changes, so one step proves nothing about A.
+    The matrix A of a fresh LoRA has no gradient before B changes, so one step proves nothing about A.
     """
     states = {name: rows for name, rows in evidence.gradients.items() if rows}
     empty = {row.name for row in evidence.trainable if not row.elements}
@@ -104,9 +104,9 @@ def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
 def _movement(evidence: Evidence) -> Result:
     """Judge changes of weights.
 
-    A parameter group with a learning rate of 0 is frozen by design, so it may stay unchanged. The A of a fresh LoRA may
-    change by less than its resolution for many steps. At the beginning of a warm-up, every tensor may change by less
-    than its resolution.
+    A parameter group with a learning rate of 0 is frozen by design, so it may stay unchanged. The matrix A of a fresh
+    LoRA may change by less than its resolution for many steps. At the beginning of a warm-up, every tensor may change
+    by less than its resolution.
     """
     steps, moved = len(evidence.counted), evidence.moved
     put_back = max((rank.trained.put_back for rank in evidence.ranks), default=0)

@@ -11,7 +11,8 @@ from remote.payload.files.atomic import write_atomic
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
 BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"), ("{payload}", "merge"))
-# If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
+# If another sitecustomize comes first on the path, Python still imports usercustomize, unless the user's site-packages
+# are disabled, as in most venvs.
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",

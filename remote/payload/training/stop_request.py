@@ -34,8 +34,8 @@ class StopRequest(TrainerCallback):  # type: ignore[misc]
             raise Preempted
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Python ignores exceptions in `__del__` and in callbacks of weak references, including those of a signal
-        # handler.
+        # Python ignores exceptions in `__del__` and in callbacks of weak references, so Preempted from the signal
+        # handler may have been lost.
         if self.requested:
             raise Preempted
         self.training = True

@@ -91,7 +91,7 @@ def test_flash_attn_is_left_out_where_the_card_cannot_run_it(host):
     events = []
     assert host.act(change.op, change.args, on_event=events.append)["made"] is True
     assert [event["note"] for event in events if "flash-attn" in event.get("note", "")] == [
-        "flash-attn is left out: the card cannot run it; the fixers select sdpa instead"
+        "flash-attn is left out because the card cannot run it; the fixers select sdpa instead"
     ]
     imports(host, "torch", "speechkit")
     assert not list(Path(venv(host)).glob("lib/*/site-packages/flash_attn*"))

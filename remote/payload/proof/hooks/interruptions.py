@@ -19,7 +19,7 @@ HALF = ("float16", "bfloat16")
 
 
 class Interruptions:
-    """Compares the trained tensors and the model's mode after each interruption with those before it.
+    """Compares the trained tensors and the model's mode before and after each interruption.
 
     Only the module with most trained weights has its mode compared, because frozen encoders may stay in eval mode.
     """

@@ -50,7 +50,7 @@ def _bind_server(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _bound_socket(given: Dict[str, Any]) -> Optional[socket.socket]:
-    """Return a socket for the store's server, or None if this process does not serve it or does not have the address.
+    """Return a socket for the store's server, or None if this process runs no server or the host lacks the address.
 
     For a host name, torch creates the socket itself, because other hosts may resolve the name to another address.
     """
