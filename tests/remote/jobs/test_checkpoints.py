@@ -104,7 +104,7 @@ def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path)
         (lambda folder: (folder / MANIFEST).unlink(), "interrupted"),
         (lambda folder: (folder / MANIFEST).write_bytes((folder / MANIFEST).read_bytes()[:200]), "damaged"),
         (lambda folder: zero(folder / MANIFEST), "damaged"),
-        (lambda folder: folder.rename(folder.with_name("checkpoint-11")), "of step 10"),
+        (lambda folder: folder.rename(folder.with_name("checkpoint-11")), "has step 10"),
         (lambda folder: _claim_version(folder, 99), "version 99"),
         (lambda folder: _forget(folder, "optimizer.pt"), "optimizer.pt is missing"),
         (lambda folder: _forget(folder, "scaler.pt"), "scaler.pt is missing"),
