@@ -190,7 +190,8 @@ class MemoryPlan:
     `needed_bytes` is the estimated peak, or None if it could not be computed. It must not exceed `available_bytes`, the
     memory of `device`, which is None if unknown. `length` is the number of tokens of the longest sample.
     `shared_length` is the number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none.
-    `hint` is the suggested change if the plan does not fit.
+    `hint` is the suggested change if the plan does not fit. `first_tokens` are the tokens of each of the first
+    optimizer steps, `mean_tokens` those of an average step of the run; the time of a step grows with its tokens.
     """
 
     micro_batch: int
@@ -203,6 +204,8 @@ class MemoryPlan:
     device: str = ""
     hint: str = ""
     shared_length: int = 0
+    first_tokens: Tuple[int, ...] = ()
+    mean_tokens: float = 0.0
 
     @property
     def fits(self) -> bool:

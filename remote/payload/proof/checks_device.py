@@ -121,11 +121,18 @@ def _longest_batch(evidence: Evidence) -> Result:
 
 
 def step_seconds(evidence: Evidence) -> Optional[float]:
-    """Return the seconds of the fastest step, without the first step, which is a warm-up.
+    """Return the predicted time of an average step of the run, or None if there was no second step.
 
-    None if there was only one step.
+    The first step is a warm-up. The built-in trainer plans how many tokens each step has, so its prediction is the time
+    per token times the tokens of an average step. For other programs it is the mean of the measured steps.
     """
-    return min((step.seconds for step in evidence.steps[1:]), default=None)
+    seconds = [step.seconds for step in evidence.steps[1:]]
+    if not seconds:
+        return None
+    tokens = evidence.memory.first_tokens[1 : len(evidence.steps)] if evidence.memory is not None else ()
+    if evidence.memory is None or len(tokens) < len(seconds) or not sum(tokens):
+        return sum(seconds) / len(seconds)
+    return evidence.memory.mean_tokens * sum(seconds) / sum(tokens)
 
 
 def _time(evidence: Evidence) -> Result:

@@ -61,3 +61,12 @@ def group_by_length(samples: Sequence[int], lengths: Sequence[int], step_size: i
     first = max(range(len(steps)), key=lambda i: lengths[steps[i][0]], default=0)
     steps = [*steps[first : first + 1], *steps[:first], *steps[first + 1 :], longest_first(tail)]
     return [sample for step in steps for sample in step]
+
+
+def tokens_of_steps(orders: Sequence[Sequence[int]], lengths: Sequence[int], step_size: int) -> List[int]:
+    """Return the number of tokens of each optimizer step of the run. `orders` are the samples of each epoch."""
+    return [
+        sum(lengths[sample] for sample in order[i : i + step_size])
+        for order in orders
+        for i in range(0, len(order), step_size)
+    ]

@@ -14,7 +14,7 @@ import transformers
 
 from remote.payload.files.atomic import write_atomic
 from remote.payload.training.base_model import BaseModel, checkpoint_layers, load_model, read_base
-from remote.payload.training.batches import EpochOrder
+from remote.payload.training.batches import EpochOrder, tokens_of_steps
 from remote.payload.training.collator import Collator, check_labels
 from remote.payload.training.device import find_device
 from remote.payload.training.evaluate import evaluate
@@ -45,6 +45,8 @@ from remote.protocol.training import TASKS, TINY_PREFIX, MemoryPlan, TrainingPat
 from remote.protocol.values import dumps
 
 log = logging.getLogger("halfstep")
+FIRST_STEPS = 32
+"""The steps whose tokens the memory plan lists; a proof takes fewer."""
 STILL_SENDING: List[str] = []
 """Trackers that have not sent everything yet at the end of the training."""
 
@@ -221,13 +223,15 @@ def plan_step_memory(spec: TrainingSpec, prepared: Prepared, arguments: transfor
         processes=arguments.world_size,
         shard_base=is_sharded(spec, arguments),
     )
+    orders = epoch_orders(spec, prepared.training, arguments.world_size)
     try:
-        orders = epoch_orders(spec, prepared.training, arguments.world_size)
         plan = plan_memory(loop, samples, device, estimator.layers, estimator.peak_bytes, orders)
     except RuntimeError as error:
         # torch raises this for an operation that fake tensors do not support.
         log.info("memory: not estimated: %s", str(error).splitlines()[0])
         plan = plan_without_estimate(loop, estimator.layers)
+    tokens = tokens_of_steps(orders, prepared.training.lengths, step_samples(spec, arguments.world_size))
+    plan = replace(plan, first_tokens=tuple(tokens[:FIRST_STEPS]), mean_tokens=sum(tokens) / len(tokens))
     if arguments.local_process_index == 0:
         write_atomic(RunLayout(spec.paths.run).memory, dumps(plan) + b"\n")
     log.info("memory: %s", plan.describe())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.payload.training.batches import EpochOrder, group_by_length
+from remote.payload.training.batches import EpochOrder, group_by_length, tokens_of_steps
 from remote.protocol.training import planned_steps, task_of
 
 LENGTHS = st.lists(st.integers(1, 900), min_size=1, max_size=120)
@@ -85,3 +85,12 @@ def test_tasks_alternate_between_epochs() -> None:
 )
 def test_steps_are_known_before_training(samples: int, settings: dict[str, int], steps: int) -> None:
     assert planned_steps(samples, **settings) == steps
+
+
+@given(LENGTHS, st.integers(1, 70), st.integers(1, 3))
+def test_the_tokens_of_the_steps_are_those_of_the_samples(lengths: list[int], step_size: int, epochs: int) -> None:
+    orders = [group_by_length(range(len(lengths)), lengths, step_size, 42, epoch) for epoch in range(epochs)]
+    tokens = tokens_of_steps(orders, lengths, step_size)
+    assert len(tokens) == epochs * -(-len(lengths) // step_size)
+    assert sum(tokens) == epochs * sum(lengths)
+    assert tokens[0] == sum(lengths[sample] for sample in orders[0][:step_size])
