@@ -1,8 +1,8 @@
 """Compare `run` on a finished run with an rsync that has nothing to send: `python -m benchmarks.finished`.
 
 `pipeline run` and rsync run alternately on the same project and server, each as a new process with a new connection.
-`run` checks all six stages. The round trip is first 0, then 50 ms, for which an emulated link delays real packets
-(needs root). `--help` is timed too.
+`run` checks all six stages. The round trip is 0 ms in the first measurement and 50 ms in the second, in which an
+emulated link delays real packets (needs root). `--help` is timed too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def timed(act: Callable[[], None]) -> float:
 
 
 def in_turn(first: Callable[[], None], second: Callable[[], None], rounds: int) -> tuple[float, float, float]:
-    """Return both medians in seconds, and the median ratio of the pairs. The first round is not counted."""
+    """Return the median of each program in seconds, and the median ratio. The first round is not counted."""
     pairs = [(timed(first), timed(second)) for _ in range(rounds + 1)][1:]
     ratios = [a / b for a, b in pairs]
     return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs), statistics.median(ratios)

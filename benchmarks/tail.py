@@ -53,7 +53,7 @@ writer.close()
 
 
 def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
-    """Return for each scalar the seconds between writing it and its arrival."""
+    """Return the seconds between the writing and the arrival of each scalar."""
     (run / "jobs" / "1").mkdir(parents=True)
     (run / "tensorboard").mkdir()
     argv = [sys.executable, "-c", WRITER, str(run), str(count)]

@@ -15,7 +15,8 @@ SAMPLES = (10, 60)
 class Material:
     """The projects: two copies of all files, two samples of the files (`few`, `more`), and one large file.
 
-    The copy `twin` is for the whole program, so that the program and the sync alone do not share caches.
+    The copy `twin` is for the whole program, so that the measurements of the program and of `sync alone` do not share
+    caches.
     """
 
     tree: Path

@@ -50,7 +50,7 @@ def measure_blob(destination: Destination, root: Path, rounds: int) -> None:
 
 
 def in_turn(destination: Destination, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
-    """Time the whole program (on `twin`), the sync alone, and rsync with each of `flags`, in random order."""
+    """Measure, in random order, the whole program (on `twin`), `sync alone`, and rsync with each of `flags`."""
     acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, destination, root))]
     if twin is not None:
         acts.append(("pipeline run", partial(program, destination, twin)))
@@ -62,7 +62,7 @@ def in_turn(destination: Destination, case: str, root: Path, *flags: str, twin: 
 def measure_slow_peers(destination: Destination, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
     """Copy all files, or extrapolate from two samples.
 
-    Both times include the connection, so their difference is the time for the additional files.
+    Each time includes the connection, so the difference of the times is the time for the additional files.
     """
     forget(root / ".halfstep")
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):

@@ -1,4 +1,4 @@
-"""The Host that sends requests to an agent over a stream. Local, SSH and container hosts are instances of it."""
+"""The Host that sends requests to an agent over a stream. It is used for local, SSH and container hosts."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class AgentHost:
             raise ConnectionLost(
                 f"{lost.message} during `{what}`: whether it completed is unknown",
                 where=self._name,
-                hint="run the same command again: it does only what is not done yet",
+                hint="run the same command again: it continues with what is not done",
             ) from None
         except BadFrame as error:
             self._drop()

@@ -151,7 +151,7 @@ def garbled_error(name: str, error: BadFrame) -> HalfstepError:
     return Garbled(
         f"garbled data from {name}: {error}",
         where=name,
-        hint="try again; if it persists, something on the host writes to the agent's output",
+        hint="try again; if the error persists, another program on the host writes to the agent's output",
     )
 
 

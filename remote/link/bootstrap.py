@@ -214,7 +214,7 @@ SHELL = (
 
 
 def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ...]:
-    """Return the command that starts the agent, with `python`, or with the first Python that is found if it is "".
+    """Return the command that starts the agent. If `python` is "", the first Python that is found is used.
 
     Values from the user or the host are passed in base64, so a shell never interprets them.
     """

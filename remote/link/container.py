@@ -20,7 +20,7 @@ HINTS = {
     "engine": "sudo apt-get install podman",
     "volume": "correct `container.volumes` in the host file",
     "foreign": OTHER_WORKDIR,
-    "shared": f"`chmod go-w` that path, or {OTHER_WORKDIR}",
+    "shared": f"run `chmod go-w` on that path, or {OTHER_WORKDIR}",
     "user": "remove `container.user` from the host file",
 }
 NO_PERMISSION = ("permission denied while trying to connect", "got permission denied")

@@ -1,4 +1,4 @@
-"""Search a host for a Python that can run the agent, if the first Python that was found cannot run it."""
+"""Search a host for a Python that can run the agent, if the first Python on PATH cannot run the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Return a Host for an Address: this machine, an SSH host, or a container on one of them."""
+"""Return a Host for an Address: this machine, an SSH host, or a container on this machine or on an SSH host."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ def submit_held(host: Host, request: ArrayRequest) -> None:
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """Start a new supervisor for the run's newest job if the old one was killed.
+    """Start a new supervisor for the run's newest job if the old supervisor was killed.
 
-    If the job has ended, record its result.
+    Record the result of a job that ended.
     """
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 

@@ -1,4 +1,4 @@
-"""Known cards with their compute capability and memory. With them, a plan can be made for a card that is not available.
+"""Known cards with their compute capability and memory. They allow a plan for a card that is not available.
 
 Source: NVIDIA's table "CUDA GPU Compute Capability" and, for retired cards, "Legacy CUDA GPU Compute Capability".
 """
@@ -100,7 +100,7 @@ MEMORY_GIB = {
 
 
 class UnknownCard(ValueError):
-    """Unknown card name. The message lists the nearest names; `near` is the first of them, or ""."""
+    """Unknown card name. The message lists the nearest names. `near` is the first of these names, or ""."""
 
     def __init__(self, message: str, near: str = "") -> None:
         super().__init__(message)

@@ -32,7 +32,7 @@ class Commit:
 
 
 def read_commit(project: Path, paths: Iterable[str]) -> Commit:
-    """Return the commit, with those of `paths` (relative to the project) that differ from it.
+    """Return the commit. `changed` contains the paths of `paths` (relative to the project) that differ from the commit.
 
     The result is empty without a repository, or if the files of the commit cannot be listed.
     """

@@ -117,7 +117,7 @@ def verdict_of(rules: Iterable[Rules], path: str, name: str, is_folder: bool) ->
 
 
 def _lower(text: str) -> str:
-    """Convert ASCII letters to lower case, and no others, as git does."""
+    """Convert only ASCII letters to lower case, as git does."""
     return text.lower() if text.isascii() else text.encode("latin-1").lower().decode("latin-1")
 
 

@@ -44,7 +44,7 @@ class Walk:
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """The tracked paths under the root, including those of nested repositories."""
+        """The tracked paths under the root, including the tracked paths of nested repositories."""
         return frozenset().union(*(scope.tracked for scope in self.scopes))
 
 

@@ -1,4 +1,4 @@
-"""Detect files that contain secrets, by name or by content. They must never leave the laptop."""
+"""Detect files that contain secrets, by name or by content. These files must never leave the laptop."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def secret_by_content(path: str, start: bytes, size: int) -> str:
     Only the beginning of a binary file is examined.
     """
     if KEY_BEGINS.match(start):
-        return "it begins as a private key"
+        return "it begins like a private key"
     if ONLY_A_TOKEN.fullmatch(start):
         return "it contains only an access token"
     if b"\0" in start[:4096]:

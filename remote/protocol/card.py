@@ -33,9 +33,9 @@ class CardFacts:
     """The measurements of the card step.
 
     `losses` contains the loss of each of 20 steps over the same four samples, or None if the loss is not finite.
-    `loss_gap` is the relative difference of the first loss from the same loss in float32. `padding_gap` is the relative
-    difference between the loss of a padded batch and the loss of the same rows without padding. If the device failed,
-    `error` is set and the other fields contain the measurements so far.
+    `loss_gap` is the relative difference between the first loss and the same loss computed in float32. `padding_gap` is
+    the relative difference between the loss of a padded batch and the loss of the same rows without padding. If the
+    device failed, `error` is set and the other fields contain the measurements so far.
     """
 
     device: str

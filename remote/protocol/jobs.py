@@ -267,7 +267,7 @@ class JobNews:
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
-    """Decide the state of a job from its records on the host. A job on an unreachable host has no state.
+    """Decide the state of a job from its records on the host. A lost connection is no evidence of a dead job.
 
     `alive` is True if the supervisor holds its kernel lock, or if the process with the recorded pid, start time and
     boot id lives.

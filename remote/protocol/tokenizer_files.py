@@ -33,7 +33,7 @@ MAX_PARSED = 256 * 2**20
 PAIRED_MERGES_FROM = (0, 20)
 """The first tokenizers release that reads merges written as pairs.
 
-Older ones fail with "untagged enum ModelWrapper".
+Older releases fail with "untagged enum ModelWrapper".
 """
 
 
@@ -94,7 +94,7 @@ _CUT_WORDS = ("-", *(word[:end] for word in ("true", "false", "null") for end in
 
 
 def merges_are_pairs(data: bytes) -> bool:
-    """Return True if BPE merges are lists of two, which only tokenizers 0.20 and newer can read."""
+    """Return True if each BPE merge is a list of two tokens. Only tokenizers 0.20 and newer can read these merges."""
     return re.search(rb'"merges"\s*:\s*\[\s*\[', data) is not None
 
 

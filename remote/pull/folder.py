@@ -56,7 +56,7 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """Open a file for writing. Create it with mode 0600 and its folders if missing. Raises PullRefused."""
+        """Open a file for writing. A missing file is created with mode 0600, with its folders. Raises PullRefused."""
         with local_errors(self.path / name), self._parent(name, make=True) as (parent, leaf):
             fd = os.open(leaf, FILE_FLAGS, 0o600, dir_fd=parent)
             try:

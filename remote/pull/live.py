@@ -38,7 +38,7 @@ def follow_events(
     job: int = 0,
     retry: RetryPolicy | None = None,
 ) -> Iterator[NewRecords]:
-    """Yield each record that is not in the mirror once, until the job (0: the newest) ends.
+    """Yield each record that is not yet in the mirror, until the job (0: the newest) ends.
 
     After a lost connection, the stream continues at the offset that each file has reached. Raises DiskFull, and the
     host's errors when the retries of `retry` are exhausted.

@@ -85,9 +85,7 @@ def _judge_part(part: str) -> str:
 
 
 def _collision(name: str, taken: dict[str, str]) -> str:
-    """Describe an accepted name that is the same as this name if case and Unicode form are ignored, also in a folder.
-    Returns "" if there is none.
-    """
+    """Describe a collision with an accepted name on a file system that ignores case or Unicode form, or return ""."""
     if (other := taken.get(_folded(name))) is not None:
         return f"the name is the same as {other} on a file system that ignores case or accents"
     for folder in _with_parents(name)[:-1]:

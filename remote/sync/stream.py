@@ -59,7 +59,7 @@ def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict
 
 
 def index_row(path: str, row: Row, *, put: bool) -> list[Any]:
-    """Encode one path for the index of a stream. `put` is False if only its mode changed."""
+    """Encode one path for the index of a stream. `put` is False if only the file's mode has changed."""
     return [path, row.source, row.mode, row.size, row.link, put]
 
 

@@ -158,7 +158,7 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
 def add_known_host(own: Path, name: str, key: HostKey) -> None:
     """Append the key to halfstep's known_hosts file, under a lock, unless the file contains it.
 
-    Only its owner can read it. Raises HostKeyRefused if the file cannot be written.
+    Only the owner can read the file. Raises HostKeyRefused if the file cannot be written.
     """
     line = f"{name} {key.key_type} {base64.b64encode(key.blob).decode()}".encode()
     try:

@@ -67,7 +67,8 @@ class MonitoredSocket:
     def in_flight(self) -> int | None:
         """Return the number of bytes that a nearby peer has not acknowledged, or None for a distant peer.
 
-        For a distant peer, the number would depend on the round-trip time, not on whether its sshd reads the data.
+        For a distant peer, the number would depend on the round-trip time, not on whether the peer's sshd reads the
+        data.
         """
         return self.unacknowledged() if self._is_nearby() else None
 

@@ -65,7 +65,7 @@ def test_SE_an_image_that_others_may_write_is_not_started(home: Path, apptainer:
     path.chmod(mode)
     error = refusal()
     assert error.message.rstrip("/") == f"titan: no container: {path} is writable by other users"
-    assert error.hint.startswith("`chmod go-w` that path") and "instance" not in verbs_if_any(apptainer)
+    assert error.hint.startswith("run `chmod go-w` on that path") and "instance" not in verbs_if_any(apptainer)
     path.chmod(0o755)
     enter(titan(TORCH))
 
