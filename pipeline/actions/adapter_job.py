@@ -47,7 +47,7 @@ RESULTS = "evaluate"
 class AdapterJob:
     """A job that evaluates or merges an adapter.
 
-    `secrets` are values by name; `trained` is the folder of the trained run.
+    `secrets` maps names to values. `trained` is the local folder of the run whose adapter is evaluated.
     """
 
     work: AdapterWork

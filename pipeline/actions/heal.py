@@ -64,7 +64,7 @@ def applied_fixers(view: View) -> frozenset[str]:
 
 
 def remember_cure(context: Context, cure: Cure) -> None:
-    """Record the cure, so that this run and every later run of the config uses it."""
+    """Record the cure, so that this run and every later run of the config use the cure."""
     view = context.view
     cures = (*view.cures, cure)
     write_cures(view.records.cures(view.host.name, view.loaded.record), view.loaded.as_json(), cures)

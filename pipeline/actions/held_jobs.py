@@ -16,7 +16,7 @@ SLURM = "slurm"
 
 
 class HeldJobs:
-    """Collects start requests; jobs of other backends are started at once."""
+    """Collects the start requests of Slurm jobs. Jobs of other backends are started at once."""
 
     def __init__(self) -> None:
         self._requests: list[StartRequest] = []

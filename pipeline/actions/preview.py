@@ -73,7 +73,10 @@ def preview(context: Context) -> Preview:
 
 
 def as_synced(view: View, sync: SyncPlan) -> View:
-    """Return the view as it will be after the sync: the laptop's files, and the fixers' rewrites of unchanged files."""
+    """Return the view after the sync.
+
+    The host has the laptop's files, and keeps the fixers' rewrites of unchanged files.
+    """
     tree, files = view.survey.tree, view.scan.manifest
     changed = {*sync.send, *sync.modes, *sync.delete}
     fixed = {path: row for path, row in tree.fixed.items() if path not in changed}

@@ -35,7 +35,8 @@ def evaluate_run(
 ) -> tuple[AdapterJob, Progress]:
     """Evaluate the adapter of a run on the run's host. Without `run`, use the training that was started last.
 
-    Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, RemoteFault without an adapter.
+    Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, and RemoteFault if the run has no
+    adapter.
     """
     for override in overrides:
         if not override.startswith(SECTION):
@@ -69,10 +70,7 @@ def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, d
 
 
 def with_own_settings(note: RunNote, records: Records) -> RunNote:
-    """Return the note.
-
-    If this user did not write it, its `--set` options are removed: cloned projects may contain notes.
-    """
+    """Return the run's record. If this user did not write the record, its `--set` options are removed."""
     if is_own_note(records.folder_named(note.name)):
         return note
     return replace(note, given=("--host", note.host, "--config", note.config))

@@ -77,7 +77,7 @@ def _refuse_scheduler(selection: Selection) -> None:
 
 
 def _prepare(contexts: Sequence[Context], options: RunOptions) -> list[RunResult]:
-    """Run the stages before the training on each host in turn; stop at the first host on which one fails."""
+    """Run the stages before the training on each host in turn. Stop at the first failure."""
     results: list[RunResult] = []
     until = options.until if options.until in STAGE_NAMES[:4] else BEFORE_TRAINING
     for context in contexts:

@@ -34,7 +34,7 @@ OTHERS_S = 60.0
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a host's job: the job's last event, or the error that ended the following.
+    """The end of a host's job: the job's last event, or the error that interrupted the connection.
 
     `at` is the index of the host.
     """
@@ -111,7 +111,7 @@ def _node(contexts: Sequence[Context], rendezvous: Rendezvous, at: int, number: 
 
 
 def _record_start(context: Context) -> bool:
-    """Record that the run is started; return True if it needs a new copy of the project's files."""
+    """Record that the run is started. Return True if the run needs a new copy of the project's files."""
     fresh_code = resume_with_other_inputs(context)
     view = context.view
     write_start(view.records, note_of(view, run_id(view)))
@@ -126,7 +126,7 @@ def _start_on(context: Context, node: Node, number: int, resume: str, *, fresh_c
     joining = replace(view, group=replace(view.group, node=node))
     started = start_job(context.host, start_request(joining, run, number, resume, fresh_code=fresh_code))
     if not started.fresh:
-        message = f"{view.host.name} has the job of another host: they share the folder {view.workdir}"
+        message = f"{view.host.name} has the job of another host: both hosts share the folder {view.workdir}"
         hint = f"set another `workdir:` in the file of {view.host.name}"
         raise RemoteFault(message, kind="hosts-differ", where="host.workdir", hint=hint, exit_code=ExitCode.ENVIRONMENT)
     note_job(folder, started.state, None, started.result)

@@ -52,7 +52,7 @@ def _given(name: str, option: str) -> str:
 
 
 def select_and_connect(values: dict[str, Any], connects: Connects) -> dict[str, Any]:
-    """Return the verb's parameters. `selection` and `pending`, a connection, replace host, config and overrides.
+    """Return the verb's parameters. The selection and a pending connection replace host, config and overrides.
 
     For several hosts, `others` contains the selections and connections of all hosts after the first. For several
     configs or values, `more` contains the selections of all runs after the first.

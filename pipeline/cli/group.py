@@ -21,7 +21,7 @@ ON_RUN = (
 )
 
 OTHER_WORDS = {"resume": "pipeline run --resume RUN", "train": "pipeline run --host HOST --config NAME"}
-"""Words that users type for a command of another name, with the correct command."""
+"""Commands that do not exist but are often typed, with the correct command."""
 
 
 class Verbs(click.Group):

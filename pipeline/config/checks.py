@@ -50,7 +50,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
 
 
 def _validation_problems(config: RunConfig, document: Document) -> list[Finding]:
-    """Return the missing settings that validation during the training requires, and an unknown `train.best_metric`."""
+    """Return the problems of the settings for validation during the training: missing keys, or an unknown metric."""
     metric = config.train.best_metric
     for key, used in (("early_stop", config.train.early_stop is not None), ("best_metric", metric != LOSS)):
         if used and config.train.eval_steps is None:

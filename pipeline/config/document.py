@@ -64,7 +64,7 @@ class Document:
         return f"--set {shlex.quote(f'{name}={value}')}"
 
     def renamed(self, key: KeyPath, name: str) -> str:
-        """Return the `--set` option that set this key, with the key renamed to `name`, or "" if no option did."""
+        """Return the `--set` option that set this key, with the key renamed, or "" if no option set the key."""
         override = self._override_of(key)
         if override is None or override.keys != key:
             return ""

@@ -40,7 +40,7 @@ class Guess:
     sources: bool = False
 
     def command_of(self, script: str) -> tuple[str, ...]:
-        """Return the argv that starts the script: the only shell script or README command for it, else Python."""
+        """Return the argv that starts the script: a shell script or README command if only one fits, else Python."""
         if not script:
             return ()
         if script.endswith(".sh"):

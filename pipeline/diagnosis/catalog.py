@@ -20,10 +20,11 @@ class Entry:
     """One known failure.
 
     If two entries match a line, the earlier entry in the catalog is used. `cures` are the names of the cures that `run`
-    may apply, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the number of matching
-    lines from which the failure is reported. `consequence`: the failure is usually the result of another failure, which
-    is reported first. `is_state`: the failure lasts for the whole training, even if later lines look healthy. `named`:
-    the first group of the pattern is a name that is shown with the cause, such as the name of a module.
+    may apply, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the minimum number of
+    matching lines; with fewer lines, the failure is not reported. `consequence`: the failure is usually the result of
+    another failure, which is reported first. `is_state`: the failure lasts for the whole training, even if later lines
+    look healthy. `named`: the first group of the pattern is a name that is shown with the cause, such as the name of a
+    module.
     """
 
     id: str

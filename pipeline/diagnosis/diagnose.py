@@ -24,10 +24,10 @@ BLOCK = 1000
 class Diagnosis:
     """One failure in a log.
 
-    `entry` is None for an unrecognised error. `line` is the failure's first line, or the first line that the training
-    did not survive. `survived`: the training completed afterwards, so the error was handled, or only quoted in other
-    output. `frame` is the innermost line of the user's own code in the traceback, if there is a traceback. `names` are
-    the names in the matching lines, such as missing modules.
+    `entry` is None for an unrecognised error. `line` is the first line of the failure. `survived`: the training
+    completed afterwards, so the error was handled, or only quoted in other output. `frame` is the innermost line of the
+    user's own code in the traceback, if there is a traceback. `names` are the names in the matching lines, such as
+    missing modules.
     """
 
     entry: Entry | None

@@ -52,8 +52,8 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     elif unnamed:
         return
     if not reasons:
-        # Once the user has accepted its host key, the machine counts as one of the user's. Without this record, the
-        # file would need a confirmation then.
+        # After the login, the machine's host key is in known_hosts, and the file would require a confirmation. This
+        # record prevents that.
         with contextlib.suppress(BadUsage, DiskFull):
             keep_consent(used_hosts(environment), _line(host))
         return
@@ -131,8 +131,8 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
 def _contradicts_name(host: LoadedHost) -> str:
     """Return a phrase if a file not named `local` selects this machine, or `local` selects another one, else "".
 
-    Also return a phrase if a file named `local` sets a key of LOADED: `plan` and `hosts check` start that program, and
-    an agent loads its code from the workdir, which a cloned project could contain.
+    Also return a phrase if a file named `local` sets `python:`, `container:` or `workdir:`. A cloned project could
+    contain the program that `python:` names, or the folder from which an agent loads its code.
     """
     address = address_of(host)
     if host.name == LOCAL:
@@ -145,7 +145,10 @@ def _contradicts_name(host: LoadedHost) -> str:
 
 
 def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return a phrase if the target or a gateway is a machine of the user with another name than the file, else ""."""
+    """Return a phrase if the file reaches a machine of the user that has another name than the file, else "".
+
+    Both the target and the gateways are checked.
+    """
     if meaning_without_file(host, environment):
         return ""
     address = address_of(host)
@@ -168,9 +171,9 @@ def _place_of(name: str, environment: Mapping[str, str]) -> str:
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return a phrase for the machine that the host's name would select without the host file, or "" if there is none.
+    """Return a phrase for the machine that the host's name would select without the host file, or "" for no machine.
 
-    Such a name is an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
+    The name may be an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
     not queried, because a query takes time.
     """
     name = host.argument or host.name

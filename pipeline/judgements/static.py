@@ -33,10 +33,7 @@ CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
 DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
-"""Some fixers warn about code that they cannot analyse.
-
-For each of these fixers: the check of the proof that decides.
-"""
+"""Fixers that warn about code that they cannot analyse, with the check of the proof that tests this code."""
 
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
@@ -104,7 +101,7 @@ def _no_clipping(module: Module) -> Places:
 
 
 def _autocast_disabled(module: Module) -> Places:
-    """Yield fp16=False, or a disabled scaler or autocast, in a file with float16 weights: it trains in pure float16.
+    """Yield fp16=False, or a disabled scaler or autocast, in a file that trains float16 weights.
 
     Autocast may be disabled for one part of a file, or around a cast to float32, because a loss or a norm is often
     computed in float32.
@@ -130,7 +127,7 @@ def _partial_disables(module: Module) -> Iterator[ast.Call]:
 
 
 def _unscale_patched(module: Module) -> Places:
-    """Yield assignments to GradScaler._unscale_grads_, which make it accept float16 gradients."""
+    """Yield assignments to GradScaler._unscale_grads_. Such an assignment makes the scaler accept float16 gradients."""
     for node in ast.walk(module.tree):
         assigned = node.targets if isinstance(node, ast.Assign) else []
         if any(isinstance(target, ast.Attribute) and target.attr == "_unscale_grads_" for target in assigned):

@@ -138,5 +138,5 @@ def _host_of(note: Path) -> str:
 
 
 def safe_name(name: str) -> str:
-    """Return `name` with the characters replaced that are not allowed in a path component."""
+    """Return `name` as one path component. Characters that are not allowed are replaced."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

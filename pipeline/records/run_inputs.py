@@ -46,7 +46,7 @@ def read_inputs(folder: Path) -> RunInputs | None:
 
 
 def read_resumed(path: Path) -> dict[str, str]:
-    """Return the ids of the runs that were resumed with changed inputs, by fingerprint of the work.
+    """Return the ids of the runs that were resumed with changed inputs, by the fingerprint of these inputs.
 
     Ids that are not valid folder names are ignored, because a cloned project may contain them.
     """
@@ -58,7 +58,7 @@ def read_resumed(path: Path) -> dict[str, str]:
 
 
 def write_resumed(path: Path, resumed: Mapping[str, str]) -> None:
-    """Record the ids of the runs that were resumed with changed inputs, by fingerprint of the work."""
+    """Record the ids of the runs that were resumed with changed inputs, by the fingerprint of these inputs."""
     write_atomic(path, dumps(dict(resumed)))
 
 

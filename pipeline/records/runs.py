@@ -1,4 +1,4 @@
-"""The recorded runs of a project. Each run has a note, with which it can be listed and found offline."""
+"""The recorded runs of a project. Each run has a record, a RunNote, with which it can be listed and found offline."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class RunNote:
 
 
 def write_note(records: Records, note: RunNote) -> None:
-    """Record the run. The creation time and the start count of an earlier note are kept."""
+    """Write the run's record. The creation time and the start count of an earlier record are kept."""
     with locked(records.runs_lock, "record a run", sign=False, wait=True):
         _write(records, note, 0)
 
@@ -110,7 +110,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """Return the note in a run's folder, or None if the note cannot be read or belongs to another run."""
+    """Return the record in a run's folder, or None if the record cannot be read or belongs to another run."""
     try:
         note = replace(decode(RunNote, read_json(folder / NOTE)), name=folder.name)
     except (OSError, ValueError, Malformed):
@@ -121,7 +121,7 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def is_own_note(folder: Path) -> bool:
-    """Return True if this user wrote the note. Notes that come with a cloned project have no valid signature."""
+    """Return True if this user wrote the record. Records that come with a cloned project have no valid signature."""
     try:
         body = read_json(folder / NOTE)
         kept = str(body.pop(SIGNATURE, ""))
@@ -133,7 +133,7 @@ def is_own_note(folder: Path) -> bool:
 def _write_note(folder: Path, note: RunNote, *, signed: bool) -> None:
     body = encode(note)
     if signed:
-        with contextlib.suppress(OSError):  # without a configuration folder the note stays unsigned
+        with contextlib.suppress(OSError):  # without a configuration folder, the record remains unsigned
             body[SIGNATURE] = hmac_of(dumps(body))
     write_atomic(folder / NOTE, dumps(body))
 
@@ -146,13 +146,13 @@ def list_notes(records: Records) -> tuple[RunNote, ...]:
 
 
 def damaged_notes(records: Records) -> tuple[Path, ...]:
-    """Return the paths of the notes that cannot be read."""
+    """Return the paths of the records that cannot be read."""
     paths = sorted(records.runs.glob(f"*/{NOTE}")) if records.runs.is_dir() else []
     return tuple(path for path in paths if read_note(path.parent) is None)
 
 
 def judge_notes(records: Records) -> tuple[Finding, ...]:
-    """Return a warning for each note that cannot be read."""
+    """Return a warning for each record that cannot be read."""
     return tuple(
         Finding.warning("damaged-note", f"the record of {path.parent.name} cannot be read", str(path), START_AGAIN)
         for path in damaged_notes(records)
@@ -185,7 +185,7 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
 
 
 def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote]) -> None:
-    """Raise BadUsage if the note of that run, or the only note, cannot be read."""
+    """Raise BadUsage if the record of that run, or the only record, cannot be read."""
     for path in damaged_notes(records):
         if path.parent.name == run or not (run or notes):
             raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=START_AGAIN)
@@ -270,7 +270,7 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    _write_note(folder, seen, signed=is_own_note(folder))  # a cloned project's note must not become signed
+    _write_note(folder, seen, signed=is_own_note(folder))  # the record of a cloned project must not become signed
 
 
 def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:

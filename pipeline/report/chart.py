@@ -13,7 +13,7 @@ from pipeline.report.formatting import number, text
 COLOURS = 6
 PIXELS_A_LETTER = 6
 SMALLEST = 1e-100
-"""Values on a logarithmic axis, and differences, are not distinguished below this limit."""
+"""On a logarithmic axis, smaller values are drawn as this value."""
 
 
 class Scale(Enum):

@@ -52,8 +52,8 @@ class Curve:
 def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     """Return a curve per tag, sorted by tag.
 
-    If a job resumed or restarted, points of earlier jobs from its first step on are dropped. If several folders with
-    the same tag were written at the same time, each folder gets a curve named `tag (folder)`.
+    If a job resumed or restarted, its points replace the points of earlier jobs from the first step of the job on. If
+    several folders with the same tag were written at the same time, each folder gets a curve named `tag (folder)`.
     """
     by_tag: dict[str, dict[str, list[Scalar]]] = {}
     for scalar in scalars:

@@ -29,9 +29,9 @@ PAGE = "report.html"
 VALUES = "report.json"
 OUTPUT_LINES = 40
 OUTPUT_BYTES = 2**18
-"""The size of the part of the output that is read.
+"""The number of bytes that are read from the end of the output.
 
-It exceeds the shown lines, because a progress bar writes many states into one line.
+The shown lines need fewer bytes, unless a progress bar has written many states into one line.
 """
 STATES = {
     Verdict.RUNNING: StageState.RUNNING,

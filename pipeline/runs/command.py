@@ -103,7 +103,7 @@ def data_path(view: View, place: Place) -> str:
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:
-    """Map the path inside the project at which a custom command expects the data to the data's path on the host."""
+    """Return {path in the project: path on the host} for data that a custom command expects inside the project."""
     found, at = data_path(view, place), data_name(view.loaded)
     return {at: found} if found and at and view.config.command is not None else {}
 

@@ -54,7 +54,7 @@ def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:
 
 
 def _without_outputs(view: View, path: str, row: Row) -> Row:
-    """Return the row of a notebook, with a digest of the code cells and of the fixers that rewrote the file."""
+    """Return a notebook's manifest row, with digests of the code cells instead of the whole file."""
     if row.link or row.size > LARGEST_NOTEBOOK:
         return row
     code = code_digest(_read(view, path))

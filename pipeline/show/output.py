@@ -1,4 +1,7 @@
-"""Decode a trainer's output for the screen: bytes to lines. Of a redrawn progress bar, the last state is shown."""
+"""Decode a trainer's output for the screen: bytes to lines.
+
+For a redrawn progress bar, only the last state is shown.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from remote.link.prompter import Prompter
 class SecretsOnly:
     """The prompter of `--yes`: it asks for passwords and passphrases only.
 
-    Questions whether to trust a host, key or file are answered with no.
+    Questions about trust in a host, key or file are answered with no.
     """
 
     screen: Screen

@@ -39,7 +39,10 @@ def resume_with_other_inputs(context: Context) -> bool:
 
 
 def refuse_to_resume(view: View) -> None:
-    """Raise BadUsage if the run to resume has succeeded with other inputs, or Busy if it is running with them."""
+    """Raise BadUsage if the run to resume has succeeded with other inputs.
+
+    Raise Busy if the run is running with other inputs.
+    """
     run = run_of(view)
     if run is None or not _has_other_inputs(view):
         return

@@ -60,7 +60,9 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     screen.diff(seen.diff or f"no fixer would change anything{' more' if fixed else ''}\n")
     if fixed:
         show = complete_hint("pipeline fix --diff", named.host.name, named.loaded.name, named.given)
-        screen.note(f"{count(len(fixed), 'file')} of the copy on the host already rewritten: {show}")
+        screen.note(
+            f"{count(len(fixed), 'file')} in the copy on the host already rewritten; to see the changes: {show}"
+        )
     if runtime:
         screen.note(runtime)
     findings = seen.sync.report.findings + seen.fixes.findings + remaining

@@ -113,7 +113,7 @@ def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: S
 
 
 def _no_such_tag(run: str, only: Sequence[str], tags: set[str]) -> Finding:
-    message = f"{run} has no scalar with {' or '.join(only)} in its tag; its tags: {', '.join(sorted(tags))}"
+    message = f"{run} has no scalar whose tag contains {' or '.join(only)}; its tags: {', '.join(sorted(tags))}"
     return Finding("no-scalars", Severity.WARNING, message, "--tag")
 
 
