@@ -208,7 +208,7 @@ def _form_group(contexts: Sequence[Context], options: RunOptions) -> None:
 
 
 def _failure_of(contexts: Sequence[Context], end: JobEnd) -> tuple[int, Report, ExitCode] | None:
-    """Return the findings of a job that did not succeed, with the errors in its output."""
+    """Return the findings of a job that did not succeed, including the errors in the job's output."""
     context = contexts[end.at]
     view = context.view
     if end.error is not None:

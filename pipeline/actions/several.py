@@ -35,7 +35,7 @@ def run_several(
     *,
     prompter: Prompter | None = None,
 ) -> tuple[Outcome, ...]:
-    """Verify every run, then queue all jobs on the host, then follow them.
+    """Verify every run, then queue all jobs on the host, then follow the jobs.
 
     A run that fails does not stop the other runs. Raises an error if the host is unreachable.
     """

@@ -34,7 +34,7 @@ OTHERS_S = 60.0
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a host's job: the job's last event, or the error that interrupted the connection.
+    """The end of a host's job: the job's last event, or the exception that following the job raised.
 
     `at` is the index of the host.
     """

@@ -116,7 +116,7 @@ def expandable_segments(config: Config) -> Cure | None:
 
 
 def precision_auto(config: Config) -> Cure | None:
-    """Replace a configured precision that does not train with the precision chosen for the card."""
+    """If training fails in the configured precision, use the precision that halfstep chooses for the card."""
     if config.get("precision", "auto") == "auto":
         return None
     return Cure(

@@ -16,7 +16,7 @@ def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
 def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
     """Return the exception's findings.
 
-    If it has none, return one finding named after its class, such as `cannot-connect`.
+    If there are no findings, return one with the name of the exception's class, such as `cannot-connect`.
     """
     severity = Severity.WARNING if error.exit_code is ExitCode.INTERRUPTED else Severity.ERROR
     return error.findings or (

@@ -53,7 +53,7 @@ class Records:
         return self.folder / "runs"
 
     def folder_named(self, name: str) -> Path:
-        """Return the folder of the run of that name. Raises BadUsage if it is a symbolic link."""
+        """Return the folder of the run of that name. Raises BadUsage for a symbolic link."""
         refuse_link(self.runs / name)
         return self.runs / name
 
@@ -73,13 +73,13 @@ class Records:
         return run if _host_of(self.runs / run / NOTE) in ("", host) else with_host
 
     def export(self, engine: str, config: str) -> Path:
-        """Return the folder of a config's exported task for an engine. Raises BadUsage if it is a symbolic link."""
+        """Return the folder of a config's exported task for an engine. Raises BadUsage for a symbolic link."""
         folder = self.folder / "export" / f"{engine}-{safe_name(config)}"
         refuse_link(folder)
         return folder
 
     def comparison(self, names: Sequence[str]) -> Path:
-        """Return the page on which these runs are compared. Raises BadUsage if it is a symbolic link."""
+        """Return the page on which these runs are compared. Raises BadUsage for a symbolic link."""
         stem = "+".join(names)
         if len(stem) > LONGEST_STEM:
             stem = f"{stem[:LONGEST_STEM]}-{hashlib.sha256(stem.encode()).hexdigest()[:8]}"
@@ -93,7 +93,7 @@ class Records:
         return self.folder / "runs.lock"
 
     def _state(self, host: str) -> Path:
-        """Return the folder with the stage checkpoints of a host. Raises BadUsage if it is a symbolic link."""
+        """Return the folder with the stage checkpoints of a host. Raises BadUsage for a symbolic link."""
         folder = self.folder / "state" / safe_name(host)
         refuse_link(folder)
         return folder

@@ -72,7 +72,10 @@ def _place(name: str) -> tuple[str | int, ...]:
 
 
 def _parts(name: str) -> tuple[str, list[str]]:
-    """Return the task of a metric, and the other parts of its name. If the name has one part, both are that part."""
+    """Return the task of a metric, and the other parts of its name.
+
+    If the name has only one part, the task is also the only other part.
+    """
     task, *parts = name.split("/")
     return task, parts or [task]
 

@@ -1,4 +1,4 @@
-"""Save the results of a config's last `fix` and `verify`. Reports of later runs that skip these stages show them."""
+"""Save the results of a config's last `fix` and `verify`, for the reports of later runs that skip these stages."""
 
 from __future__ import annotations
 

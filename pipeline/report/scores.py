@@ -24,7 +24,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Aspect:
-    """The correlations of one aspect with human scores. None is an undefined correlation."""
+    """The correlations of one aspect with human scores. An undefined correlation is None."""
 
     name: str
     pearson: float | None = None

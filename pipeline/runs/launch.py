@@ -1,4 +1,4 @@
-"""The command and the environment of a run, after the source fixers have changed them for its card. Pure.
+"""The command and the environment of a run, as changed by the source fixers for the run's card. Pure.
 
 A job's command comes from the config on the laptop, not from the rewritten copy on the host: the config may have
 overrides and cures, or may be outside of the project. The fixers therefore also change this command and environment.

@@ -52,10 +52,11 @@ class Selection:
 
 
 def load_selection(host: str, config: str, overrides: Sequence[str], cwd: Path, *, card: str = "") -> Selection:
-    """Load the config and the host. `--set host.KEY=...` overrides the host's settings, any other `--set` the config's.
+    """Load the config and the host.
 
-    `card` overrides the card in the host's file. `gpus` of the config override those of the host.
-    Raises BadUsage, BadConfig.
+    `--set host.KEY=...` overrides settings of the host; any other `--set` overrides settings of the config. `card`
+    overrides the card in the host's file. `gpus:` of the config overrides `gpus:` of the host. Raises BadUsage,
+    BadConfig.
     """
     path = _or_error(lambda: find_config(config, cwd))
     found = None if isinstance(path, HalfstepError) else path

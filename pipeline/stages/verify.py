@@ -130,7 +130,7 @@ def prove(context: Context, source: str = "") -> ProofReport:
 
 
 def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
-    """Add the edits of the fixer `label-padding` to the findings that they caused."""
+    """Add the edits of the fixer `label-padding` to the findings that these edits caused."""
     if not is_suspected(proof.findings):
         return proof
     return replace(proof, findings=with_padding_errors(proof.findings, plan_for(view, None, only=[FIXER]).changes))

@@ -54,7 +54,7 @@ def _row(note: RunNote, now: float) -> tuple[str, ...]:
 
 
 def _as_json(note: RunNote) -> dict[str, Any]:
-    """Encode a run. The state is omitted if it is unknown because the start of the job was interrupted."""
+    """Encode a run. If the start of the job was interrupted, the state is unknown and omitted."""
     job = job_to_json(job_last_seen(note, time.time()))
     seen = {} if note.seen_unix else {"state": None}
     fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
