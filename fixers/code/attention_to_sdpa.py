@@ -69,7 +69,7 @@ requires: tuple[str, ...] = ()
 matches = reads_python
 
 WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
-"""Every line that matches one of the two patterns below contains one of these words."""
+"""Each line that matches FLASH_CHOICE or KERNEL contains one of these words."""
 FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
@@ -123,7 +123,7 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
 
 
 def _report_kernel(draft: Draft) -> None:
-    """Report the first FlashAttention kernel call that is not guarded by a test of the card or by its owner's name."""
+    """Report the first call of a FlashAttention kernel that may run on this card."""
     calls = draft.source.names.of_type(ast.Call)
     kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
     reached = (each for each in kernels if not is_gated(draft.source, each) and not is_named_flash(draft.source, each))
@@ -153,7 +153,7 @@ def _judge_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
 
 
 def _is_left_default(draft: Draft, node: ast.Constant) -> bool:
-    """Return True, and record the place, for the default of an argument that no caller of this file relies on."""
+    """Record the place and return True for the default of an argument that no caller in this file relies on."""
     if not is_unused_default(draft.source, node):
         return False
     draft.leave(node, UNUSED_DEFAULT)
@@ -198,7 +198,7 @@ def _judge_option(draft: Draft, node: ast.Constant, traits: Traits) -> None:
 
 
 def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
-    """Return True if no value follows the flag in a list of arguments with other flags."""
+    """Return True if the flag is one of several arguments and no value follows it."""
     items = [constant_of(each) for each in arguments.elts]
     at = arguments.elts.index(node)
     after = items[at + 1] if at + 1 < len(items) else "--"
@@ -223,8 +223,9 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _asks_for_flash(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for a switch such as `args.use_flash_attn`, which is turned off where it gets its value, and for a
-    test of the installed package, such as `is_flash_attn_2_available()`.
+    """Return True for a switch such as `args.use_flash_attn`, and for a test such as `is_flash_attn_2_available()`.
+
+    The switch is turned off at the place that sets it.
     """
     if FINDS_PACKAGE.search(source.segment(test)):
         return True
@@ -232,7 +233,7 @@ def _asks_for_flash(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _falls_back(source: PythonSource, block: ast.Try) -> bool:
-    """Return True if a handler selects another attention for the case that FlashAttention is not installed."""
+    """Return True if an exception handler of the block selects another attention implementation."""
     texts = (source.segment(each) for handler in block.handlers for each in handler.body)
     return any(OTHER_ATTENTION.search(text) for text in texts)
 
@@ -240,7 +241,7 @@ def _falls_back(source: PythonSource, block: ast.Try) -> bool:
 def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
     """Set the switch to False.
 
-    `self.padding_free = True` is ignored: it is state of the project's code, not an option.
+    `self.padding_free = True` is ignored: it is the state of an object, not an option.
     """
     switch = chosen_name(draft.source, value, SWITCHES)
     if switch is not None and (where := loaded_from_checkpoint(draft.source, value)) is not None:

@@ -26,7 +26,7 @@ def is_on(source: PythonSource, autocast: ast.Call) -> bool:
 
 
 def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
-    """Return True if autocast runs in float16: explicitly, by default, or by a variable on a card without bfloat16."""
+    """Return True if autocast runs in float16: by a dtype, by default, or by a variable on a card without bfloat16."""
     given = dtype_of(autocast)
     if given is None:
         return is_torch(source, autocast) and (device_written(source, autocast) or DEVICE).strip("'\"") == "cuda"
@@ -38,7 +38,10 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
 
 
 def _is_choice_of_halves(meanings: list[str | None]) -> bool:
-    """Return True for float16, and for bfloat16, which is replaced with float16 on this card."""
+    """Return True if all values are float16 or bfloat16, and one is float16.
+
+    The fixers replace bfloat16 on this card.
+    """
     return all(each in (*HALVES, "torch.bfloat16") for each in meanings) and any(each in HALVES for each in meanings)
 
 
@@ -54,7 +57,7 @@ def is_variable(source: PythonSource, dtype: ast.expr) -> bool:
 
 
 def _values(source: PythonSource, given: ast.expr) -> list[ast.expr]:
-    """Return all values assigned to a name; empty if the name is also bound in another way."""
+    """Return all values assigned to a name, or an empty list if the name is also bound in another way."""
     if not isinstance(given, ast.Name) or source.names.meaning(given) is not None:
         return [given]
     assigned = [each.value for each in source.names.of_type(ast.Assign) if _assigns_to(each, given.id)]
@@ -79,13 +82,13 @@ def is_old_api(source: PythonSource, autocast: ast.Call) -> bool:
 
 
 def device_written(source: PythonSource, autocast: ast.Call) -> str:
-    """Return the source text of the device argument; empty if there is none."""
+    """Return the source text of the device argument, or an empty string if there is no such argument."""
     given = device_of(source, autocast)
     return source.segment(given) if given is not None else ""
 
 
 def device_of(source: PythonSource, autocast: ast.Call) -> ast.expr | None:
-    """Return the device argument of autocast; None if there is none, as for the CUDA-only API."""
+    """Return the device argument of autocast, or None if there is none. The CUDA-only API has no such argument."""
     if is_old_api(source, autocast):
         return None
     given = [*autocast.args[:1], *(each.value for each in autocast.keywords if each.arg == "device_type")]
@@ -93,6 +96,6 @@ def device_of(source: PythonSource, autocast: ast.Call) -> ast.expr | None:
 
 
 def values_are_half(source: PythonSource, dtype: ast.expr) -> bool:
-    """Return True for float16, or a name to which this file assigns only float16."""
+    """Return True if the dtype is float16 or a name to which this file assigns only float16."""
     values = [each for value in _values(source, dtype) for each in _branches(value)]
     return bool(values) and all(source.names.meaning(value) in HALVES for value in values)

@@ -65,7 +65,7 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
     call = source.names.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node:
         draft.warn(
-            node, f"{source.segment(node)} returns True for emulated bfloat16; it is referenced here without a call"
+            node, f"{source.segment(node)} returns True for emulated bfloat16, and this line uses it without calling it"
         )
         return
     if call.args or call.keywords or _only_prints(source, call):
@@ -93,7 +93,7 @@ def _prints(statement: ast.Expr) -> bool:
 
 
 def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:
-    """Return `torch.cuda` as spelled in this file."""
+    """Return the name by which this file refers to `torch.cuda`."""
     if isinstance(node, ast.Attribute) and draft.source.names.meaning(node.value) == "torch.cuda":
         return draft.source.segment(node.value)
     torch = name_of(draft.source, "torch")

@@ -22,7 +22,7 @@ RUNS = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 SPLITS = ("shlex.split",)
 CHANGED_FLAGS = re.compile(r"--(?:\w*bf16|[\w-]*flash[_-]att\w+|\S+[ =](?:bf16|bfloat16|flash_att\w+)\b)")
 LITERAL = re.compile(r"[rRfF]{0,2}(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
-LEFT = "the command in this string contains {}; it was left as it is, because it is split into several strings"
+LEFT = "the command in this string contains {}; it was not changed, because it is split into several strings"
 
 
 def runs_commands(data: bytes) -> bool:
@@ -41,7 +41,7 @@ def edit_command_strings(draft: Draft) -> None:
 
 
 def _strings(source: PythonSource) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the strings passed to a call that runs commands, directly or through a variable."""
+    """Yield the strings that are passed, directly or through a variable, to a call that runs commands."""
     given = [_unsplit(source, each) for each in _commands_run(source)]
     named = {each.id for each in given if isinstance(each, ast.Name)}
     for assignment in source.names.of_type(ast.Assign):

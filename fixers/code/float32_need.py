@@ -1,4 +1,4 @@
-"""Judge whether the model of an optimizer or trainer must be cast to float32."""
+"""Decide whether the model of an optimizer or trainer must be cast to float32."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$"
 
 
 def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> bool:
-    """Return True if the model may have half weights.
+    """Return True if the model may have half-precision weights.
 
-    transformers 5 loads most models in half precision; earlier versions load them in float32 unless a dtype is given.
-    Return False if every command starts the training with DeepSpeed, whose fp16 engine keeps float32 copies, and for a
-    model that the file casts only to bfloat16, which has no loss scaler. Neither applies to files that the config's
-    command starts.
+    With transformers 5, this includes most models that are loaded without a dtype. Return False if every command starts
+    the training with DeepSpeed (its fp16 engine keeps float32 copies), or if the file casts the model only to bfloat16
+    (there is no loss scaler). Both exceptions are ignored if the config's command starts the file.
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
@@ -47,9 +46,9 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 
 
 def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of those functions and classes (`path:name`) to which names in this file may refer.
+    """Yield the names of the functions and classes (`path:name`) that this file may use.
 
-    `from speech.build import load` means a `load` of speech/build.py, or of a file below a folder `build`.
+    `from speech.build import load` may import `load` from speech/build.py or from a file in a folder `build`.
     """
     modules: dict[str, str] = {}
     for statement in source.names.of_type(ast.ImportFrom):
@@ -63,7 +62,7 @@ def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[st
 
 
 def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
-    """Return True for a trainer whose optimizer exists: it is an argument, or `prepare` returned it with the model."""
+    """Return True for a trainer with an existing optimizer, which is an argument or was returned by `prepare`."""
     if not consumer.trainer or _is_of_library(source, consumer):
         return False
     return has_optimizer_argument(consumer.call) or is_prepared_with_optimizer(source, consumer.owner, consumer.call)
@@ -80,7 +79,7 @@ def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
 
 
 def _names_half(source: PythonSource, half_makers: tuple[str, ...]) -> bool:
-    """Return True if code of the file names a half dtype, or chooses one for a load, or calls one of `half_makers`."""
+    """Return True if the file names a half-precision dtype, may load in one, or calls one of `half_makers`."""
     names = source.names
     attributes = (each.attr for each in names.of_type(ast.Attribute))
     keywords = (each for each in names.of_type(ast.keyword) if LOADS_HALF.match(each.arg or ""))

@@ -1,4 +1,4 @@
-"""Turn `fused` off if Lightning clips gradients: under 16-mixed, it cannot clip gradients of a fused optimizer."""
+"""Turn `fused` off if Lightning clips gradients: in 16-mixed, Lightning cannot clip gradients of a fused optimizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.policy.precision import BF16_FROM
 FUSED = b"fused"
 CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
-"""`bf16-true` is not part of `traits.mixed`, and another fixer may already have replaced it with `16-mixed`."""
+"""Values that are or become `16-mixed`. `traits.mixed` does not include `bf16-true`."""
 WHY = "Lightning clips no gradients of a fused optimizer in float16"
 
 
@@ -52,7 +52,7 @@ def _is_module(source: PythonSource) -> bool:
 
 
 def _fused(source: PythonSource) -> Iterator[ast.expr]:
-    """Yield the value of `fused` in each optimizer, and in each dict of options."""
+    """Yield the value of `fused` in each call of an optimizer and in each dict of options."""
     for call in source.names.of_type(ast.Call):
         if OPTIMIZERS.match(tail_of(call)) or tail_of(call) == "dict":
             yield from (each.value for each in call.keywords if each.arg == "fused")

@@ -178,30 +178,30 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
 
 
 def _add_edits(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
-    """Add the edits, unless later code depends on the existing padding."""
+    """Add the edits, unless later code depends on the old padding."""
     if masks_padding(draft.source, padded):
         return
     if is_shifted(draft.source, padded):
         message = (
-            "labels are padded with a token and this function shifts them into inputs, where -100 is not a valid token"
+            "labels are padded with a token, and this function shifts them into inputs; -100 is not a valid input token"
         )
         draft.warn(padded, message, hint="mask labels with -100 after the shift")
         return
     if why := reason_against_masking(draft.source, padded):
-        draft.warn(padded, f"labels are padded with a token; left as it was: {why}", hint="pad class ids with -100")
+        draft.warn(padded, f"labels are padded with a token; not changed: {why}", hint="pad class ids with -100")
         return
     draft.edits += edits
 
 
 def _becomes_mask(source: PythonSource, call: ast.Call) -> bool:
-    """Return True if the result is assigned to a name of a mask or of weights, which multiply the loss."""
+    """Return True if the result is assigned to a name that is common for masks or weights of the loss."""
     above = source.names.parent(call)
     targets = above.targets if isinstance(above, ast.Assign) else ()
     return any(MASK.search(source.segment(target)) for target in targets)
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
-    """Return True if the result is assigned to something named labels."""
+    """Return True if the result is assigned to a name that is common for labels."""
     above = source.names.parent(call)
     match above:
         case ast.Assign():

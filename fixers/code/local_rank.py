@@ -108,7 +108,7 @@ def _judge(draft: Draft, node: ast.expr) -> None:
 
 
 def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield the values assigned to the name in its function or the module."""
+    """Yield the values that the function of the name, or the module, assigns to the name."""
     for node in source.names.of_type(ast.Assign):
         for target, value in _pairs(node):
             if isinstance(target, ast.Name) and target.id == name.id and _is_in_scope_of(source, node, name):
@@ -131,7 +131,10 @@ def _is_in_scope_of(source: PythonSource, node: ast.Assign, name: ast.Name) -> b
 
 
 def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
-    """Return the value with LOCAL_RANK instead of RANK; empty for `get_rank()`; None if it is not the global rank."""
+    """Return the expression with LOCAL_RANK instead of RANK.
+
+    Return "" for `get_rank()`, and None if the value is not the global rank.
+    """
     if isinstance(value, ast.Call) and source.names.meaning(value.func) in GLOBAL_RANKS:
         return ""
     word = _rank_word(source, value)

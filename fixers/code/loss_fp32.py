@@ -77,8 +77,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if loss.fixed_dtype:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
-            message = f"{draft.source.segment(call.func)} has weights that follow the model's dtype; left as it was"
-            draft.warn(call, message, hint="make its weights and inputs float32")
+            message = f"{draft.source.segment(call.func)} has weights with the model's dtype; the loss was not changed"
+            draft.warn(call, message, hint="cast the weights and inputs of the loss to float32")
             continue
         edited = len(draft.edits)
         for operand in loss.operands:
@@ -93,7 +93,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
     """Return True if the prediction is in half precision and autocast does not promote this loss to float32.
 
-    torch widens a half target to the dtype of the prediction, but rejects a float32 target of a half prediction.
+    torch casts a half-precision target to the dtype of the prediction. It rejects a float32 target with a
+    half-precision prediction.
     """
     if is_under_autocast(source, call):
         return _is_huber(call)
@@ -103,7 +104,7 @@ def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:
-    """Cast class weights to float32; an expression that may be None stays None in that case."""
+    """Cast class weights to float32. If the expression may be None, the edit keeps None."""
     source = draft.source
     if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
         written = source.segment(weight)
@@ -153,7 +154,7 @@ def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """Return True for a float32 cast, its softmax or quotient, or a variable whose last value is one of these."""
+    """Return True for a cast to float32, the softmax or quotient of such a cast, or a variable with such a value."""
     match operand:
         case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
             inner = _softmaxed(source, operand)

@@ -20,10 +20,10 @@ NOT_SCALED = ("no", "bf16", "fp8")
 SCALED = "the gradients are clipped before they are unscaled: the limit applies to values that are 65536 times as large"
 LIGHTNING_HINT = "self.trainer.precision_plugin.scaler.unscale_(optimizer)"
 UNPREPARED = (
-    "accelerate returns {made} unprepared, because it only holds models or optimizers: in fp16 they get no autocast,"
+    "accelerate does not prepare {made}, which only contains models or optimizers: in fp16 they get no autocast,"
     " and gradients stay multiplied by the loss scale"
 )
-UNPREPARED_HINT = "prepare each model and each optimizer that it holds"
+UNPREPARED_HINT = "prepare each model and each optimizer in it"
 
 
 def may_scale(data: bytes) -> bool:
@@ -34,8 +34,8 @@ def may_scale(data: bytes) -> bool:
 def report_scaled(draft: Draft, target: Target) -> None:
     """Report optimizers that accelerate does not prepare, and clipping of gradients that are still scaled.
 
-    Only the first clipping of a file is reported if neither the file nor a function that it calls unscales them.
-    DeepSpeed clips unscaled gradients itself.
+    Clipping is reported once per file, and only if neither the file nor a function that it calls unscales the
+    gradients. DeepSpeed clips gradients after unscaling them.
     """
     source = draft.source
     _report_unprepared(draft, target.code_facts.traits.unprepared)
@@ -60,12 +60,12 @@ def _are_unscaled(calls: Collection[ast.Call], path: str, target: Target) -> boo
 
 
 def _clips(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for torch's functions, and for Lightning's method in manual optimization."""
+    """Return True for torch's clipping functions, and for Lightning's `self.clip_gradients`."""
     return source.names.meaning(call.func) in CLIPS or source.segment(call.func) == "self.clip_gradients"
 
 
 def _hint(source: PythonSource, backward: ast.Call, target: Target) -> str:
-    """Return the hint for unscaling the gradients of this `backward` call; empty if they are not scaled."""
+    """Return the hint for unscaling the gradients of this `backward` call, or "" if they are not scaled."""
     match backward.func:
         case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale", value=scaler))):
             return f"{source.segment(scaler)}.unscale_(optimizer)"
@@ -85,7 +85,10 @@ def _is_manual(source: PythonSource, target: Target) -> bool:
 
 
 def _is_accelerator(source: PythonSource, owner: ast.expr, target: Target) -> bool:
-    """Return True for an Accelerator that may train in float16; without an argument, `accelerate launch` decides."""
+    """Return True for an Accelerator that may train in float16.
+
+    If it has no argument, `accelerate launch` selects the dtype.
+    """
     name = source.segment(owner)
     made = [
         assignment.value
@@ -101,7 +104,7 @@ def _is_accelerator(source: PythonSource, owner: ast.expr, target: Target) -> bo
 
 
 def _report_unprepared(draft: Draft, groups: Collection[str]) -> None:
-    """Report the first argument of `prepare` that contains models or optimizers but is neither."""
+    """Report the first argument of `prepare` that contains models or optimizers but is no model or optimizer."""
     source = draft.source
     for call in source.names.of_type(ast.Call) if groups else ():
         if tail_of(call) != "prepare" or not isinstance(call.func, ast.Attribute):

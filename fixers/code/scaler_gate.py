@@ -84,7 +84,7 @@ WHY = "only float16 needs the scaler"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Enable scalers by autocast's dtype; add a scaler to a plain float16 loop; report other loops without a scaler."""
+    """Enable each scaler by autocast's dtype, add a scaler to a plain float16 loop, and report other unscaled loops."""
     fused, scales = may_be_fused(source.data), _may_scale(source.data)
     if not (fused or scales):
         return NOTHING
@@ -194,7 +194,7 @@ def _scaled_already(backward: ast.Call) -> bool:
 
 
 def _scale(draft: Draft, target: Target) -> None:
-    """Add a scaler to a plain float16 loop; report any other."""
+    """Add a scaler to a plain float16 loop, or report any other loop."""
     source = draft.source
     halves = [call for call in source.names.of_type(ast.Call) if tail_of(call) == "autocast" and is_on(source, call)]
     halves = [call for call in halves if is_half(source, call, target)]
@@ -213,7 +213,7 @@ def _scale(draft: Draft, target: Target) -> None:
 
 
 def _scaled(source: PythonSource, loop: PlainLoop, expression: str | None) -> list[Edit] | None:
-    """Return the edits that add a scaler to the loop; None if one of them is impossible."""
+    """Return the edits that add a scaler to the loop, or None if an edit is impossible."""
     torch = name_of(source, "torch")
     scaler = _free_name(source, loop.optimizer)
     if torch is None or scaler is None or expression is None:
@@ -239,7 +239,7 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
 
 
 def _scaler_of_all(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
-    """Return the code that creates the scaler, with `{torch}` for the module; None if the autocasts differ."""
+    """Return the code that creates the scaler, with `{torch}` for the module, or None if the autocasts differ."""
     calls = {_scaler_of(source, loop, autocast, target) for autocast in halves}
     return calls.pop() if len(calls) == 1 else None
 
@@ -255,7 +255,7 @@ def _scaler_of(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target
 
 
 def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str | None:
-    """Return `amp`, or `cuda.amp` for an older autocast or torch; None for unknown calls."""
+    """Return `amp`, `cuda.amp` for an older autocast or torch, or None for an unknown call."""
     if not is_torch(source, autocast) or len(autocast.args) > 2:
         return None
     if is_old_api(source, autocast):
@@ -267,7 +267,10 @@ def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str 
 
 
 def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> list[str] | None:
-    """Return conditions for autocast in float16; None if one of them is undefined where the scaler is created."""
+    """Return the conditions for autocast in float16.
+
+    Return None if one of them is undefined where the scaler is created.
+    """
     old, device, dtype = is_old_api(source, autocast), device_of(source, autocast), dtype_of(autocast)
     switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]
     switches = [each for each in switches if constant_of(each) is not True]
@@ -283,13 +286,13 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
-    """Return True if the expression has the same value anywhere in the file, because it contains no name but torch."""
+    """Return True if the expression contains no name but torch: its value is then the same anywhere in the file."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """Return an unused name for the scaler, an attribute if the optimizer is one."""
+    """Return an unused name for the scaler. If the optimizer is an attribute, the name is one too."""
     before = optimizer.rpartition(".")[0]
     taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
     taken |= {each.attr for each in source.names.of_type(ast.Attribute)}

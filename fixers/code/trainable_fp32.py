@@ -111,16 +111,16 @@ UNNAMED_MODEL = (
     "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
 )
 SHARED_LINE = (
-    "no line can be inserted here, because several statements share one; trainable parameters must be float32 before"
+    "no line can be inserted here, because this line has several statements; trainable parameters must be float32"
 )
-SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before"
+SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before this line"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 
 @dataclass(frozen=True)
 class _Project:
-    """The project's own casts: functions of other files that cast to float32, and the lines to insert."""
+    """`casters`: the project's functions in other files that cast to float32. `lines`: the lines to insert."""
 
     casters: tuple[str, ...]
     lines: tuple[str, ...]
@@ -132,7 +132,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def may_train_half(source: Source, target: Target) -> bool:
-    """Return True if weights that are not cast to float32 may be half, also where other files select their dtype."""
+    """Return True if the file may train half-precision weights that it does not cast to float32."""
     missing = _rewrite(source, target)
     return bool(missing.edits or missing.findings)
 
@@ -197,13 +197,13 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt, project:
 
 def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
     if edit is None:
-        draft.warn(consumer.statement, SHARED_LINE, hint="put the statement on a line of its own")
+        draft.warn(consumer.statement, SHARED_LINE, hint="put the statement on a separate line")
     else:
         draft.edits.append(edit)
 
 
 def _cast_again(python: PythonSource, consumer: Consumer, project: _Project) -> list[Edit]:
-    """Return casts to float32 after every half-precision cast that follows the optimizer."""
+    """Return the edits that cast to float32 after each half-precision cast that follows the optimizer."""
     edits: list[Edit] = []
     for call in python.names.of_type(ast.Call):
         statement = python.names.statement(call)
@@ -221,9 +221,7 @@ def _cast_again(python: PythonSource, consumer: Consumer, project: _Project) -> 
 
 
 def _cast_after(draft: Draft, consumer: Consumer, project: _Project) -> None:
-    """Insert the cast after a trainer that builds or wraps the model itself, since its optimizer is created in
-    `train()`.
-    """
+    """Insert the cast after a trainer that builds or wraps the model: `train()` creates its optimizer later."""
     python, statement = draft.source, consumer.statement
     variable = _variable_of(consumer)
     rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)
@@ -237,7 +235,7 @@ def _cast_after(draft: Draft, consumer: Consumer, project: _Project) -> None:
 
 
 def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
-    """Return the single variable that the trainer is assigned to; None if there is not exactly one."""
+    """Return the variable that the trainer is assigned to, or None if it is assigned to none or to several."""
     match consumer.statement:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as variable], value=value) if value is consumer.call:
             return variable
@@ -245,7 +243,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Return the statements before which to cast: one for all consumers, or one for each if a load is between them."""
+    """Return the statements before which to cast: one for all consumers, or one for each if a load separates them."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
@@ -254,7 +252,7 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """Return the innermost statement that precedes or contains all of the statements in one block."""
+    """Return the first of those statements, of the innermost common block, that contain the given statements."""
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:
@@ -269,7 +267,7 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
 
 
 def _is_done(python: PythonSource, place: ast.stmt, owner: str, project: _Project) -> bool:
-    """Return True if the model is cast before the statement, and no later code changes its dtype."""
+    """Return True if the model is cast before the statement and its dtype does not change between them."""
     block = block_of(python, place)
     above = python.names.parent(place)
     for earlier in reversed(block[: block.index(place)]):

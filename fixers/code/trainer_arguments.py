@@ -107,7 +107,7 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:
-    """Return the called library class, or the library class that the called class inherits from."""
+    """Return the library class that the call creates, or whose subclass it creates."""
     meaning = draft.source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return meaning or ""

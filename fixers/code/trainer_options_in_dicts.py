@@ -26,7 +26,7 @@ def has_argument_dict(data: bytes) -> bool:
 
 
 def judge_options(draft: Draft, call: ast.Call, table: Table, target: Target, seen: set[int]) -> None:
-    """Rename and delete keys of the dicts that the call unpacks. `seen`: ids of the keys that were already judged."""
+    """Rename and delete keys of the dicts that the call unpacks. `seen`: ids of the keys judged so far."""
     given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
         entries = list(entries_of(draft.source, keyword.value)) if keyword.arg is None else []

@@ -78,7 +78,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if len(calls) == 1 and _runs_once(draft.source, call):
             _resume(draft, call)
         else:
-            _report(draft, call, "one of several trainings; not changed, so every job starts at step 0")
+            _report(draft, call, "one of several trainings in this file; not changed, so every job starts at step 0")
     return draft.rewrite
 
 
@@ -88,7 +88,7 @@ def _resume(draft: Draft, call: ast.Call) -> None:
         return
     os, quote = imported(source, "os", WHY), source.quote_for(call)
     if os is None or quote is None:
-        _report(draft, call, "starts at step 0 in every job; `os` cannot be imported here")
+        _report(draft, call, "this training starts at step 0 in every job; `os` cannot be imported in this file")
         return
     written = OFFER.format(os=os.name).replace('"', quote)
     draft.edits += [*os.edits, source.append_argument(call, written, WHY)]
@@ -99,7 +99,7 @@ def _report(draft: Draft, call: ast.Call, message: str) -> None:
 
 
 def _trains(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `train()` of an object that is certainly a Trainer."""
+    """Return True for `train()` of an object that is a Trainer in every case."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "train":
         return False
     values = _values(source, call.func.value)
@@ -107,7 +107,7 @@ def _trains(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
-    """Return all possible values of the object on which a method is called; None for an unknown value."""
+    """Return all possible values of the object on which a method is called. None stands for an unknown value."""
     match owner:
         case ast.Call():
             return [owner]
@@ -143,7 +143,7 @@ def _assignments(source: PythonSource) -> list[tuple[ast.expr, ast.expr | None]]
 
 
 def _is_trainer(source: PythonSource, function: ast.expr) -> bool:
-    """Return True for an imported Trainer, or a class of this file that inherits `train` from one."""
+    """Return True for an imported Trainer, or for a class of this file that inherits `train` from a Trainer."""
     meaning = source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return TRAINER.match(meaning or "") is not None
@@ -157,7 +157,7 @@ def _is_trainer(source: PythonSource, function: ast.expr) -> bool:
 
 
 def _defines_train(own: ast.ClassDef) -> bool:
-    """Return True if the class defines `train`, or attributes dynamically."""
+    """Return True if the class defines `train` or `__getattribute__`."""
     return any(
         (isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in ("train", "__getattribute__"))
         or (isinstance(each, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "train" for t in each.targets))
@@ -188,7 +188,7 @@ def _called_once(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
 
 
 def _uses(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """Return the references to the function; for a method, its name on any object except a Trainer."""
+    """Return the references to the function. For a method, these are its name on any object except a Trainer."""
     if not isinstance(source.names.parent(function), ast.ClassDef):
         names = source.names.of_type(ast.Name)
         return [each for each in names if each.id == function.name and isinstance(each.ctx, ast.Load)]

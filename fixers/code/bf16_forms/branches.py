@@ -22,8 +22,7 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
 
-    With a flag, float16 must be selected otherwise: in the other branch, or by the previous assignment to the same
-    name.
+    If the test is a flag, the alternative must be float16: in the `else`, or in the previous assignment to that name.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
@@ -44,7 +43,7 @@ def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) 
 
 
 def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> bool:
-    """Return True for the body of `elif args.bf16:` if another branch, or the `if` beside it, selects float16."""
+    """Return True for the body of `elif args.bf16:` if another branch, or a neighbouring `if`, selects float16."""
     other = branch.orelse[0] if len(branch.orelse) == 1 else None
     if child in branch.body and other is not None and _is_flag(source, branch.test) and _makes_half(source, other):
         return True
@@ -74,7 +73,7 @@ def _is_flag(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
-    """Return True if the statement casts to half precision, as in `x = x.half()`, or assigns or returns the dtype."""
+    """Return True if the statement casts to float16, as in `x = x.half()`, or assigns or returns the dtype float16."""
     if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)) or statement.value is None:
         return False
     value = statement.value
@@ -87,7 +86,7 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 def selects_other_device(test: ast.expr) -> bool:
     """Return True if the test is true only on devices other than CUDA: `device == "cpu"`, `torch.xpu.is_available()`.
 
-    With `and`, one such operand is enough.
+    Of several operands of `and`, one such test is enough.
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
@@ -112,7 +111,7 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
 def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test is true for bfloat16, and tests neither a config key nor a flag that is on by default.
 
-    A key that this file reads is not renamed in the project's configs, so its branch must be changed instead.
+    The fixers do not rename a key that this file reads, so they must change the branch.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):
@@ -130,7 +129,7 @@ def _keys(source: PythonSource) -> tuple[str, ...]:
 
 
 def _switched_on(source: PythonSource) -> frozenset[str]:
-    """Return the names that this file sets to True, as variables or as defaults of arguments."""
+    """Return the names of variables and of arguments' defaults that this file sets to True."""
     return source.remember("switched-on", lambda: frozenset(_find_switched_on(source)))
 
 

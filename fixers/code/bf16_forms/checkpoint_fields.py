@@ -1,4 +1,4 @@
-"""Defaults of a configuration class that a checkpoint's own `config.json` overrides."""
+"""Recognise defaults of a configuration class that a checkpoint's own `config.json` overrides."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ HINT = "change it in the config.json of the checkpoint: "
 
 
 def loaded_from_checkpoint(source: PythonSource, node: ast.expr) -> str | None:
-    """Return a hint if the value is the default of a field that is read from `config.json`. The hint names the line
-    that loads the class. Config classes of transformers are loaded by `from_pretrained`.
+    """Return a hint if the value is the default of a field that the code reads from `config.json`, or None.
+
+    The hint names the line that loads the class. `from_pretrained` loads the config classes of transformers.
     """
     if (name := _model_config(source, node)) is not None:
         return HINT + f"{name}.from_pretrained reads it"
@@ -33,7 +34,7 @@ def loaded_from_checkpoint(source: PythonSource, node: ast.expr) -> str | None:
 
 
 def _model_config(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the name of the class if the value is a default of its constructor, and it is a PretrainedConfig."""
+    """Return the name of the PretrainedConfig class if the value is a default of its constructor."""
     above = source.names.parent(node)
     function = source.names.parent(above) if isinstance(above, ast.arguments) else None
     within = source.names.parent(function) if isinstance(function, ast.FunctionDef) else None

@@ -51,18 +51,21 @@ class Judged:
 
 ACT = Judged(Verdict.ACT)
 NEVER = Judged(Verdict.NEVER)
-PURE = "only reached with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
-OF_TRAINER = "only reached with --bf16, which commands on this card replace with --fp16"
+PURE = "this code runs only with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
+OF_TRAINER = "this code runs only with --bf16, and the fixers replace --bf16 with --fp16 in commands"
 LOADS_FLOAT32 = Judged(
     Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: select fp16 here"
 )
 FALLS_BACK_TO_FP32 = Judged(
-    Verdict.WARN, "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"
+    Verdict.WARN, "this selects bfloat16 or else float32, which needs twice the memory; select float16 for this card"
 )
 
 
 def judge_place(source: PythonSource, node: ast.expr) -> Judged:
-    """Return the verdict for a use of bfloat16, from its parents, innermost first."""
+    """Return the verdict for a use of bfloat16.
+
+    The syntax nodes around it are judged first, from the innermost outwards.
+    """
     if is_gated(source, node) and not _falls_back(source, node):
         return NEVER
     child: ast.AST = node
@@ -100,7 +103,7 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 
 
 def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Judged | None:
-    """Judge a choice between bfloat16 and another value, by the other value."""
+    """Judge `bfloat16 if test else other` by the other value."""
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
     is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)
@@ -124,7 +127,7 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
 
 
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
-    """Judge a subscript; indices of dtype tables, and literal tables that are indexed directly, stay unchanged."""
+    """Judge a subscript. An index, and an item of a table that is indexed where it is written, stay unchanged."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
@@ -147,7 +150,7 @@ def _judge_function(
 
 
 def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is a flag of Trainer arguments, such as `training_args.bf16`, alone or joined by `and`.
+    """Return True if the test is a flag of Trainer arguments, such as `training_args.bf16`, or an `and` with one.
 
     In a file that parses Trainer arguments, every `x.bf16` is such a flag.
     """
@@ -165,14 +168,17 @@ def _has_float16_counterpart(source: PythonSource, name: str) -> bool:
 
 
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
-    """Return True for one result in a chain such as `bf16 if name == "bf16" else fp16 if name == "fp16" else fp32`."""
+    """Return True for a chain that also selects float16: `bf16 if x == "bf16" else fp16 if x == "fp16" else fp32`."""
     words = [each.value for each in ast.walk(choice.orelse) if isinstance(each, ast.Constant)]
     knows_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
     return knows_half and names_bf16(source, choice.test)
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
-    """Return True for a decorator other than autocast or an option, such as the parameters of a test."""
+    """Return True for a decorator, such as the parameters of a test.
+
+    Decorators for autocast and options are excluded.
+    """
     if child not in above.decorator_list:
         return False
     if not isinstance(child, ast.Call):
@@ -225,7 +231,7 @@ def _is_dtype(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_row_of_list(source: PythonSource, above: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> bool:
-    """Return True if the list contains other dtypes and the item does not follow a flag, as in a command."""
+    """Return True if the list contains other dtypes and the item is not the value of a flag in a command."""
     index = above.elts.index(child) if isinstance(child, ast.expr) and child in above.elts else 0
     before = above.elts[index - 1] if index else None
     if isinstance(before, ast.Constant) and isinstance(before.value, str) and before.value.startswith("--"):
@@ -234,7 +240,7 @@ def _is_row_of_list(source: PythonSource, above: ast.List | ast.Tuple | ast.Set,
 
 
 def _is_spelling(source: PythonSource, above: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> bool:
-    """Return True for spellings such as `["bf16", "bfloat16", torch.bfloat16]`, and for a name beside its dtype."""
+    """Return True if the list contains another spelling of bfloat16, as in `["bf16", "bfloat16", torch.bfloat16]`."""
     others = [each for each in above.elts if each is not child]
     return any(isinstance(each, ast.Constant) and bool(NAMES_BF16.fullmatch(str(each.value))) for each in others)
 

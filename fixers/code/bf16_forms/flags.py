@@ -35,7 +35,7 @@ SWITCHED_ON = (True, "auto", "True", "true")
 
 @dataclass(frozen=True)
 class Flag:
-    """The value of a flag; `rename` adds the edit that renames the flag."""
+    """The value of a flag. Calling `rename` adds the edit that renames the flag."""
 
     value: ast.expr
     rename: Callable[[str], None]
@@ -78,7 +78,7 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
 
 
 def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
-    """Add `fp16=` to a call with only `bf16=<test of the card>`, which would train without mixed precision."""
+    """Add `fp16=` to a call with only `bf16=<test of the card>`: without it, this card uses no mixed precision."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
     if given is None or "fp16" in flags or torch is None or not tests_card(draft.source, given.value):
@@ -104,7 +104,7 @@ def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None
 
 
 def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: Flags) -> Fields | None:
-    """Return the project's class that is called, if it declares bf16 but not the float16 counterpart."""
+    """Return the project's class that the call creates, if the class declares bf16 but not the float16 counterpart."""
     if (draft.source.names.meaning(call.func) or "").startswith(LIBRARIES):
         return None
     fields = consumers.class_named(tail_of(call))
@@ -115,7 +115,7 @@ def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: F
 
 
 def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
-    """Return True if the callee accepts both flags, by its library, name or signature."""
+    """Return True if the callee accepts both flags, judged by its library, name or signature."""
     names = draft.source.names
     meaning = names.meaning(call.func)
     if meaning is not None and meaning.startswith(LIBRARIES):
@@ -206,7 +206,7 @@ def _judge_dict(draft: Draft, node: ast.Dict) -> None:
 
 
 def key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
-    """Return a function that renames the key, in the same quotes."""
+    """Return a function that renames the key and keeps its quotes."""
     written = draft.source.segment(key)
     return lambda name: draft.edits.append(
         draft.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
@@ -265,7 +265,7 @@ def _judge_class(draft: Draft, node: ast.ClassDef) -> None:
 
 
 def _default(value: ast.expr) -> ast.expr:
-    """Return the default value, also from `field(default=...)`."""
+    """Return the default value. For `field(default=...)`, return the argument."""
     if isinstance(value, ast.Call):
         return next((keyword.value for keyword in value.keywords if keyword.arg == "default"), value)
     return value

@@ -30,7 +30,7 @@ def refuse_plugin(draft: Draft, node: ast.Constant) -> None:
 
 
 def warn_of_memory(draft: Draft) -> None:
-    """Report code in which Fabric creates a model in its precision's dtype, which is float32 for 16-mixed."""
+    """Report code in which Fabric creates a model in the dtype of its precision: float32 for 16-mixed."""
     for call in draft.source.names.of_type(ast.Call):
         if tail_of(call) == "init_module" and not call.args:
             draft.warn(call, FLOAT32_WEIGHTS, hint="check that the frozen weights fit into the card's memory")
@@ -38,7 +38,7 @@ def warn_of_memory(draft: Draft) -> None:
 
 
 def keeps_frozen_weights(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
-    """Report frozen weights that only bf16-true holds in two bytes, and return True if there are any.
+    """Report frozen weights that 16-mixed would hold in float32, and return True if there are any.
 
     If the project loads these weights, this is an error: its other files now use float16, and float16 inputs do not
     work with bfloat16 weights.
@@ -55,7 +55,7 @@ def keeps_frozen_weights(draft: Draft, node: ast.Constant, frozen_loads: tuple[s
 
 
 def unscaled_step(source: PythonSource) -> tuple[str, str] | None:
-    """Return the reason why a Fabric loop fails in 16-mixed, and the hint; None if Fabric scales and clips."""
+    """Return the reason why a Fabric loop fails in 16-mixed, and the hint. Return None if no such loop is found."""
     if not any(tail_of(call) == "Fabric" for call in source.names.of_type(ast.Call)):
         return None
     if any(tail_of(call) in SCALES for call in source.names.of_type(ast.Call)):

@@ -71,7 +71,7 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
 
 
 def _holds_dtype(draft: Draft, options: ast.expr) -> bool:
-    """Return True if this file sets a dtype in the options, or contains "auto", which will be replaced."""
+    """Return True if this file sets a dtype in the options. "auto" counts, because another edit replaces it."""
     if any(True for _ in auto_dtypes(draft.source, options)):
         return True
     if isinstance(options, (ast.Dict, ast.Call)):
@@ -119,7 +119,7 @@ def _judge_trl(draft: Draft, call: ast.Call) -> None:
 
 
 def _is_fallback(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `if args is None: args = GRPOConfig(...)`, the default arguments of a trainer."""
+    """Return True for `if args is None: args = GRPOConfig(...)`, which creates the default arguments of a trainer."""
     statement = source.names.statement(call)
     above = source.names.parent(statement)
     if not isinstance(statement, ast.Assign) or not isinstance(above, ast.If):

@@ -34,13 +34,13 @@ def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
 
 
 def new_choice(source: PythonSource, choice: ast.IfExp) -> Insertion:
-    """Return `torch.float16 if x == "fp16" else` before the alternative."""
+    """Return the insertion of `torch.float16 if x == "fp16" else` before the alternative."""
     text = f"{_counterpart_text(source, choice.body)} if {_counterpart_text(source, choice.test)} else "
     return Insertion(source.span(choice.orelse)[0], text)
 
 
 def _after(source: PythonSource, statement: ast.stmt, head: str, column: int) -> Insertion | None:
-    """Return the branch on separate lines, or on one line if the original branch is on one line."""
+    """Return the insertion of the float16 branch, on one line if the bfloat16 branch is on one line."""
     start, end = source.span(statement)
     lines = source.text
     stop = lines.find(b"\n", end)
@@ -59,7 +59,7 @@ def _after(source: PythonSource, statement: ast.stmt, head: str, column: int) ->
 
 
 def _counterpart_text(source: PythonSource, node: ast.expr | ast.stmt | ast.pattern) -> str:
-    """Return the node's text with float16 for bfloat16."""
+    """Return the node's text with float16 instead of bfloat16."""
     start = source.span(node)[0]
     text = source.text[start : source.span(node)[1]]
     for each in sorted(ast.walk(node), key=_position, reverse=True):

@@ -15,10 +15,10 @@ from fixers.sources.training_setup import block_of
 
 SAVED = "weights that are saved"
 ON_CPU = "models on the CPU"
-TABLE = "caches of generation, and rotary tables whose results get the dtype of the model"
-STATE = "state of an optimizer, whose users choose its dtype; it runs on every card"
-CAPABLE_ONLY = "kernels of cards with FP8, FP4 or packed int4"
-ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 elsewhere does not reach it"
+TABLE = "key-value caches, and rotary tables whose results are cast to the dtype of the model"
+STATE = "the state dtype of an optimizer: its users choose the dtype, and every card supports it"
+CAPABLE_ONLY = "kernels for cards with FP8, FP4 or packed int4"
+ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 programs do not run it"
 ASSERTED = "a value that the file asserts to be bfloat16"
 BEYOND_FLOAT16 = "values beyond 65504, which float16 cannot hold"
 STATED_REASON = "the code gives a reason against float16; use float32 if the range is needed"
@@ -48,7 +48,7 @@ LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[
 
 
 def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
-    """Return the reason to keep this use of bfloat16; empty if the code gives none."""
+    """Return the reason to keep this use of bfloat16, or an empty string if there is none."""
     statement = source.names.statement(node)
     if _is_beyond_float16(source, node):
         return BEYOND_FLOAT16
@@ -85,7 +85,7 @@ def _holds_wide(expression: ast.expr) -> bool:
 
 
 def _is_asserted(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
-    """Return True if the value is cast, assigned or registered under a name that an assertion requires in bfloat16."""
+    """Return True if the value is cast or assigned to bfloat16 and an assertion requires this dtype for its name."""
     names = source.remember("asserted-bf16", lambda: frozenset(_asserted(source)))
     if not names:
         return False
@@ -122,9 +122,9 @@ def _asserted(source: PythonSource) -> Iterator[str]:
 
 
 def _is_of_table(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the dtype of a key-value cache, and of rotary tables whose results are cast to the input's dtype.
+    """Return True for a dtype in a function or class that creates a key-value cache or rotary tables.
 
-    It is the default of an argument, or the dtype of the table that a function returns.
+    The file must cast the results of the tables with `.type_as(`.
     """
     for above in source.names.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -146,7 +146,7 @@ def _is_default_of_optimizer(source: PythonSource, node: ast.expr) -> bool:
 
 
 def is_explained(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if a comment or message beside the statement says why it must not be float16."""
+    """Return True if a comment or message beside the statement gives a reason against float16."""
     statement = source.names.statement(node)
     if any(RANGE.search(comment) and NAMES_NUMBERS.search(comment) for comment in _comments(source, statement)):
         return True
@@ -156,7 +156,7 @@ def is_explained(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _comments(source: PythonSource, statement: ast.stmt) -> list[str]:
-    """Return the comment above the statement, joined to one text."""
+    """Return the comment above the statement as one line of text, in a list, or an empty list."""
     lines, at = _lines(source), statement.lineno - 2
     found: list[str] = []
     while at >= 0 and lines[at].strip().startswith("#"):
@@ -177,7 +177,7 @@ def _lines(source: PythonSource) -> list[str]:
 
 
 def _warns(source: PythonSource, statement: ast.stmt) -> bool:
-    """Return True for a warning or an assertion whose message gives a reason against float16."""
+    """Return True for a warning or a print whose message gives a reason against float16."""
     match statement:
         case ast.Expr(value=ast.Call() as call) if tail_of(call) in (
             "warning",
@@ -204,7 +204,7 @@ def _is_on_cpu(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
-    """Return True if the value is passed to a call that saves, or one of the next statements saves the cast model."""
+    """Return True if a call saves the value, or if one of the next four statements saves the cast model."""
     for above in source.names.ancestors(node):
         if isinstance(above, ast.Call) and _saves(source, above):
             return True
@@ -247,7 +247,7 @@ def _names_used(source: PythonSource, call: ast.Call) -> set[str]:
 
 
 def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> str:
-    """Return the object of the cast `model.to(torch.bfloat16)`; empty if the node is in no such call."""
+    """Return `model` for the cast `model.to(torch.bfloat16)`, or an empty string if the node is not in a cast."""
     for above in source.names.ancestors(node):
         if (
             isinstance(above, ast.Call)

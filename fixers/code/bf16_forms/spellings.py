@@ -19,7 +19,7 @@ LIBRARIES = frozenset(
 
 
 def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
-    """Return the project's consumers, with the readers of the current version of this file."""
+    """Return the project's consumers, with the readers in this file as earlier fixers have changed it."""
     readers = tuple(found.reader for found in find_readers(source)) if may_contain_readers(source.text) else ()
     return project.with_file(source.path, readers, is_started(source.text))
 
@@ -27,7 +27,7 @@ def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
 def float16_spelling(
     draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, to_float32: bool = False
 ) -> str | None:
-    """Return the replacement for a bfloat16 string; warn and return None if a reader rejects every spelling."""
+    """Return the replacement for a bfloat16 string. If a reader rejects every spelling, warn and return None."""
     if name is None or name == "torch":
         return default
     word = str(node.value) if isinstance(node, ast.Constant) else ""
@@ -40,6 +40,6 @@ def float16_spelling(
 
 
 def is_of_library(source: PythonSource, callee: ast.expr | None) -> bool:
-    """Return True for a function that is imported from a library; the project's code does not restrict its values."""
+    """Return True for a function imported from a library: the project's code does not restrict its values."""
     meaning = source.names.meaning(callee) if callee is not None else None
     return meaning is not None and meaning.partition(".")[0] in LIBRARIES

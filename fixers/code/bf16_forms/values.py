@@ -16,7 +16,7 @@ BFLOAT16 = "torch.bfloat16"
 
 
 def find_values(draft: Draft) -> None:
-    """Replace the dtype wherever code selects it; imports are changed to match."""
+    """Replace the dtype wherever code selects it, and change the imports of the dtype."""
     for attribute in draft.source.names.of_type(ast.Attribute):
         if attribute.attr == "bfloat16":
             _judge_attribute(draft, attribute)
@@ -25,7 +25,7 @@ def find_values(draft: Draft) -> None:
 
 
 def _judge_names(draft: Draft) -> None:
-    """Replace names imported from torch, then change their imports to match."""
+    """Replace names imported from torch, then change their imports."""
     imported = _imported_as(draft)
     acted: dict[str, list[ast.Name]] = {}
     left: set[str] = set()
@@ -89,13 +89,13 @@ def _is_cast(draft: Draft, node: ast.Attribute) -> bool:
 
 
 def _rename(draft: Draft, node: ast.Name) -> None:
-    """Rename a name imported from torch; an alias keeps its name, and only its import changes."""
+    """Rename a name imported from torch. For an alias, only the import changes."""
     if node.id not in _aliases(draft):
         draft.edits.append(draft.source.replace_node(node, "float16", NO_BFLOAT16))
 
 
 def _widen(draft: Draft, node: ast.Name) -> bool:
-    """Replace the name with `torch.float32`; warn and return False if the module torch is not imported."""
+    """Replace the name with `torch.float32`. If the module torch is not imported, warn and return False."""
     torch = name_of(draft.source, "torch")
     if torch is None:
         draft.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
@@ -121,7 +121,7 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
 def _widen_uses(draft: Draft, node: ast.expr) -> bool:
     """Return True if the dtype is assigned to a variable, and every use of this variable needs the range of float32.
 
-    If only some of its uses do, those are replaced by float32.
+    If only some uses need this range, replace only these uses with float32.
     """
     match draft.source.names.parent(node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
@@ -141,7 +141,7 @@ def _needs_range(draft: Draft, node: ast.expr) -> bool:
 
 
 def _keyword_of(draft: Draft, node: ast.expr) -> str:
-    """Return the keyword of the argument; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
+    """Return the keyword of the argument. The second positional argument of FSDP's MixedPrecision is `reduce_dtype`."""
     above = draft.source.names.parent(node)
     if isinstance(above, ast.Call) and above.args[1:2] == [node]:
         called = (draft.source.names.meaning(above.func) or "").rpartition(".")[2]
@@ -170,7 +170,7 @@ def _rename_imports(draft: Draft, acted: dict[str, list[ast.Name]], left: set[st
             elif alias.asname is None:
                 _import_float16(draft, alias)
             elif any("float16" in scope.bindings for scope in draft.source.names.scopes.values()):
-                message = f"{local} must stay bfloat16 elsewhere in this file, so its import was not changed"
+                message = f"{local} must stay bfloat16 in other places of this file, so its import was not changed"
                 draft.warn(alias, message, hint="use torch.float16 where float16 is needed")
             else:
                 _import_float16(draft, alias)

@@ -28,7 +28,7 @@ WHY_WORD = "configs and commands use float16 on this card"
 def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[str] = ()) -> None:
     """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16.
 
-    `off_is_half` are switches that select float16 when they are off; their options get no second name.
+    `off_is_half`: switches that select float16 when they are off. Their options get no second name.
     """
     if not may_contain_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
         return
@@ -59,7 +59,7 @@ def _warn_of_asserts(draft: Draft) -> None:
 
 
 def _has_quoted_word(text: bytes) -> bool:
-    """Return True if the text may contain a quoted bfloat16 value; this search excludes most modules."""
+    """Return True if the text may contain a quoted bfloat16 value. This fast search excludes most modules."""
     for word in WORD.finditer(text):
         before = text[text.rfind(b"\n", 0, word.start()) + 1 : word.start()]
         if b'"' in before or b"'" in before:
@@ -79,7 +79,7 @@ def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> Non
 
 
 def _missing(reader: Reader, consumers: Consumers) -> list[str]:
-    """Return the reader's bfloat16 values for which it must also accept the float16 value."""
+    """Return the reader's bfloat16 values whose float16 counterpart it must also accept."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
     words = [word for word in reader.words if word in COUNTERPARTS and (reader.display or word != TRUE_WORD)]
@@ -97,7 +97,10 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 
 
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
-    """Return the project's values with this spelling; if they are unknown, one for each option of the readers."""
+    """Return the project's values with this spelling.
+
+    If they are unknown, return one value for each option of the readers.
+    """
     if consumers.selected is not None:
         return [each for each in consumers.selected if each.word == word and not each.to_float32]
     options = [reader.option]
@@ -132,7 +135,7 @@ def _insertion(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str
 
 
 def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
-    """Return a row for float16 before the row for bfloat16."""
+    """Return the insertion of a float16 row before the bfloat16 row."""
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == word:
             written, dtype = rewritten_literal(draft.source, key, COUNTERPARTS[word]), _counterpart_value(draft, value)
@@ -142,7 +145,7 @@ def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
 
 
 def _new_keyword(draft: Draft, table: ast.Call, word: str) -> Insertion | None:
-    """Return `fp16=torch.float16, ` before the keyword for bfloat16 of a call of `dict`."""
+    """Return the insertion of `fp16=torch.float16, ` before the bfloat16 keyword of a `dict(...)` call."""
     for keyword in table.keywords:
         dtype = _counterpart_value(draft, keyword.value) if keyword.arg == word else None
         if dtype:

@@ -1,4 +1,4 @@
-"""Find uses of bfloat16 whose values need its exponent range, which float32 has and float16 lacks."""
+"""Find uses of bfloat16 that need its exponent range: float32 has the same range, float16 a smaller one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASTS = frozenset(
 GROWS = frozenset(
     {"sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "norm", "vector_norm", "var", "std"}
 )
-"""Functions that reduce a tensor, with `dtype=` or on a cast tensor."""
+"""Functions that sum or multiply the values of a tensor. The dtype is an argument, or the tensor is cast before."""
 GROWS_AT_ONCE = frozenset({"pow", "square", "exp", "logsumexp"}) | GROWS
 HOLDERS = frozenset({"Parameter", "Buffer", "register_buffer"})
 TRANSPOSES = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "adjoint"})
@@ -97,7 +97,7 @@ def _is_gram(node: ast.AST) -> bool:
 
 
 def _transposed(factor: ast.expr) -> str:
-    """Return the name `X` for `X.T`, `X.mT` and `X.transpose(0, 1)`; empty for anything else."""
+    """Return the name `X` for `X.T`, `X.mT` and `X.transpose(0, 1)`, or an empty string for any other expression."""
     match factor:
         case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in TRANSPOSES:
             return name
@@ -122,7 +122,7 @@ def _is_grown(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _holders(source: PythonSource, node: ast.expr) -> Iterator[str]:
-    """Yield the names to which the tensor that the node creates or casts is assigned."""
+    """Yield the names that get a tensor with this dtype: by assignment, as a dict value or as a keyword argument."""
     child: ast.AST | None = _cast_of(source, node, CASTS)
     while child is not None:
         above = source.names.parent(child)
@@ -158,7 +158,7 @@ def _target_name(target: ast.expr) -> str:
 
 
 def _cast_of(source: PythonSource, node: ast.expr, among: frozenset[str]) -> ast.Call | None:
-    """Return the call that creates a tensor with the dtype or casts to it, if its name is in `among`."""
+    """Return the call that creates a tensor with this dtype or casts a tensor to it, if the function is in `among`."""
     above = source.names.parent(node)
     if isinstance(above, ast.keyword):
         above = source.names.parent(above)

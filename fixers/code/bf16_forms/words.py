@@ -35,7 +35,7 @@ WORDS = {
     TRUE_WORD: "16-mixed",
 }
 TRUE_HALF = "16-true"
-"""Lightning's value for half-precision weights without training, which need no float32 copy and no loss scale."""
+"""Lightning's value for half-precision weights that are not trained: they need no float32 copy and no loss scale."""
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
@@ -74,7 +74,7 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_l
 
 
 def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
-    """Return True if 16-mixed can replace bf16-true; report why it cannot, or the additional memory."""
+    """Return True if 16-mixed can replace bf16-true, and report the additional memory. Otherwise, report the reason."""
     broken = unscaled_step(draft.source)
     if broken:
         draft.refuse(node, *broken)
@@ -105,7 +105,7 @@ def _needs_range(draft: Draft, node: ast.Constant) -> bool:
 
 
 def _option_given_on(draft: Draft, node: ast.Constant) -> str | None:
-    """Return `mixed_precision` for `mp = "bf16"` if the variable is only used as in `mixed_precision=mp`."""
+    """Return `mixed_precision` for `mp = "bf16"` if every use of the variable is like `mixed_precision=mp`."""
     above = draft.source.names.parent(node)
     match above:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
@@ -131,7 +131,7 @@ def _counterpart(draft: Draft, node: ast.Constant) -> str:
 
 
 def _judge_flag(draft: Draft, node: ast.Constant) -> None:
-    """Replace `--bf16` in a command that is built as a list."""
+    """Replace `--bf16` in a command that is a list of strings."""
     above = draft.source.names.parent(node)
     if isinstance(above, ast.List) and _is_command(above):
         _replace(draft, node, "--fp16")

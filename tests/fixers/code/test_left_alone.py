@@ -178,10 +178,10 @@ def test_a_use_that_does_not_select_bfloat16_stays(text: str) -> None:
         (AUTO_ON_CPU, "models on the CPU"),
         (SAVED, "weights that are saved"),
         (MERGED, "weights that are saved"),
-        (LOW_BIT, "kernels of cards with FP8, FP4 or packed int4"),
-        (CACHE, "caches of generation, and rotary tables whose results get the dtype of the model"),
-        (ROTARY, "caches of generation, and rotary tables whose results get the dtype of the model"),
-        (ROTARY_CAST, "caches of generation, and rotary tables whose results get the dtype of the model"),
+        (LOW_BIT, "kernels for cards with FP8, FP4 or packed int4"),
+        (CACHE, "key-value caches, and rotary tables whose results are cast to the dtype of the model"),
+        (ROTARY, "key-value caches, and rotary tables whose results are cast to the dtype of the model"),
+        (ROTARY_CAST, "key-value caches, and rotary tables whose results are cast to the dtype of the model"),
     ],
 )
 def test_a_place_that_stays_is_recorded_with_its_reason(text: str, reason: str) -> None:
