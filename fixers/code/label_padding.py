@@ -188,7 +188,7 @@ def _add_edits(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
         draft.warn(padded, message, hint="mask labels with -100 after the shift")
         return
     if why := reason_against_masking(draft.source, padded):
-        draft.warn(padded, f"labels are padded with a token; not changed: {why}", hint="pad class ids with -100")
+        draft.warn(padded, f"labels are padded with a token; left unchanged: {why}", hint="pad class ids with -100")
         return
     draft.edits += edits
 

@@ -77,7 +77,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if loss.fixed_dtype:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
-            message = f"{draft.source.segment(call.func)} has weights with the model's dtype; the loss was not changed"
+            message = f"{draft.source.segment(call.func)} has weights with the model's dtype; left unchanged"
             draft.warn(call, message, hint="cast the weights and inputs of the loss to float32")
             continue
         edited = len(draft.edits)

@@ -106,13 +106,13 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
         try:
             parse_again(fixed)
         except Unparsable as unread:
-            message = f"the rewritten file would not parse ({unread.message}); left as it was"
+            message = f"the rewritten file would not parse ({unread.message}); left unchanged"
             raise Refused(error(fixer.name, message, f"{source.path}:{unread.line}")) from None
         except Unchecked:
             raise Refused(error(fixer.name, "no parser can check the rewritten file", source.path)) from None
         if len(fixed.unread) > len(source.unread):
             part = fixed.unread[0]
-            message = f"after the rewrite {part.message}; left as it was"
+            message = f"after the rewrite {part.message}; left unchanged"
             raise Refused(error(fixer.name, message, f"{source.path}:{part.line}"))
     return rewrite, fixed
 
@@ -121,10 +121,10 @@ def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Targe
     _, again, _, _ = _compose(fixed, fixers, target)
     if again is not None:
         names = ", ".join(again.fixers)
-        message = f"a second pass would change the file again ({again.why[0]}); left as it was"
+        message = f"a second pass would change the file again ({again.why[0]}); left unchanged"
         raise Refused(error(names, message, fixed.path))
 
 
 def _unparsable(path: str, message: str, line: int) -> Finding:
     hint = "correct the file, or list it in .pipelineignore"
-    return error("unparsable-source", f"{message}; left as it was", f"{path}:{line}", hint)
+    return error("unparsable-source", f"{message}; left unchanged", f"{path}:{line}", hint)

@@ -63,7 +63,7 @@ class Settings:
     """The settings of one file; `edit_list` collects the edits and findings.
 
     `code_facts`: a key that the project's code reads keeps its name, because that code selects float16 itself.
-    `visited`: ids of the nodes that were already judged.
+    `visited`: ids of the nodes judged so far.
     """
 
     edit_list: EditList
@@ -78,7 +78,7 @@ class Settings:
         self.edit_list.warn(node.span.start, message, hint)
 
     def replace(self, node: Scalar, text: str, why: str) -> None:
-        """Set the scalar to `text`, in the same quotes; warn if its source text differs from its value."""
+        """Set the scalar to `text` and keep its quotes, or warn if its source text differs from its value."""
         expected = self.data[node.span.start : node.span.end]
         if node.style not in ("", "'", '"') or expected != f"{node.style}{node.text}{node.style}".encode():
             self.warn(node, f"{node.text.strip()[:40]!r} cannot be edited in place ({why})")
@@ -87,9 +87,9 @@ class Settings:
             self.edit_list.put(node.span.start, node.span.end, new, why)
 
     def read(self, node: Node, is_run_config: bool = False, within: str = "") -> None:
-        """Judge every mapping below the node; a node shared by aliases is judged once.
+        """Judge every mapping below the node, and a node that several aliases share only once.
 
-        `is_run_config`: the node is the root of a halfstep config, whose `precision` stays. `within`: the dotted path.
+        `is_run_config`: the node is the root of a halfstep config; `precision` stays. `within`: the dotted path.
         """
         if isinstance(node, Scalar) or id(node) in self.visited:
             return
@@ -149,7 +149,7 @@ class Settings:
         if value.text in NO_COUNTERPART and MEANS_PRECISION.fullmatch(name):
             self.edit_list.refuse(value.span.start, NO_COUNTERPART_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
-            self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
+            self.warn(value, f"{value.text} has bfloat16 as its default, and this card has no bfloat16")
         counterpart = counterpart_of(name, value.text)
         if counterpart is None:
             return
@@ -173,7 +173,7 @@ class Settings:
             if not is_true(counterpart.text):
                 self.replace(counterpart, as_true(counterpart.text), NO_BFLOAT16)
         elif counterpart is not None:
-            self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
+            self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left unchanged")
         else:
             spelling = self.resolve_key(key, within)
             if isinstance(spelling.refused_by, Float16WhenOff):
@@ -188,7 +188,7 @@ class Settings:
         return self.code_facts.resolve_switch(name, default, f"{within}.{key.text}")
 
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
-        """Rename the key to its float16 name; if an enabled float16 switch exists, set the key to false instead."""
+        """Rename the key to its float16 name, or set it to false if another enabled switch has that name."""
         wanted = renamed(key.text, spelling.word)
         if spelling.refused_by is not None:
             self.warn(key, *refusal_of(key.text, spelling.refused_by, spelling.word))
@@ -228,9 +228,9 @@ class Settings:
                 self.replace(value, as_false(value.text), WHY_PACKING)
 
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
-        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable the fp16 block, which is inserted if missing.
+        """Disable DeepSpeed's `"bf16": {"enabled": ...}`, and enable the fp16 block or insert one.
 
-        A bf16 block with "auto" is kept, and an inserted fp16 block gets "auto" too: Trainer's arguments set both.
+        If the bf16 block has "auto", it stays and the inserted block gets "auto" too: Trainer's arguments set both.
         """
         enabled = block.get("enabled")
         other = siblings.get("fp16")
@@ -251,7 +251,7 @@ class Settings:
             self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:
-        """Set a boolean; quotes, such as those of "auto", are removed."""
+        """Set a boolean. Quotes are removed, as in "auto"."""
         self.edit_list.put(node.span.start, node.span.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
@@ -291,7 +291,7 @@ class Settings:
 
 
 def _has_rival(siblings: Mapping, key: Scalar, wanted: str) -> bool:
-    """Return True if another enabled key of the mapping has the same float16 name."""
+    """Return True if the mapping has another enabled key with this float16 name."""
     pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
     return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)
 

@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding
 
 @dataclass
 class EditList:
-    """Edits and findings for `data`, a part of the file that starts after `lines_above` lines."""
+    """Edits and findings for `data`. `data` is a part of the file, which starts after `lines_above` lines."""
 
     path: str
     data: bytes
@@ -36,11 +36,11 @@ class EditList:
         self.findings.append(error(self.check, message, where, hint))
 
     def put(self, start: int, end: int, text: bytes, why: str) -> None:
-        """Replace the bytes from `start` to `end`; the first edit at a position wins."""
+        """Replace the bytes from `start` to `end`. If there already is an edit at `start`, keep that edit."""
         self.edits.setdefault(start, Edit(start, self.data[start:end], text, why))
 
     def part(self, start: int, stop: int) -> EditList:
-        """Return an empty EditList for the bytes from `start` to `stop`, which are parsed separately."""
+        """Return an empty EditList for the bytes from `start` to `stop`."""
         return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
 
     def take(self, part: EditList, start: int) -> None:

@@ -1,4 +1,4 @@
-"""Configs that a known library reads: Accelerate, DeepSpeed, Axolotl, LLaMA-Factory, and those of halfstep itself."""
+"""Recognise configs of Accelerate, DeepSpeed, Axolotl, LLaMA-Factory and halfstep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS = re.compile(rb"^(?:fixers|lora|logs|grace_s)[ ]*:", re.MULTILINE)
 
 
 def is_known_format(path: str, data: bytes) -> bool:
-    """Return True if the file has the keys of a known library or tool, which accepts float16 for each of them."""
+    """Return True if the file has the keys of a known library or tool. These tools accept float16 for each key."""
     if is_json(path):
         return DEEPSPEED.search(data) is not None
     if not is_yaml(path):
@@ -32,5 +32,5 @@ def is_of_accelerate(path: str, data: bytes) -> bool:
 
 
 def is_of_deepspeed(data: bytes) -> bool:
-    """Return True for a config of DeepSpeed, or one that contains it."""
+    """Return True for a config of DeepSpeed, or a config that contains one."""
     return DEEPSPEED.search(data) is not None

@@ -105,13 +105,13 @@ def _rewrite_notebook(source: Source) -> Rewrite:
     for start in unparsed:
         if word := PRECISION_WORDS.search(source.data, start, source.data.find(b"\n", start)):
             launch.edit_list.warn(
-                word.start(), f"a command in a cell contains {word[0].decode()}, and could not be read"
+                word.start(), f"a command in a cell contains {word[0].decode()} and could not be parsed"
             )
     return launch.edit_list.rewrite
 
 
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
-    """Judge a heredoc as settings if it writes a config file, as commands if a shell reads it; warn about others.
+    """Judge a heredoc as settings if it writes a config file, or as commands if a shell reads it. Otherwise warn.
 
     Python heredocs are skipped: the Python fixers edit them.
     """
@@ -136,7 +136,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
     word = None if is_python_heredoc(launch.data, heredoc) else HEREDOC_WORDS.search(body)
     if word:
         selected = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
-        message = f"a heredoc selects {selected}; its purpose is unknown, so it was left as it is"
+        message = f"a heredoc selects {selected}; its purpose is unknown, so it was left unchanged"
         launch.edit_list.warn(heredoc.start + word.start(), message)
 
 
@@ -147,5 +147,5 @@ def _commands(source: Source) -> Script:
 
 
 def _warn_unparsable(source: Source, error: Unparsable) -> Rewrite:
-    message = f"could not be read as a script ({error.message}); left as it was"
+    message = f"could not be read as a script ({error.message}); left unchanged"
     return Rewrite(findings=(warning(name, message, f"{source.path}:{error.line}", "check its flags by hand"),))

@@ -56,9 +56,9 @@ VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?
 class Launch:
     """The commands of one file; `edit_list` collects their edits and findings.
 
-    `code_facts`: an override of a key that the project's code reads (`bf16=true`) keeps its name. `program`: the
-    Python script that the current command starts; empty if unknown. Options before the offset `launcher_end` belong
-    to accelerate. `linked`: variables used as values of precision options, with the name of the option.
+    `code_facts`: an override of a key that the project's code reads (`bf16=true`) keeps its name. `program`: the Python
+    script that the current command starts, or "". Options before the offset `launcher_end` belong to accelerate.
+    `linked`: variables used as values of precision options, each with the option's name.
     `attention_variables`: variables used as values of attention options. `compares`: the script also runs the current
     command without its FlashAttention option.
     """
@@ -83,7 +83,7 @@ class Launch:
             self.edit_list.put(piece.start, piece.end, text.encode(), why)
 
     def replace_flash(self, piece: TextRange, text: str, switch: str = "") -> bool:
-        """Replace the FlashAttention value and return True; if the project's code needs FlashAttention, only warn."""
+        """Replace the value and return True, or warn and return False if the project's code needs FlashAttention."""
         broken = self.code_facts.traits.broken_without_flash(self.edit_list.path, switch)
         if broken is not None or self.compares:
             self.warn(piece, broken.message if broken else COMPARES)
@@ -120,7 +120,7 @@ class Launch:
             self.judge_text(inside)
 
     def judge_loop(self, words: Sequence[Word]) -> None:
-        """Warn about `for p in bf16; do`, because other iterations of the loop may be for other cards."""
+        """Warn about `for p in bf16; do` instead of changing it: other iterations may be for other cards."""
         match [word.text for word in words[:3]]:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
@@ -175,7 +175,7 @@ class Launch:
     def accepted_value(
         self, name: str, piece: TextRange, value: str, counterpart: str, *, to_float32: bool = False
     ) -> str | None:
-        """Return the value that the project's code accepts for the option; if there is none, warn and return None."""
+        """Return the value that the project's code accepts for the option. If it accepts none, warn and return None."""
         if piece.start < self.launcher_end:
             return counterpart
         selected = BF16Value(option_name(name), value, self.edit_list.path, self.program, to_float32)
@@ -185,7 +185,7 @@ class Launch:
         self.warn(piece, *refusal_of(value, spelling.refused_by, counterpart))
         return None
 
-    # complex: each launcher spells the option in its own way
+    # complex: each launcher spells the option differently
     def judge_bf16(self, option: CommandOption, given: Sequence[CommandOption]) -> None:
         value = option.value.text if option.value else "True"
         if value is not None and not is_true(value) and value not in ("auto", "full"):
@@ -246,7 +246,7 @@ class Launch:
         return False
 
     def follow_variable(self, name: str, piece: TextRange) -> None:
-        """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
+        """If the value is a variable, edit its default and record its name: its assignments are edited later."""
         if (match := VARIABLE.fullmatch(piece.raw)) is None:
             return
         self.linked[match[1] or match[3] or match[4]] = name

@@ -34,7 +34,7 @@ class TextRange:
 
 @dataclass(frozen=True)
 class CommandOption:
-    """One option of a command: its name as spelled in configs, the flag's range, and its value if it has one."""
+    """One option of a command: its name as configs spell it, the range of the flag, and its value or None."""
 
     name: str
     flag: TextRange
@@ -76,7 +76,7 @@ def _override(start: int, end: int, raw: str, text: str | None, match: re.Match[
 
 
 def unquoted(value: str) -> tuple[int, str]:
-    """Return the length of the quotes around the value (0 or 1), and the text between them."""
+    """Return 1 and the text between the quotes for a quoted value, or 0 and the value."""
     quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
     return (1, value[1:-1]) if quoted else (0, value)
 

@@ -26,7 +26,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchText:
-    """A launch as bytes, with its commands (the argv and shell text in it) and its variables as a mapping."""
+    """A launch as bytes.
+
+    `script`: the argv, and the commands inside its arguments and variables. `env`: the variables.
+    """
 
     data: bytes
     script: Script
@@ -66,7 +69,7 @@ def _joined(texts: Iterable[str]) -> tuple[bytes, tuple[Word, ...]]:
 
 
 def _shell_texts(argv: Iterable[Word], env: Iterable[tuple[Word, Word]]) -> Iterator[Word]:
-    """Yield the words that may contain commands: arguments with spaces, and variables that hold options."""
+    """Yield the words that may contain commands: arguments with spaces, and values of variables with options."""
     yield from (word for word in argv if " " in word.raw)
     for name, value in env:
         if name.raw.lower() in TEXT_KEYS or holds_arguments(value.raw.encode("latin-1")):

@@ -77,7 +77,7 @@ CHECKPOINT_CONFIGS = {
 }
 AMBIGUOUS_NAMES = {"config.json", "params.json"}
 CHECKPOINT_KEYS = ("model_type", "architectures", "_class_name", "torch_dtype", "dtype", "transformers_version", "dim")
-"""Keys of a checkpoint's own config; a file of training arguments with the same name has none of them."""
+"""Keys of a checkpoint's own config. A file of training arguments with the same file name has none of these keys."""
 ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
@@ -100,13 +100,13 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     except Unparsable as error:
         if is_json(source.path) and holds_json_lines(source.data):
             return NOTHING
-        message = f"could not be read ({error.message}); left as it was"
+        message = f"could not be parsed ({error.message}); left unchanged"
         return _unchanged(source, error.line, message, "check its precision by hand")
     settings = Settings(EditList(source.path, source.data, name), target.code_facts)
     for document in documents:
         twice = duplicates(document)
         if twice:
-            message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left as it was"
+            message = f"{twice[0].path[-1]} occurs twice (first in line {twice[0].first.line}); left unchanged"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         if not target.code_facts.traits.trains_whole_models:
             _warn_of_fsdp(settings, document)
@@ -130,7 +130,10 @@ def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
 
 
 def _warn_of_fsdp(settings: Settings, document: Node) -> None:
-    """Warn about FSDP 1 in an Accelerate config: it flattens the parameters of a unit into one tensor of one dtype."""
+    """Warn about FSDP 1 in an Accelerate config.
+
+    FSDP 1 flattens the parameters of a unit into one tensor of one dtype.
+    """
     kind, word = (document.get(key) if isinstance(document, Mapping) else None for key in FSDP_KEYS)
     if not isinstance(kind, Scalar) or kind.text != "FSDP" or not isinstance(word, Scalar) or word.text not in HALVES:
         return
@@ -153,7 +156,7 @@ def is_run_config(document: Node) -> bool:
 
 
 def _is_accelerate_config(document: Node) -> bool:
-    """Return True for a config of `accelerate launch`, which the project's code does not read."""
+    """Return True for a config of `accelerate launch`. The project's code does not read such a config."""
     return isinstance(document, Mapping) and any(document.get(key) is not None for key in ACCELERATE_KEYS)
 
 

@@ -68,7 +68,7 @@ def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
 
 
 def _accelerate_launch(words: Sequence[Word]) -> Word | None:
-    """Return the word `launch` of an `accelerate launch` command; None for other commands."""
+    """Return the word `launch` of an `accelerate launch` command, or None for other commands."""
     for first, second in pairwise(words):
         if (first.text or "").rpartition("/")[2] == "accelerate" and second.text == "launch":
             return second

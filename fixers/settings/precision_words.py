@@ -30,7 +30,7 @@ NEEDS_RANGE = re.compile(
 """Options for moments, averages, sums and losses: float16 overflows above 65504 and underflows below 6e-8."""
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
-"""Other switches, such as `use_bf16`, which are replaced only if their float16 counterpart exists."""
+"""Other switches, such as `use_bf16`. Such a switch is replaced only if its float16 counterpart exists."""
 LIKE_FP16 = re.compile(r"(?:.*[._])?(?:fp16|float16)(?:_\w+)?")
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
@@ -45,12 +45,12 @@ AUTO_DTYPE = re.compile(r"(?:.*[._-])?torch_dtype")
 """The option of transformers; "auto" means the checkpoint's dtype, which is bfloat16 for most current models."""
 
 NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn", b"FLASH_ATT")
-"""Every name and value above contains one of these, so that other files need not be parsed."""
+"""Every name and value above contains one of these words. A file without them is not parsed."""
 
 WHY_RANGE = "the range of float16 is too small for sums and moments"
 WHY_TF32 = "no TF32 on this card"
 WHY_FLASH = "FlashAttention does not run on this card"
-WHY_PACKING = "needs FlashAttention, which does not run on this card"
+WHY_PACKING = "this setting needs FlashAttention, which does not run on this card"
 
 
 def option(word: str) -> str:
@@ -59,7 +59,7 @@ def option(word: str) -> str:
 
 
 def counterpart_of(name: str, value: str) -> str | None:
-    """Return the replacement for `value` if `name` selects a precision; None if the value stays."""
+    """Return the replacement for `value` if `name` selects a precision, or None if the value stays."""
     if NEEDS_RANGE.fullmatch(name):
         return FULL.get(value)
     if not MEANS_PRECISION.fullmatch(name):
@@ -86,7 +86,7 @@ def is_false(value: str) -> bool:
 
 
 def fp16_name(name: str) -> str:
-    """Return the float16 name of a switch; pure_bf16 becomes mixed float16, because pure float16 is not safe."""
+    """Return the float16 name of a switch. `pure_bf16` becomes `fp16`, because pure float16 training is not safe."""
     for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16"), ("bfloat16", "float16")):
         name = name.replace(bf16, fp16)
     return name

@@ -13,7 +13,7 @@ def refusal_of(word: str, refusing: Refusing, wanted: str) -> tuple[str, str]:
         message = f"{word} stays: {refusing.where} computes gradients in this dtype, and the loss is not scaled"
         return message, "scale the loss with ShardedGradScaler, then run the fixers again"
     if isinstance(refusing, Float16WhenOff):
-        return f"{word} stays: without it, {refusing.where} selects float16", f"turn {word} off"
+        return f"{word} stays: {refusing.where} selects float16 if {word} is off", f"turn {word} off"
     if isinstance(refusing, Overwritten):
         return f"{word} stays: {refusing.where} overwrites {wanted}", f"set what {refusing.where} copies into {wanted}"
     if isinstance(refusing, Fields):

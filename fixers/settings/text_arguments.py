@@ -15,11 +15,14 @@ SET = re.compile(r"[A-Za-z_]\w*\+?=([\"'])")
 ONE_WORD_FLASH = re.compile(r"--\w*flash[_-]?att\w*(?:=|$)")
 SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
 SHELL_TEXT_OPTION = re.compile(r"-[a-z]*c")
-COMPARES = "FlashAttention stays: this script runs the same command without it too"
+COMPARES = "FlashAttention stays: this script also runs the same command without FlashAttention"
 
 
 def holds_arguments(text: bytes) -> bool:
-    """Return True if the text, after leading variables, begins with a flag or a program that starts training."""
+    """Return True if the text begins with a flag or with a program that starts training.
+
+    Leading variables are skipped.
+    """
     return ARGUMENTS.match(text) is not None
 
 
@@ -32,7 +35,7 @@ def shell_texts_in(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
 
 
 def text_of(word: Word) -> tuple[int, int] | None:
-    """Return the byte range between the quotes of `NAME="..."`; None for other words."""
+    """Return the byte range between the quotes of `NAME="..."`, or None for other words."""
     match = SET.match(word.raw)
     if match is None or len(word.raw) == match.end() or word.raw[-1] != match[1]:
         return None

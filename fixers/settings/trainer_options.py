@@ -1,4 +1,4 @@
-"""Rename Trainer arguments on command lines and in settings files that newer versions of transformers renamed."""
+"""Rename old Trainer arguments on command lines and in settings files to their names in newer transformers versions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
 
 
 def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Rewrite:
-    """Return the same edits for the job's configured command."""
+    """Return the edits that rename old Trainer options in the job's configured command."""
     if not target.code_facts.into_trainer:
         return NOTHING
     return _Renaming(EditList("command", launch.data, check), target).rewrite_commands(launch.script.commands)
@@ -119,7 +119,7 @@ class _Renaming:
         return change if self.target.at_least(change.package, change.since) else None
 
     def _remove(self, words: Sequence[Word], at: int) -> None:
-        """Remove the option, its boolean value and the space after it (before it, at the end of a command)."""
+        """Remove the option, its boolean value and the space after them (or before them, at the end of a command)."""
         after = at + 1
         if after < len(words) and (words[after].text or "").lower() in BOOLEANS and "=" not in words[at].raw:
             after += 1
@@ -131,7 +131,7 @@ class _Renaming:
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """Yield the index and name of each option that contains no expansion."""
+    """Yield the index and name of each option without a shell expansion."""
     for at, word in enumerate(words):
         matched = OPTION.fullmatch(word.raw)
         if matched:
@@ -139,7 +139,7 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 
 
 def _message(name: str, change: Renamed | Removed, present: set[str]) -> str:
-    """Return the warning for an option that cannot be edited automatically; empty if it can."""
+    """Return the warning for an option that cannot be edited automatically, or an empty string for other options."""
     if isinstance(change, Removed):
         return f"transformers removed {name}: {change.instead}" if change.instead else ""
     if change.value:

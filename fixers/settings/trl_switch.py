@@ -1,4 +1,4 @@
-"""Decide where commands and configs of TRL need `fp16`: TRL computes in bfloat16 unless it is set."""
+"""Add `fp16` to commands and configs of TRL: TRL computes in bfloat16 unless `fp16` is set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHY = "TRL computes in bfloat16 unless fp16 is set"
 def add_switch_to_command(
     edit_list: EditList, option: CommandOption, given: Collection[CommandOption], program: str, facts: CodeFacts
 ) -> None:
-    """Add `--fp16 True` before the dtype of a command that starts a script of TRL and selects neither precision."""
+    """Add `--fp16 True` before the dtype of a command that starts a TRL script with neither `--bf16` nor `--fp16`."""
     names = {each.name for each in given}
     if option.name not in DTYPES or not option.flag.raw.startswith("--") or names & {*SWITCHES, "config"}:
         return
@@ -29,7 +29,7 @@ def add_switch_to_command(
 
 
 def add_switch_to_config(edit_list: EditList, document: Mapping, facts: CodeFacts) -> None:
-    """Add `fp16: true` before a dtype that becomes float16, in a YAML file of TRL's arguments with neither switch."""
+    """Add `fp16: true` before a dtype that becomes float16, in a YAML file of TRL arguments with no such switch."""
     keys = {key.text: key for key, _ in document.entries if isinstance(key, Scalar)}
     if not facts.trl_scripts or SWITCHES & keys.keys() or not keys.keys() & {*TRAINER_KEYS}:
         return

@@ -123,7 +123,7 @@ def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Co
 
 
 def _missing(package: str, interpreter: Interpreter) -> Finding:
-    message = f"the project decodes audio with {package}, which {interpreter.path} does not have"
+    message = f"the project decodes audio with {package}, which is not installed for {interpreter.path}"
     return _error(message, f"{interpreter.path} -m pip install {package}")
 
 

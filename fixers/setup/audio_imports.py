@@ -38,9 +38,9 @@ def uses_of(tree: Tree, *, built_in: bool = False) -> AudioUse:
 
 
 def uses_in(data: bytes) -> AudioUse:
-    """Return the audio packages that one Python file uses; empty if it does not parse.
+    """Return the audio packages that one Python file uses, or none if it does not parse.
 
-    Imports inside `try` are ignored.
+    Imports in `try` are ignored.
     """
     try:
         module = ast.parse(data)

@@ -58,7 +58,7 @@ def judge_modes(gpus: tuple[Gpu, ...], processes: int) -> tuple[Finding, ...]:
         elif others:
             names = ", ".join(f"pid {p.pid} {p.name}" for p in others)
             message = f"{gpu.name} allows one process ({gpu.compute_mode}) and already runs {names}"
-            findings.append(_error(gpu, message, "choose another card in gpus:, or wait for it to end"))
+            findings.append(_error(gpu, message, "choose another card in gpus:, or wait until that process has ended"))
         elif processes > len(gpus):
             message = f"{gpu.name} allows one process ({gpu.compute_mode}); {processes} would share {len(gpus)} card(s)"
             findings.append(_error(gpu, message, f"processes: {len(gpus)}"))

@@ -83,7 +83,7 @@ def _plan_host(site: Site, path: str) -> Plan:
     }
     look = read_answer(CollatorFacts, site.host, site.host.ask("fix.collator.look", request))
     if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
-        # The host has the file as it was sent, so the file is rewritten together with the tree.
+        # The host's copy is unchanged since it was sent, so syncing the tree replaces it.
         look = replace(look, digest="")
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
@@ -97,14 +97,14 @@ def _as_sent(site: Site, path: str) -> bytes:
 
 
 def collator_of(paths: Sequence[str]) -> str:
-    """Return the only Python file with "collator" in its name; empty if there is none or more than one."""
+    """Return the only Python file with "collator" in its name, or an empty string if there is none or several."""
     named = [path for path in paths if path.endswith(".py") and "collator" in posixpath.basename(path).lower()]
     named = [path for path in named if not posixpath.basename(path).startswith("test_")]
     return named[0] if len(named) == 1 else ""
 
 
 def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding, ...]:
-    """Return an error if the host's file differs from the SHA-256 `wanted`, and a warning for each other copy."""
+    """Return an error if the SHA-256 of the host's file is not `wanted`, and a warning for each other stale copy."""
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
         why = "was edited there" if look.edited else "differs from the project's"

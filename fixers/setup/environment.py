@@ -103,7 +103,7 @@ def is_requested(setting: object) -> bool:
 
 
 def _venv_for(site: Site, of_interpreter: str | None) -> str | None:
-    """Return the venv to create, relative to the tree; None if an interpreter outside the project is configured."""
+    """Return the venv to create, relative to the tree, or None if the configured interpreter is outside the project."""
     return of_interpreter or (None if site.python else VENV)
 
 
@@ -144,7 +144,7 @@ def _official_index(build: str) -> str:
 
 
 def _default_build(survey: Survey) -> str:
-    """Return the CPU build for Linux without a driver; empty (the index's default) for other systems."""
+    """Return the CPU build for Linux without a driver. For other systems, return "": the index's default build."""
     return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
 
 
@@ -203,7 +203,7 @@ def _supports_card(arch_list: tuple[str, ...], capability: tuple[int, int]) -> b
 
 
 def venv_of(interpreter: str, tree: str) -> str | None:
-    """Return the venv of the interpreter, relative to the tree; None if it is outside the tree."""
+    """Return the venv of the interpreter, relative to the tree, or None if it is outside the tree."""
     inside = posixpath.relpath(interpreter, tree) if interpreter.startswith(tree + "/") else interpreter
     folder, _, program = inside.rpartition("/bin/")
     plain = bool(folder) and not posixpath.isabs(folder) and ".." not in folder.split("/")

@@ -15,7 +15,7 @@ TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 def hub_request(site: Site) -> dict[str, Any]:
     """Return the request fields common to hub and tokenizer operations: project key, interpreter and environment.
 
-    The environment includes the job's hub token, which is sent over the connection only and never stored.
+    The environment includes the job's hub token. The token is sent over the connection and never stored.
     """
     assert site.project is not None
     interpreter = site.survey.interpreter if site.survey else None

@@ -60,7 +60,7 @@ def plan(site: Site) -> Plan:
 
 
 def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
-    """Return a warning for each token in `env:`, which would be stored in files and logs."""
+    """Return a warning for each token in `env:`, because the values of `env:` are stored in files and logs."""
     return tuple(
         warning(name, f"{token} is set in env:", token, f"secrets: [{token}]")
         for token in TOKENS
@@ -69,7 +69,10 @@ def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
 
 
 def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[Finding, ...]:
-    """Return the findings about access to the model; warnings if a configured token was not available to the query."""
+    """Return the findings about access to the model.
+
+    They are warnings if the query could not use a configured token.
+    """
     if look.cached or not look.fault:
         return ()
     token_configured = not look.token and any(token in secrets for token in TOKENS)

@@ -37,7 +37,7 @@ def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
         [sys.executable, "-E", "-m", "remote.payload", "hub"],
         input=json.dumps(dict(request)).encode(),
         capture_output=True,
-        # In this folder, -m finds the `remote` of this installation; -E ignores PYTHONPATH.
+        # In this folder, -m imports `remote` from this installation. -E ignores PYTHONPATH.
         cwd=Path(__file__).parents[2],
         timeout=TIMEOUT_S,
         check=False,

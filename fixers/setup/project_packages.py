@@ -15,7 +15,7 @@ PYPROJECT = "pyproject.toml"
 
 
 class NoPackages(Exception):
-    """The requirements cannot be read; `hint` says how to correct them."""
+    """The requirements cannot be read. `hint` says how to correct the setting or the file."""
 
     def __init__(self, message: str, where: str, hint: str) -> None:
         super().__init__(message)
@@ -24,14 +24,14 @@ class NoPackages(Exception):
 
 @dataclass(frozen=True)
 class ProjectPackages:
-    """Arguments for pip: `files` for `-r`, relative to the tree, and `packages` as requirement strings."""
+    """Arguments for pip: `files` for `-r` (paths relative to the tree), and `packages` (requirement strings)."""
 
     files: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
 
 def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
-    """Read the files in the setting `requirements`, else requirements.txt, else pyproject.toml. Raises NoPackages."""
+    """Read the files of the setting `requirements`, or requirements.txt, or pyproject.toml. Raises NoPackages."""
     paths = set(tree.paths())
     wanted = settings.get("requirements")
     if wanted is None:

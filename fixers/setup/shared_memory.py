@@ -47,7 +47,7 @@ def plan(site: Site) -> Plan:
 
 
 def judge_shared_memory(machine: Machine, processes: int) -> tuple[Finding, ...]:
-    """Return an error if /dev/shm is too small for several processes, a warning if it is too small for data workers."""
+    """Return an error if /dev/shm is too small for several processes, or a warning if only data workers need more."""
     needed = FOR_NCCL if processes > 1 else FOR_WORKERS
     if not machine.container or machine.shm_bytes >= needed:
         return ()

@@ -84,4 +84,4 @@ def _foreign(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     who = f" of {process.user}" if process.user else ""
     message = f"{gpu.name}: pid {process.pid} ({process.name}){who} holds {size}; it is not a process of halfstep"
-    return warning(name, message, gpu.uuid, "ask its owner, or choose another card in gpus:")
+    return warning(name, message, gpu.uuid, "contact the owner of the process, or choose another card in gpus:")

@@ -62,8 +62,8 @@ safety = "safe"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 OURS = "tiny/"
 HINTS = {
-    "gated": "accept the model's licence on its page, and name HF_TOKEN in `secrets:`",
-    "unauthorized": "name HF_TOKEN in `secrets:` of the host or the config",
+    "gated": "accept the model's licence on its page, and add HF_TOKEN to `secrets:`",
+    "unauthorized": "add HF_TOKEN to `secrets:` of the host or the config",
     "not-found": "correct the model's id in `fixers.tokenizer.repo`; a private one needs HF_TOKEN",
     "no-revision": "correct `model.revision`",
     "offline": "unset HF_HUB_OFFLINE for one run",
@@ -87,7 +87,7 @@ class Origin:
 
 
 def plan(site: Site) -> Plan:
-    """Report broken tokenizer files; plan to replace each for which a valid copy is available."""
+    """Report broken tokenizer files, and plan to replace each file for which a valid copy is available."""
     origin = origin_of(site)
     if site.host is None or site.project is None:
         return _plan_laptop(site, origin)
@@ -110,7 +110,7 @@ def origin_of(site: Site) -> Origin:
 
 
 def repository_of(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
-    """Return the repository and revision of a file, from its hub cache entry, its config.json, or the run config."""
+    """Return the repository and revision of a file, from its hub cache entry, a config.json or the run config."""
     if file.repo:
         return file.repo, file.revision
     folder = posixpath.relpath(posixpath.dirname(file.path), root) if root else posixpath.dirname(file.path)
@@ -153,7 +153,7 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
 
 
 def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
-    """Return the tokenizer files in the local tree; `root` is prepended to their paths."""
+    """Return the tokenizer files in the local tree, with `root` before each path."""
     paths = set(site.tree.paths())
     folders = {posixpath.dirname(p) for p in paths if posixpath.basename(p) in (MAIN, "tokenizer_config.json")}
     found: list[TokenizerFile] = []
@@ -221,7 +221,7 @@ def _change(site: Site, faulty: FaultyFile, args: Mapping[str, Any]) -> HostChan
 def _replacement(
     file: TokenizerFile, repository: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: HostHub
 ) -> dict[str, Any]:
-    """Return the payload arguments that select the valid file. Raises HubUnavailable."""
+    """Return the arguments of the payload operation that select the valid file. Raises HubUnavailable."""
     file_name = posixpath.basename(file.path)
     if file.fault is not None and file.fault.kind == "unrecorded":
         return {"name": file_name, "copy": file.real, "digest": encode(Digest(file.size, file.sha256))}
@@ -232,7 +232,7 @@ def _replacement(
     commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else HubTree())
     if digest.sha256 == file.sha256:
         raise HubUnavailable(
-            f"the file is identical to the one in {repo}, so the installed library is too old for it", UPGRADE
+            f"the file is identical to the one in {repo}, so the installed library is too old to read it", UPGRADE
         )
     return {"name": file_name, "repo": repo, "revision": commit, "digest": encode(digest)}
 

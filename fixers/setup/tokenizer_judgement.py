@@ -25,7 +25,7 @@ class FaultyFile:
 
 
 def judge_files(files: Iterable[TokenizerFile], installed: str) -> tuple[FaultyFile, ...]:
-    """Return every faulty file with its finding. `installed`: the version of tokenizers; empty if unknown."""
+    """Return every faulty file with its finding. `installed`: the version of tokenizers, or "" if unknown."""
     faulty_files = (_judge(file, installed) for file in files)
     return tuple(faulty for faulty in faulty_files if faulty is not None)
 
@@ -58,7 +58,7 @@ def _too_new(file: TokenizerFile, reason: str) -> Finding:
 def good_copy(
     file: TokenizerFile, files: Sequence[TokenizerFile], source: str, repo: str, revision: str
 ) -> TokenizerFile | None:
-    """Return a valid file of the same name from the folder `source`, or else from the hub cache."""
+    """Return a valid file with the same name from the folder `source`, or from the hub cache if `source` is empty."""
     for other in files:
         if other.real == file.real or posixpath.basename(other.path) != posixpath.basename(file.path):
             continue
@@ -74,5 +74,5 @@ def _is_valid(file: TokenizerFile) -> bool:
 
 
 def _is_cached(file: TokenizerFile, repo: str, revision: str) -> bool:
-    """Return True if the hub cache contains the file for this repository and revision; any revision if it is empty."""
+    """Return True if the hub cache has the file for this repository and revision. An empty revision matches any."""
     return file.known_from == "cache" and file.repo == repo and revision in ("", file.revision)

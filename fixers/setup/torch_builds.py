@@ -56,7 +56,7 @@ def choose_build(
 ) -> Choice | None:
     """Return the newest allowed torch release that supports the card and the driver, with its newest CUDA build.
 
-    None if no build is suitable.
+    Return None if no build is suitable.
     """
     fitting = [
         Choice((build.since[0], minor), build.tag)

@@ -33,12 +33,12 @@ class TorchRequirement:
 
     @property
     def by_url(self) -> bool:
-        """Whether the requirement names one archive by URL, so that no index is used."""
+        """Whether the requirement names one archive by URL. pip then uses no index."""
         return "@" in self.requirement
 
     @property
     def build(self) -> str:
-        """The tag of the requested build, such as cu126; empty if none is requested."""
+        """The tag of the requested build, such as cu126, or an empty string if no build is requested."""
         return next((version.partition("+")[2] for _, version in self.clauses if "+" in version), "")
 
     def at(self, minor: tuple[int, int]) -> str:
@@ -55,7 +55,7 @@ class TorchRequirement:
 
 
 def parse_torch_requirement(value: object) -> TorchRequirement:
-    """Parse the setting; an empty value or None allows every version. Raises BadTorch."""
+    """Parse the setting. An empty value or None allows every version. Raises BadTorch."""
     if isinstance(value, float) and value < OLDEST_FLOAT and len(str(value).partition(".")[2]) == 1:
         written = f"{value}0"
         raise BadTorch(f"{value} is a number in YAML, which drops trailing zeros; quote the version", written)
@@ -102,7 +102,7 @@ REPAIRS = (
 
 
 def _nearest(text: str) -> str:
-    """Return the text with common mistakes corrected; empty if the result is still invalid."""
+    """Return the text with common mistakes corrected, or an empty string if the result is still invalid."""
     caret = re.fullmatch(r"(?:(?:py)?torch\W*)?\^\s*(\d+)(\.[\d.]+)?", text)
     if caret:
         return f">={caret[1]}{caret[2] or ''},<{int(caret[1]) + 1}"
@@ -117,7 +117,7 @@ def _release(version: str) -> Release:
 
 
 def _allows(operator: str, version: str, minor: tuple[int, int]) -> bool:
-    """Return True if a release of the minor version can satisfy the clause; patch versions are ignored."""
+    """Return True if a release of the minor version can satisfy the clause. Patch versions are ignored."""
     release = _release(version)
     clause_minor = (*release, 0)[:2]
     if operator in ("==", "==="):

@@ -43,7 +43,7 @@ def test_BI_59_what_cannot_be_read_is_reported_with_its_line_and_left(
     [error] = [finding for finding in plan.findings if finding.where.startswith(name)]
     assert (error.check, error.severity, error.exit_code) == ("unparsable-source", Severity.ERROR, 31)
     assert error.where == f"{name}:{line}"
-    assert "left as it was" in error.message
+    assert "left unchanged" in error.message
     assert error.hint
 
 
@@ -55,4 +55,4 @@ def test_BI_59_a_config_that_may_be_a_template_is_a_warning_with_its_line(tmp_pa
     assert (tmp_path / "broken.yaml").read_bytes() == data
     [finding] = plan.findings
     assert (finding.severity, finding.where) == (Severity.WARNING, "broken.yaml:3")
-    assert "left as it was" in finding.message
+    assert "left unchanged" in finding.message

@@ -182,4 +182,4 @@ def _import_float16(draft: Draft, alias: ast.alias) -> None:
 
 
 def _warn_rebound(draft: Draft, node: ast.expr, name: str) -> None:
-    draft.warn(node, f"{name} is also bound to another value, so its value here is unknown; left as it was")
+    draft.warn(node, f"{name} is also bound to another value, so its value here is unknown; left unchanged")

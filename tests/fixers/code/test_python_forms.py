@@ -175,7 +175,7 @@ def test_each_form_is_rewritten_as_listed(before, after):
 OWN = "bf16=True is passed to a class or function of the project; this card needs float16"
 FALLBACK = "this selects bfloat16 or else float32, which needs twice the memory; select float16 for this card"
 STORAGE = "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together"
-REBOUND = "torch is also bound to another value, so its value here is unknown; left as it was"
+REBOUND = "torch is also bound to another value, so its value here is unknown; left unchanged"
 NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
 
 

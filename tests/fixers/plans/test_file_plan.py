@@ -87,7 +87,7 @@ def test_what_a_fixer_cannot_read_is_reported_with_its_line() -> None:
     assert (finding.check, finding.where, finding.message) == (
         "unparsable-source",
         "a.py:7",
-        "not today; left as it was",
+        "not today; left unchanged",
     )
 
 

@@ -132,7 +132,7 @@ def test_a_key_that_the_class_of_settings_does_not_declare_is_not_written(tmp_pa
 def test_a_script_that_runs_with_and_without_flash_attention_stays(tmp_path):
     script = "python speed.py --model tiny\npython speed.py --model tiny --use_flash_attn=True\n"
     plan = planned(tmp_path / "a", {"run.sh": script})
-    assert changed(plan) == {} and "runs the same command without it too" in warned(plan)
+    assert changed(plan) == {} and "runs the same command without FlashAttention" in warned(plan)
     assert "run.sh" in changed(planned(tmp_path / "b", {"run.sh": script.replace("tiny\n", "base\n", 1)}))
 
 

@@ -119,7 +119,7 @@ def test_undecidable_forms_are_reported_with_their_line_and_not_changed(text, me
     assert outcome(text) == (text, [("2", message, hint)])
 
 
-HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as it is"
+HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left unchanged"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_heredoc_is_read_by_the_type_of_the_file_that_it_writes(before, after,
 
 
 def test_a_script_that_cannot_be_read_is_reported_and_a_config_of_commands_is_not():
-    message = "could not be read as a script (the ' that ends this string is missing); left as it was"
+    message = "could not be read as a script (the ' that ends this string is missing); left unchanged"
     assert outcome("\nt --bf16 'x\n") == ("\nt --bf16 'x\n", [("2", message, "check its flags by hand")])
     assert outcome("run: [t, --bf16\n", "c.yaml") == ("run: [t, --bf16\n", [])
     assert outcome("run: [t, --bf16, 'True']\n", "c.yaml") == ("run: [t, --fp16, 'True']\n", [])

@@ -26,7 +26,8 @@ def error(message, hint):
 
 def lacks(package, python=THEIRS):
     return error(
-        f"the project decodes audio with {package}, which {python} does not have", f"{python} -m pip install {package}"
+        f"the project decodes audio with {package}, which is not installed for {python}",
+        f"{python} -m pip install {package}",
     )
 
 

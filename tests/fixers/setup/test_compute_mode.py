@@ -41,7 +41,7 @@ SHARED = error("TITAN RTX allows one process (Exclusive_Process); 2 would share 
             (
                 error(
                     "TITAN RTX allows one process (Exclusive Process) and already runs pid 12 python, pid 14 train",
-                    "choose another card in gpus:, or wait for it to end",
+                    "choose another card in gpus:, or wait until that process has ended",
                 ),
             ),
         ),

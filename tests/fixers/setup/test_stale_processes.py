@@ -29,14 +29,14 @@ OF_ANN = Finding(
     Severity.WARNING,
     "TITAN RTX: pid 12 (python) of ann holds 2.0 GiB; it is not a process of halfstep",
     "GPU-1",
-    "ask its owner, or choose another card in gpus:",
+    "contact the owner of the process, or choose another card in gpus:",
 )
 OF_NOBODY = Finding(
     "stale-processes",
     Severity.WARNING,
     "TITAN RTX: pid 13 (Xorg) holds 0.1 GiB; it is not a process of halfstep",
     "GPU-1",
-    "ask its owner, or choose another card in gpus:",
+    "contact the owner of the process, or choose another card in gpus:",
 )
 
 

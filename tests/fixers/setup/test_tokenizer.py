@@ -123,7 +123,7 @@ EXPLAIN = "pipeline explain tokenizer"
         ({"commit": COMMIT, "digests": {}}, "lab/speech has no tokenizer.json at c0ffeec0ffee", EXPLAIN),
         (
             {"commit": COMMIT, "digests": {"tokenizer.json": encode(digest_of(CUT))}},
-            "the file is identical to the one in lab/speech, so the installed library is too old for it",
+            "the file is identical to the one in lab/speech, so the installed library is too old to read it",
             'pip install -U "tokenizers>=0.20" "transformers>=4.45"',
         ),
     ],
