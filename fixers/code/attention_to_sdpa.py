@@ -1,23 +1,31 @@
 """attention-to-sdpa: SDPA replaces FlashAttention, which the card cannot run.
 
 What it does
-    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default,
-    flag or environment variable selects it, in Python heredocs and in commands given to `subprocess` and
-    `os.system` too; sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists
-    of choices, branches that test the card, and branches of a switch such as `args.use_flash_attn` are left alone.
-    Eager attention replaces it where the project's own choice is `"flash_attention_2" if x else "eager"`, or where
-    a model class of the project has `_supports_sdpa = False`. The default of an argument is changed only if a call
-    in its file relies on it. A call of `flash_attn_func` and the like is reported, unless a function, class or
-    branch around it is named after FlashAttention. Sequence packing without FlashAttention lets samples attend to
-    each other and is reported. A dtype that is float32 only where FlashAttention is off (`bfloat16 if
-    use_flash_attention else float32`) becomes float16, if the file trains in mixed precision. A switch such as
-    `flash_attn=True` is left unchanged if the project neither imports nor selects FlashAttention and calls
-    PyTorch's own attention, which runs on every card. FlashAttention is kept, with a warning, if the project's code
-    fails without it: the other branch of a switch raises an error or uses variables that only the FlashAttention
-    branch assigns; layers of transformers get a two-dimensional padding mask; the file that selects FlashAttention
-    assigns `is_causal` of a layer; or a class such as `LlamaFlashAttention2` is asserted or patched and its SDPA
-    counterpart is not. Scripts, Dockerfiles and settings files are handled by `launch-flags` and
-    `mixed-precision-config`.
+    On a card below compute capability 8.0, replaces FlashAttention with SDPA where a keyword, key, name, default, flag
+    or environment variable selects it. This includes Python heredocs and commands given to `subprocess` and
+    `os.system`. Switches such as `use_flash_attention_2` and `padding_free` become False. `launch-flags` and
+    `mixed-precision-config` do the same in scripts, Dockerfiles and settings files.
+
+    Eager attention replaces FlashAttention where the project's own alternative is eager (`"flash_attention_2" if x else
+    "eager"`), or where a model class of the project has `_supports_sdpa = False`. A dtype that is float32 only where
+    FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes float16 if the file trains in mixed
+    precision.
+
+    Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
+    `args.use_flash_attn`, and the default of an argument that every call in the file sets. A switch such as
+    `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
+    FlashAttention.
+
+    FlashAttention stays, with a warning, if the project's code would fail without it:
+
+    * The other branch of a switch raises an error, or uses variables that only the FlashAttention branch assigns.
+    * Layers of transformers get a two-dimensional padding mask.
+    * The file that selects FlashAttention assigns `is_causal` of a layer.
+    * A class such as `LlamaFlashAttention2` is asserted or patched, and its SDPA counterpart is not.
+
+    Two faults are reported and not repaired: a call of a kernel such as `flash_attn_func`, unless a function, class or
+    branch around it is named after FlashAttention, and sequence packing, because without FlashAttention packed samples
+    attend to each other.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.

@@ -1,8 +1,9 @@
 """bf16-probe: makes checks for bfloat16 support test the card's compute capability.
 
 What it does
-    On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()` and the checks of transformers and
-    accelerate that use it by a test of the compute capability. Calls that already exclude emulation are left alone.
+    On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()`, and the checks of transformers
+    and accelerate that use it, with a test of the compute capability. Calls that already exclude emulation are not
+    changed.
 
 Why
     Since torch 2.4 these checks return True on Volta and Turing, where bfloat16 is only emulated, so that

@@ -1,30 +1,42 @@
 """bf16-to-fp16: Python files and notebooks use float16 instead of bfloat16.
 
 What it does
-    On a card below compute capability 8.0, replaces bfloat16 by float16 wherever code selects it: `torch.bfloat16`
+    On a card below compute capability 8.0, replaces bfloat16 with float16 wherever code selects it: `torch.bfloat16`
     under any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes as strings, defaults of arguments,
     fields and command-line options, commands given to `subprocess` and `os.system`, DeepSpeed blocks, and defaults of
-    libraries. Values that need the range of bfloat16 become float32: optimizer code, moments and averages
-    (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz iterations, reductions and communication (`reduce_dtype`),
-    losses, sums, powers, cumulative products, rotary frequencies and positions. `tf32=True` becomes False. A lone
-    `bf16=<test of the card>` gets an `fp16=` for cards without bfloat16. Lightning's `bf16-true` becomes `16-mixed`,
-    which keeps trained weights in float32, or `16-true` if the Trainer only tests, validates or predicts; it stays,
-    with an error, where a Fabric loop would then skip the loss scale, or where frozen weights are loaded without a
-    dtype. Comparisons, comments, docstrings and branches that test the card are never changed. An option's value is
-    replaced by the float16 spelling that the project's own code accepts for it, in any file: choices, if/elif chains,
-    tables, asserts, `Literal`, enumerations, validators and fields. If that code accepts no float16, a choice, row or
-    branch is added where one line suffices; otherwise the value stays, and a warning names the line that rejects
-    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). A switch is
-    left unchanged if a line of the project overwrites its float16 counterpart, if its settings class declares no
-    counterpart, or if the project selects float16 when the switch is off (`bfloat16 if args.bf16 else float16`). Code
-    that runs only with `pure_bf16` is left unchanged, and so are key-value caches and rotary tables whose results are
-    cast to the dtype of the model. Nothing is changed in a project whose own loop keeps float32 master weights and
-    never scales the loss: its gradients would underflow. Always runs together with `trainable-fp32` and `scaler-gate`.
+    libraries. `tf32=True` becomes False. A call with only `bf16=<test of the card>` also gets `fp16=`, for cards
+    without bfloat16. The fixer always runs together with `trainable-fp32` and `scaler-gate`.
+
+    Values that need the range of bfloat16 become float32: optimizer code, moments and averages (`variance_dtype=`,
+    `state["exp_avg_sq"]`), Newton-Schulz iterations, reductions and communication (`reduce_dtype`), losses, sums,
+    powers, cumulative products, rotary frequencies and positions.
+
+    Lightning's `bf16-true` becomes `16-mixed`, which keeps trained weights in float32, or `16-true` if the Trainer only
+    tests, validates or predicts. `bf16-true` stays, with an error, if a Fabric loop would skip the loss scale, or if
+    frozen weights are loaded without a dtype.
+
+    An option's value is replaced with the float16 spelling that the project's own code accepts for it, in any file:
+    choices, if/elif chains, tables, asserts, `Literal`, enumerations, validators and fields. If that code accepts no
+    float16, a choice, row or branch is added where one line suffices. Otherwise the value stays, and a warning names
+    the line that rejects float16. Options keep their bfloat16 name and get a second name for float16 (`--fp16` beside
+    `--bf16`).
+
+    Not changed:
+
+    * Comparisons, comments, docstrings and branches that test the card.
+    * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
+      class.
+    * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`).
+    * Code that runs only with `pure_bf16`, key-value caches, and rotary tables whose results are cast to the model's
+      dtype.
+    * A whole project if its own loop keeps float32 master weights and never scales the loss: its gradients would
+      underflow.
 
 Why
-    Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and
-    matrix kernels fail with errors that do not name the cause. float16 overflows above 65504 and underflows below 6e-8:
-    the square of a gradient of 1e-4 is 0, and a product of large matrices is infinite.
+    Volta and Turing cards have no bfloat16 units. torch emulates bfloat16 on them: the emulation is slow, checks of
+    libraries report that bfloat16 is supported, and matrix kernels fail with errors that do not name the cause. float16
+    overflows above 65504 and underflows below 6e-8: the square of a gradient of 1e-4 is 0, and a product of large
+    matrices is infinite.
 
 Before
     model = AutoModel.from_pretrained(name, torch_dtype=torch.bfloat16)

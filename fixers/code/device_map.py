@@ -4,13 +4,15 @@ What it does
     In files that train with Trainer, `prepare` of Accelerate or a process group, sets `device_map="auto"` (and the
     balanced variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its
     process. A model that is quantised while loading, or trained in a custom loop by several processes, is placed on
-    `LOCAL_RANK` instead. Files that do not train, or that select one card themselves, are left alone, and so is a model
-    that no trainer, optimizer or `prepare` receives, such as a teacher.
+    `LOCAL_RANK` instead.
+
+    Not changed: files that do not train, files that select one card themselves, and a model that no trainer, optimizer
+    or `prepare` receives, such as a teacher.
 
 Why
-    "auto" spreads layers over all cards and, silently, CPU memory. Distributed launches reject such a model
-    (`You can't train a model that has been loaded with device_map='auto' in any distributed mode`), and off-loaded
-    layers train very slowly or not at all.
+    "auto" spreads layers over all cards and, without a message, over CPU memory. Distributed launches reject such a
+    model (`You can't train a model that has been loaded with device_map='auto' in any distributed mode`), and
+    off-loaded layers train very slowly or not at all.
 
 Before
     model = AutoModel.from_pretrained(name, device_map="auto")

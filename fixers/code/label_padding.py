@@ -1,16 +1,20 @@
 """label-padding: padded label positions are excluded from the loss.
 
 What it does
-    Labels padded with 0 or the tokenizer's padding token by `pad_sequence`, `F.pad`, `torch.full` or `labels + [0] *
-    n`, or integer zeros whose rows are then filled up to their lengths, are padded with -100 instead, if the file shows
-    that they are class ids for a loss that ignores -100: a cross entropy, or tokens beside them. Tensors not named
-    labels are left alone, and so are files with a CTC loss or another `ignore_index`, and labels whose padding is used
-    later: compared with the padding token, or masked with -100. Labels are left alone and reported if the padding is
-    floating point, if the file has a loss with floating-point targets (`binary_cross_entropy`, `mse_loss`), or if it
-    shifts labels into inputs. The proof checks every loss: -100 in a floating-point target reverts this fixer.
+    Pads labels with -100 where the code pads them with 0 or with the tokenizer's padding token. The fixer changes
+    `pad_sequence`, `F.pad`, `torch.full`, `labels + [0] * n`, and integer zeros whose rows are filled up to their
+    lengths. The file must show that the labels are class ids for a loss that ignores -100: it contains a cross entropy
+    or token ids.
+
+    Not changed: tensors whose names do not suggest labels, files with a CTC loss or another `ignore_index`, and labels
+    whose padding is compared with the padding token or masked with -100 later. Not changed, but reported:
+    floating-point padding, and padding in a file that has a loss with floating-point targets (`binary_cross_entropy`,
+    `mse_loss`) or that shifts labels into inputs.
+
+    The proof checks every loss. A label of -100 in a floating-point target reverts this fixer.
 
 Why
-    The loss ignores positions labelled -100 and no others. Padding with 0 trains the model to emit token 0 after every
+    The loss ignores only positions with the label -100. Padding with 0 trains the model to emit token 0 after every
     answer.
 
 Before

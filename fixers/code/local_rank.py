@@ -1,10 +1,10 @@
 """local-rank: processes select their card by LOCAL_RANK instead of RANK.
 
 What it does
-    Where `RANK` (from the environment or `get_rank()`) selects a device, by `set_device`, `torch.device`, `.to`,
-    `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is used instead. Other uses
-    of the same variable are unchanged. A project whose commands all start one machine (`--standalone`, `--nnodes=1`,
-    or torchrun without a number of machines) stays as it is.
+    Uses `LOCAL_RANK` instead of `RANK` (from the environment or `get_rank()`) where it selects a device: by
+    `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
+    uses of the same variable are not changed. A project is not changed if all its commands start processes on one
+    machine (`--standalone`, `--nnodes=1`, or torchrun without a number of machines).
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
@@ -18,7 +18,7 @@ After
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 
 What it can break
-    A launcher that sets RANK but not LOCAL_RANK: torchrun, Accelerate and halfstep set both.
+    A launcher that sets RANK and not LOCAL_RANK. torchrun, Accelerate and halfstep set both.
 
 How to undo
     pipeline fix --undo

@@ -1,19 +1,24 @@
 """loss-fp32: losses are computed in float32.
 
 What it does
-    On a card below compute capability 8.0, casts the inputs of losses of `torch.nn.functional` (and of loss modules
-    created in the same file) to float32 if the file computes the prediction in half precision outside autocast: it
-    comes from a model or tensor that the file casts to half precision, loads in it or shards with such a policy, or it
-    is the result of an autocast block that the loss is not part of. A prediction that is an argument of a function is
-    traced to the calls of this function in the file. Targets are cast too if they have the same kind of values, and so
-    are class weights, which must have the same dtype. The input of a softmax is cast before the softmax. All other
-    losses are left alone: those under autocast, which computes them in float32 itself, those of evaluations, and those
-    of modules whose callers in other files choose the precision. A loss module with weights that is part of a model is
-    reported, because its weights follow the model's dtype.
+    On a card below compute capability 8.0, casts the inputs of losses of `torch.nn.functional`, and of loss modules
+    created in the same file, to float32. The fixer does this if the prediction is in half precision and autocast does
+    not cover the loss:
+
+    * The prediction comes from a model or tensor that the file casts to half precision, loads in half precision, or
+      shards with a half-precision policy.
+    * The prediction is computed under autocast, and the loss is not.
+
+    A prediction that is an argument of a function is traced to the calls of this function in the file. Class weights
+    are cast too, and targets if they have the same kind of values. The input of a softmax is cast before the softmax.
+
+    All other losses are left unchanged: losses under autocast, which computes them in float32, losses of evaluations,
+    and losses in modules whose callers in other files choose the precision. A loss module with weights that is part of
+    a model is reported, because a cast of the model also casts these weights.
 
 Why
-    Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
-    loss above 1.0 times a loss scale of 65536 is infinite; and autocast does not promote `huber_loss`.
+    Outside autocast, a float16 prediction and a float32 target raise `Found dtype Float but expected Half`. In float16,
+    a loss above 1.0 times a loss scale of 65536 is infinite. Autocast does not promote `huber_loss`.
 
 Before
     loss = F.mse_loss(prediction, target)
@@ -22,7 +27,7 @@ After
     loss = F.mse_loss(prediction.float(), target.float())
 
 What it can break
-    Memory: during the loss, logits exist in float32 and float16.
+    Memory: while the loss is computed, the logits exist in float32 and in float16.
 
 How to undo
     pipeline fix --undo

@@ -1,18 +1,19 @@
 """scaler-gate: a loss scaler is enabled exactly if autocast runs in float16.
 
 What it does
-    A `GradScaler` without `enabled=`, in a file whose autocast takes its dtype from a variable, gets `enabled=<that
-    variable> == torch.float16`, unless each value that the project gives it on a card is float16. A plain loop
-    under float16 autocast without a scaler (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) gets
-    one. Any other loop is reported, and so is a loss that is scaled by hand, and clipping of gradients that are
-    still scaled, by a scaler, by accelerate or in manual optimization of Lightning. An object that holds models or
-    optimizers and that accelerate passes back unprepared is reported. `fused` is turned off where Fabric, or a Trainer
-    of Lightning, clips the gradients: in `16-mixed` both refuse an optimizer that unscales them itself. Scalers with a
-    fixed dtype or an `enabled=` are left alone.
+    If a file creates a `GradScaler` without `enabled=` and its autocast takes the dtype from a variable, the scaler
+    gets `enabled=<that variable> == torch.float16`. Not changed: scalers with `enabled=`, scalers of an autocast with a
+    fixed dtype, and a variable that is float16 in every assignment for a card.
+
+    A plain loop (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) under float16 autocast without a
+    scaler gets one. Any other such loop is reported. Also reported: a loss that is scaled by hand, clipping of
+    gradients that are still scaled, and an object that only contains models or optimizers, so that accelerate does not
+    prepare them. `fused` becomes False where Fabric or Lightning's Trainer clips the gradients: in `16-mixed`, both
+    reject a fused optimizer, because it unscales the gradients itself.
 
 Why
-    One script often supports several precisions. With bfloat16 a scaler fails or is useless; with float32 it costs
-    time; without one, float16 gradients below 6e-8 become zero and nothing trains.
+    One script often supports several precisions. With bfloat16, a scaler fails or is useless. With float32, it costs
+    time. Without a scaler, float16 gradients below 6e-8 become zero and the model does not learn.
 
 Before
     scaler = torch.amp.GradScaler("cuda")
@@ -23,9 +24,8 @@ After
     with torch.autocast("cuda", dtype=amp_dtype): ...
 
 What it can break
-    Code that reads `scaler.get_scale()` sees 1.0 if the scaler is disabled. A loop with a new scaler skips steps whose
-    gradients overflow, mostly the first ones; its checkpoints do not contain the scale, which is found again after a
-    resume.
+    If the scaler is disabled, `scaler.get_scale()` returns 1.0. A new scaler skips steps whose gradients overflow,
+    mostly the first ones. Checkpoints do not contain its scale; a resumed training determines it again.
 
 How to undo
     pipeline fix --undo

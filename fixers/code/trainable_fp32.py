@@ -1,26 +1,28 @@
 """trainable-fp32: trainable parameters are float32 before the optimizer is created.
 
 What it does
-    On a card below compute capability 8.0, in files that use half precision or adapters, inserts a loop that casts
-    every trainable parameter to float32 before the optimizer or trainer is created: after the last adapter load, cast
-    or resume, and before the model is sharded, replicated or copied for averaging. FullyShardedDataParallel flattens
-    frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it, also where
-    `TrainingArguments(fsdp=...)` selects it; with `mixed_precision: fp16` it still computes in float16. If a trainer
-    attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
-    follows that cast. An existing cast in the right place is recognised, also in all
-    branches of an `if`, and in a function of another file. A model is cast only if its weights may be
-    half: the file casts it, loads it in half precision, or loads it by transformers without a dtype; or a class or
-    function of the project that does so creates it. Left alone are models that are created in float32 and never cast,
-    models that the file casts to bfloat16 only, models of unsloth, models that a project's own trainer gets together
-    with their optimizer, and those of test functions. DeepSpeed keeps float32 copies: models are also left alone if the
-    file imports its `initialize`, or if all commands and documents that start the script use DeepSpeed, and no other
-    config of Accelerate may start it. Where only some do, parameters that ZeRO 3 has partitioned are not cast. Other
-    frozen weights stay float16.
+    On a card below compute capability 8.0, inserts a loop that casts every trainable parameter to float32 before the
+    optimizer or trainer is created. The loop comes after the last adapter load, cast or resume, and before the model is
+    sharded, replicated or copied for averaging. If a trainer attaches the adapter, the loop follows the trainer. If a
+    model is cast again after its optimizer was created, a loop follows that cast. An existing cast in the right place
+    is recognised, also in all branches of an `if` and in functions of other files.
+
+    A model is cast only if its weights may be half precision: the file casts it, loads it in half precision, or loads
+    it with transformers without a dtype, or a class or function of the project does so. Frozen weights stay float16,
+    with one exception: FullyShardedDataParallel (also by `TrainingArguments(fsdp=...)`) stores frozen and trainable
+    parameters in one tensor, so all parameters become float32. With `mixed_precision: fp16`, FSDP still computes in
+    float16.
+
+    Not changed: models that are created in float32 and never cast, models that the file casts only to bfloat16, models
+    of unsloth, models that a project's trainer gets together with an optimizer, and models in test functions. DeepSpeed
+    keeps float32 copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command,
+    document and config that starts the script uses DeepSpeed. If only some of them use DeepSpeed, the loop skips
+    parameters that ZeRO 3 has partitioned.
 
 Why
-    A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
-    float16 creates exactly that state. Without a scaler, AdamW on float16 weights divides by zero and the loss becomes
-    NaN, which Trainer logs as 0.0.
+    A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with
+    float16 leads to this error. Without a scaler, AdamW on float16 weights divides by zero, and the loss becomes NaN,
+    which Trainer logs as 0.0.
 
 Before
     model = get_peft_model(model, config)
@@ -34,8 +36,8 @@ After
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
 
 What it can break
-    Memory: trainable weights take four bytes each instead of two. An optimizer with its own float32 copies then has
-    them twice.
+    Memory: trainable weights take four bytes each instead of two. If the optimizer keeps float32 copies, these weights
+    exist in float32 twice.
 
 How to undo
     pipeline fix --undo

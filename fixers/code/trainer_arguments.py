@@ -1,15 +1,16 @@
 """trainer-arguments: renamed and removed arguments of Trainer and TRL are updated.
 
 What it does
-    In calls of classes imported from transformers or TRL (or of subclasses in the same file), renames arguments that
-    have a new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
-    (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
-    scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
-    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. A name is changed only if
-    the installed or pinned version rejects it. If the version is unknown, no name is changed. The pins in the
-    requirements file nearest to a script take precedence. If a call of a TRL trainer also has arguments that moved to
-    its config (`dataset_text_field`, `packing`), `tokenizer` stays, with a warning. Arguments that need a decision are
-    reported.
+    In calls of classes of transformers and TRL, or of their subclasses in the same file, renames arguments that have a
+    new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
+    (`**options`) are changed too. Other dicts with the usual keys of Trainer are reported. Options in shell scripts and
+    keys of YAML or JSON argument files are renamed if the project parses them into Trainer arguments
+    (`HfArgumentParser`, `TrlParser`) and does not declare or read the old name in its own code.
+
+    A name is changed only if the installed or pinned version rejects it. If the version is unknown, no name is changed.
+    The pins of the requirements file nearest to a script take precedence. `tokenizer` stays, with a warning, if the
+    call of a TRL trainer also has arguments that moved to its config (`dataset_text_field`, `packing`). Arguments that
+    need a decision by the user are reported.
 
 Why
     transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.
@@ -23,7 +24,7 @@ After
     trainer = Trainer(model=model, args=args, processing_class=processor)
 
 What it can break
-    A script that must also run with an older transformers than the one that is installed or pinned.
+    A script that must also run with a transformers version older than the installed or pinned one.
 
 How to undo
     pipeline fix --undo

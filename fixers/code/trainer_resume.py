@@ -1,11 +1,13 @@
 """trainer-resume: a Trainer resumes from the checkpoint in HALFSTEP_RESUME_FROM.
 
 What it does
-    `train()` of a Trainer of transformers or TRL (or of a subclass in the same file) gets `resume_from_checkpoint` from
-    `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. Files that already resume or save no
-    checkpoints are left alone, and so is `train()` of other objects. If a file trains more than once (two trainers,
-    folds, a search), the checkpoint may belong to any of these trainings, so the calls are reported and not changed.
-    The fixer serves jobs that halfstep runs: `pipeline fix PATH` without a config includes it only with `--only`.
+    Passes `resume_from_checkpoint` to `train()` of a Trainer of transformers or TRL, or of a subclass in the same file.
+    The value comes from `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing.
+
+    Not changed: files that already resume, files that save no checkpoints, and `train()` of other objects. If a file
+    trains more than once (two trainers, folds, a search), the checkpoint may belong to any of these trainings, so the
+    calls are reported and not changed. The fixer serves jobs that halfstep runs: `pipeline fix PATH` without a config
+    includes it only with `--only`.
 
 Why
     A Trainer starts at step 0 unless it gets a checkpoint. A job that was preempted at step 90 would repeat those
@@ -20,9 +22,9 @@ After
     trainer.train(resume_from_checkpoint=os.environ.get("HALFSTEP_RESUME_FROM") or None)
 
 What it can break
-    A command that runs two training scripts in sequence: both get the newest checkpoint of the run, which belongs to
-    the second. Use `fixers: {trainer-resume: off}` for such a project. Without `HALFSTEP_RESUME_FROM` in the
-    environment nothing changes.
+    A command that runs two training scripts in sequence: both scripts get the newest checkpoint of the run, which the
+    second script wrote. Use `fixers: {trainer-resume: off}` for such a project. If `HALFSTEP_RESUME_FROM` is not set,
+    the training starts at step 0 as before.
 
 How to undo
     pipeline fix --undo

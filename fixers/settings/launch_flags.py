@@ -1,20 +1,20 @@
 """launch-flags: scripts, Makefiles, Dockerfiles, notebook cells and configured commands start training in float16.
 
 What it does
-    On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
-    `ACCELERATE_MIXED_PRECISION` become their float16 equivalents, `--tf32 True` becomes `--tf32 False`, FlashAttention
-    becomes `sdpa`, and variables such as `ATTN_IMPLEMENTATION` and `USE_FLASH_ATTN` are set to match (`ENV` of a
-    Dockerfile, `.env` files, variables of a Makefile). Only arguments, assignments and configs written by a heredoc are
-    edited; comments, printed strings, paths, comparisons and commands such as echo or grep never are. If both `--bf16`
-    and `--fp16` have values, `--bf16` is set to false and `--fp16` to true. A variable that is the value of a precision
-    option is edited where it is assigned. The script that the command starts determines the new spelling of a value. If
-    the script accepts no float16, the value stays and a warning names the line. A command that gives a
-    script of TRL a dtype, and neither `--bf16` nor `--fp16`, gets `--fp16 True`, because TRL computes in bfloat16 by
-    default.
+    On a card below compute capability 8.0, `--bf16` becomes `--fp16`, `--tf32 True` becomes `--tf32 False`, and
+    FlashAttention becomes `sdpa`. Values of precision options and of `ACCELERATE_MIXED_PRECISION` become float16.
+    Variables such as `ATTN_IMPLEMENTATION` and `USE_FLASH_ATTN` change too, in scripts, `.env` files, Makefiles and the
+    `ENV` of a Dockerfile. If both `--bf16` and `--fp16` have values, `--bf16` is set to false and `--fp16` to true. If
+    the value of a precision option is a variable, the assignment of the variable is edited. A command that gives a TRL
+    script a dtype, and neither `--bf16` nor `--fp16`, gets `--fp16 True`, because TRL computes in bfloat16 by default.
+
+    Only arguments, assignments and configs written by a heredoc are edited. Comments, printed strings, paths,
+    comparisons and commands such as echo or grep are never edited. The script that the command starts determines the
+    new spelling of a value. If the script accepts no float16, the value stays and a warning names the line.
 
 Why
-    A command-line flag overrides the default in the fixed script: with `--bf16 True` Trainer still uses bfloat16, and
-    `--tf32 True` fails with `--tf32 requires Ampere or a newer GPU arch`.
+    A command-line flag overrides the default in the script: with `--bf16 True`, Trainer uses bfloat16 even if the
+    script was fixed, and `--tf32 True` fails with `--tf32 requires Ampere or a newer GPU arch`.
 
 Before
     accelerate launch --mixed_precision bf16 train.py --bf16 True --attn_implementation flash_attention_2

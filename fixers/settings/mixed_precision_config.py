@@ -3,22 +3,25 @@
 What it does
     On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16:
     true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and NeMo,
-    DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16` are
-    both present, only their values change. If only `bf16` is present, the key is renamed to one that the project's
-    classes declare. The key keeps its name if the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects
-    float16 itself. The project's own code determines the new spelling of a value (`fp16`, `half`, `16-mixed`). If it
-    accepts no float16, the value is not changed and a warning names the line. The same applies to `bf16: true` if
-    another line overwrites its counterpart `fp16`. Tags that name a dtype (`!name:torch.bfloat16`) are changed too.
-    A DeepSpeed file without an fp16 block gets one, with a dynamic loss
-    scale. A YAML file of TRL's arguments with a dtype and neither `bf16` nor `fp16` gets `fp16: true`, because TRL
-    computes in bfloat16 by default. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true`
-    becomes `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half
-    precision are reported, unless code of the project trains whole models: float32 adapters cannot share flat tensors
-    with float16 weights.
+    DeepSpeed's bf16 block, `tf32: true`, FlashAttention, and sequence packing that needs FlashAttention. Dtypes of
+    moments, averages and reductions become float32. Lightning's `bf16-true` becomes `16-mixed`, and `torch_dtype: auto`
+    becomes `float16`. Tags that name a dtype (`!name:torch.bfloat16`) are changed too.
+
+    If `bf16` and `fp16` are both present, only their values change. If only `bf16` is present, the key is renamed to a
+    float16 key that the project's classes declare. The key keeps its name if the project's own code reads only `bf16`
+    (`cfg["bf16"]`) and selects float16 itself. A DeepSpeed file without an fp16 block gets one, with a dynamic loss
+    scale. A YAML file of TRL arguments with a dtype and neither `bf16` nor `fp16` gets `fp16: true`, because TRL
+    computes in bfloat16 by default.
+
+    The project's own code determines the new spelling of a value (`fp16`, `half`, `16-mixed`). If the code accepts no
+    float16, or if another line overwrites `fp16`, the value stays and a warning names the line.
+
+    Accelerate configs that select FSDP 1 in half precision are reported, unless the project trains whole models:
+    float32 adapters cannot share flat tensors with float16 weights.
 
 Why
-    A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would
-    leave two `fp16` keys, of which the reader silently keeps one.
+    A config overrides the defaults of the script that reads it, even if the script was fixed. A renamed `bf16` next to
+    `fp16: false` would leave two `fp16` keys, and the reader would use only one of them, without a message.
 
 Before
     mixed_precision: bf16   # A100
@@ -31,8 +34,8 @@ After
     fp16: true
 
 What it can break
-    Nothing on a card without bfloat16. A checkpoint's own config.json is never edited: its dtype is chosen at load.
-    A config.json without keys such as `model_type` or `architectures` is a file of settings like any other.
+    Nothing on a card without bfloat16. A checkpoint's own config.json is never edited: the dtype is chosen when the
+    checkpoint is loaded. A config.json without keys such as `model_type` or `architectures` counts as a settings file.
 
 How to undo
     pipeline fix --undo

@@ -1,10 +1,10 @@
 """port: launches on port 29500 use a free port.
 
 What it does
-    `accelerate launch` with several processes or with port 29500 gets `--main_process_port 0`;
-    `main_process_port: 29500` in its config becomes 0; a rendezvous at `localhost:29500` becomes `localhost:0`. Both
-    launchers then use a free port that the system assigns. Launches over several machines are left alone: all machines
-    must use the same port.
+    `accelerate launch` with several processes or with port 29500 gets `--main_process_port 0`. `main_process_port:
+    29500` in its config becomes 0, and a rendezvous at `localhost:29500` becomes `localhost:0`. Accelerate and torchrun
+    then use a free port that the system assigns. Launches over several machines are not changed: all machines must use
+    the same port.
 
 Why
     29500 is the common default. If a second job on the host, or a process left behind by a failed one, uses it, the

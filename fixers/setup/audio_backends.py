@@ -1,15 +1,15 @@
 """audio-backends: compatible versions of the libraries that decode the project's audio are installed on the host.
 
 What it does
-    Reads the project's imports for soundfile, librosa, torchaudio, torchcodec and datasets' Audio. Reports which of
-    them the host's interpreter lacks, whether torchcodec matches its torch, and whether the FFmpeg libraries that
-    torchcodec loads exist. Missing packages are installed into a venv that halfstep created; for any other interpreter
-    the command is shown.
+    Reads the project's imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio`. Reports the packages
+    that the host's interpreter lacks, a torchcodec release that does not match torch, and missing FFmpeg libraries.
+    Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
+    command.
 
 Why
-    datasets 4 decodes audio only through torchcodec, which must match torch's minor version and needs the shared
-    libraries of FFmpeg 4 to 8. The errors are `please install 'torchcodec'` and `Could not load libtorchcodec`, in the
-    first batch. WAV and FLAC need neither: soundfile includes its own library.
+    datasets 4 decodes audio only with torchcodec, which must match torch's minor version and needs the shared libraries
+    of FFmpeg 4 to 8. Otherwise the first batch fails with `please install 'torchcodec'` or `Could not load
+    libtorchcodec`. WAV and FLAC need neither torchcodec nor FFmpeg: soundfile includes its own library.
 
 Before
     datasets 4 and no torchcodec on the host

@@ -1,12 +1,13 @@
 """compute-mode: a run that needs several processes on a card in exclusive mode is reported before it starts.
 
 What it does
-    If `nvidia-smi` reports Exclusive_Process, counts the processes that this run would start on each card and those
-    that already run there, and names them. In mode Prohibited a card runs no compute process at all.
+    If `nvidia-smi` reports Exclusive_Process, counts the processes that this run would start on each card, and the
+    processes that already run on the card, and reports both. A card in mode Prohibited runs no compute process.
 
 Why
-    The second process on an exclusive card fails with `CUDA-capable device(s) is/are busy or unavailable`, which names
-    neither the mode nor the first process. That is often a worker of the same run, or an orphan of the previous one.
+    The second process on an exclusive card fails with `CUDA-capable device(s) is/are busy or unavailable`. The message
+    names neither the mode nor the first process. The first process is often a worker of the same run, or an orphan of
+    the previous run.
 
 Before
     processes: 2 on one exclusive card
@@ -15,7 +16,7 @@ After
     processes: 1, a second card in gpus:, or Default mode set by the host's administrator
 
 What it can break
-    Nothing: it only reports. Changing the mode needs root.
+    Nothing: this fixer only reports. Changing the mode needs root.
 
 How to undo
     Nothing to undo.

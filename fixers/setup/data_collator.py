@@ -1,14 +1,15 @@
 """data-collator: the host's copy of the data collator is identical to the project's.
 
 What it does
-    Compares the file in `fixers.data-collator.path` (by default the only Python file with "collator" in its name) with
-    the host's copy. If they differ, the project's file, as rewritten by the source fixers, replaces it. Files listed
-    in `fixers.data-collator.copies` are copies within the project and are updated too. Other files of that name in the
-    host's project, in its environment and on PYTHONPATH are reported if their content differs.
+    Compares the file in `fixers.data-collator.path` with the host's copy. By default, this is the only Python file with
+    "collator" in its name. If the copies differ, the project's file, as the source fixers rewrite it, replaces the
+    host's. Files listed in `fixers.data-collator.copies` are copies in the project and are updated too. Other files
+    with the same name in the host's project, in its environment and on PYTHONPATH are reported if their content
+    differs.
 
 Why
-    The collator is the file that is most often edited and copied by hand. A stale one on the host pads labels with the
-    wrong value or passes arguments that the processor no longer accepts, without any hint that it is stale.
+    The collator is often edited and copied by hand. A stale copy on the host pads labels with the wrong value, or
+    passes arguments that the processor no longer accepts, and no message shows that the copy is stale.
 
 Before
     projects/speech/tree/src/AudioDataCollator.py on the host: edited in March

@@ -1,23 +1,29 @@
 """environment: a venv is created on the host, with a torch build that supports its card and driver.
 
 What it does
-    Runs only with `fixers: {environment: create}` or with settings: `base` (the Python that creates the venv),
-    `requirements` (files of the project; default: requirements.txt, else the dependencies in pyproject.toml),
-    `torch` (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a
-    package index for torch only, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
-    Creates the venv that `python:` in the host file names, else venv/ in the project's folder on the host, and
-    installs torch, the requirements and, for the built-in trainer, its packages. The torch build matches the card
-    and its driver; without a driver it is the CPU build. These builds come from download.pytorch.org/whl; if that
-    is unreachable, the host's default index is used, whose torch for Linux on x86-64 is a CUDA build of several GB.
-    The size is shown before the download and compared with the free disk space. The next run resumes an interrupted
-    installation. flash-attn is left out if the card cannot run it. Packages that import torch while they are built,
-    such as flash-attn and mamba-ssm, are installed after torch. The project itself is not installed as a package; put
-    `-e .` into requirements.txt for that.
+    Runs only with `fixers: {environment: create}` or with settings:
+
+    * `base`: the Python that creates the venv.
+    * `requirements`: files of the project. The default is requirements.txt, or the dependencies in pyproject.toml.
+    * `torch`: a version ("2.13.0"), a specifier (">=2.4,<2.14") or a requirement ("torch==2.13.0+cu126").
+    * `index`: a package index for torch only, with {build} in place of the build's tag.
+    * `find_links` and `no_index`: a folder of wheels.
+
+    Creates the venv of `python:` in the host file, or venv/ in the project's folder on the host. Installs torch, the
+    requirements and, for the built-in trainer, its packages. Packages that import torch while they are built, such as
+    flash-attn and mamba-ssm, are installed after torch. flash-attn is omitted if the card cannot run it. The project
+    itself is not installed as a package; put `-e .` into requirements.txt to install it. The next run resumes an
+    interrupted installation.
+
+    The torch build matches the card and its driver. Without a driver, it is the CPU build. These builds come from
+    download.pytorch.org/whl. If that server is unreachable, the host's default index is used; for Linux on x86-64, its
+    torch is a CUDA build of several GB. The size is shown before the download and compared with the free disk space.
 
 Why
-    A torch wheel contains code for some cards only: the builds of torch 2.11 for CUDA 12.8 and 13.0 start at Turing,
-    without Pascal and Volta. The driver must also support its CUDA version: CUDA 13 needs driver 580. The errors
-    are `no kernel image is available for execution on the device` and `The NVIDIA driver on your system is too old`.
+    A torch wheel contains code for some cards only: the builds of torch 2.11 for CUDA 12.8 and 13.0 support Turing and
+    newer cards, but not Pascal and Volta. The driver must also support the build's CUDA version: CUDA 13 needs driver
+    580. The errors are `no kernel image is available for execution on the device` and `The NVIDIA driver on your system
+    is too old`.
 
 Before
     a host whose only Python has no torch

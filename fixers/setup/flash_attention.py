@@ -1,12 +1,12 @@
 """flash-attention: an installed flash-attn that the card cannot run is reported.
 
 What it does
-    Reports flash-attn if the interpreter has it and a card is below compute capability 8.0. The source fixers select
-    `sdpa` by name, which takes precedence over installed packages.
+    Reports an installed flash-attn if a card is below compute capability 8.0. The source fixers select `sdpa` by name,
+    and a name takes precedence over an installed package.
 
 Why
-    FlashAttention 2 needs Ampere or newer. Models whose config requests it use it as soon as the package can be
-    imported, and fail in the first forward pass with `FlashAttention only supports Ampere GPUs or newer`.
+    FlashAttention 2 needs Ampere or newer. A model whose config selects FlashAttention uses it as soon as the package
+    can be imported, and fails in the first forward pass with `FlashAttention only supports Ampere GPUs or newer`.
 
 Before
     flash-attn 2.8.3 beside torch on a TITAN RTX
@@ -15,7 +15,7 @@ After
     attn_implementation="sdpa", whose memory-efficient kernel runs float16 on this card
 
 What it can break
-    Nothing: it only reports.
+    Nothing: this fixer only reports.
 
 How to undo
     Nothing to undo.

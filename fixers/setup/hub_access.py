@@ -1,13 +1,13 @@
 """hub-access: problems that prevent the model's download (token, licence, offline mode, mirror) are reported early.
 
 What it does
-    Checks whether a model of the hub is in the host's cache. If not, queries the hub as training would, with the host's
+    Checks whether the host's cache contains the model. If not, queries the hub as the training would, with the host's
     token, HF_ENDPOINT and HF_HUB_OFFLINE, and reports what prevents the download. A token in `env:` is reported too: it
     belongs in `secrets:`.
 
 Why
-    `You are trying to access a gated repo` appears only after queueing, copying and setup. Offline mode with an empty
-    cache, an unreachable mirror and a missing revision fail just as late.
+    Without this check, `You are trying to access a gated repo` appears only after queueing, copying and setup. Offline
+    mode with an empty cache, an unreachable mirror and a missing revision also fail only then.
 
 Before
     HF_HUB_OFFLINE=1 and an empty cache
@@ -16,7 +16,7 @@ After
     the model in the host's cache, or a token with access to it
 
 What it can break
-    Nothing: it only reports.
+    Nothing: this fixer only reports.
 
 How to undo
     Nothing to undo.

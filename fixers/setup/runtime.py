@@ -1,17 +1,20 @@
 """runtime: the precision plan is applied inside the training process, without an edit.
 
 What it does
-    Only with `fixers: {runtime: auto}`; it is off by default. In the proof and in the job, hooks of torch follow the
+    Runs only with `fixers: {runtime: auto}`; it is off by default. In the proof and in the job, torch hooks apply the
     precision plan (docs/precision.md) while your command runs:
-    trained parameters are cast to float32 before an optimizer or DistributedDataParallel holds them, and tied ones
-    stay tied; below capability 8.0, frozen bfloat16 parameters become float16, and autocast, Accelerate and
-    TrainingArguments use float16 instead of bfloat16; a model whose parameters were cast runs under autocast,
-    if your command has none; a plain loop (`loss.backward()`, `optimizer.step()`) under float16 autocast gets a loss
-    scale, if it has no GradScaler, Accelerator or Trainer.
+
+    * Trained parameters are cast to float32 before an optimizer or DistributedDataParallel gets them. Tied parameters
+      stay tied.
+    * Below compute capability 8.0, frozen bfloat16 parameters become float16, and autocast, Accelerate and
+      TrainingArguments use float16 instead of bfloat16.
+    * A model whose parameters were cast runs under autocast, unless your command uses autocast.
+    * A plain loop (`loss.backward()`, `optimizer.step()`) under float16 autocast gets a loss scale, unless it has a
+      GradScaler, Accelerator or Trainer.
 
 Why
-    Source that is installed in site-packages, downloaded from a hub or configured over a network cannot be rewritten.
-    The proof names such code in its findings.
+    Source code in site-packages, from a hub or configured over a network cannot be rewritten. The proof names such code
+    in its findings.
 
 Before
     fixers: {}
@@ -20,10 +23,11 @@ After
     fixers: {runtime: auto}
 
 What it can break
-    Each change is printed in the job's log as `halfstep runtime: ...`, and listed by the proof under `runtime`. Outside
-    of halfstep the command does not have them. Checkpoints hold float32 weights where the command alone would write
-    half precision. Parameters sharded by FSDP, optimizers of DeepSpeed or Apex, and LBFGS are left alone. The loss
-    scale is not in your checkpoints; halfstep keeps it in the run's folder for a resumed job.
+    The job's log shows each change as `halfstep runtime: ...`, and the proof lists the changes under `runtime`. Outside
+    halfstep, your command runs without these changes. Checkpoints contain float32 weights where the command without
+    this fixer would write half precision. Parameters sharded by FSDP, optimizers of DeepSpeed or Apex, and LBFGS are
+    not changed. Your checkpoints do not contain the loss scale; halfstep stores it in the run's folder for a resumed
+    job.
 
 How to undo
     Remove `runtime: auto` from the config.

@@ -1,12 +1,13 @@
 """shared-memory: a container's /dev/shm that is too small for data workers and NCCL is reported.
 
 What it does
-    In a container, compares the size of /dev/shm with what the workers of this run need, and names the option of
-    `docker run` that sets it.
+    In a container, compares the size of /dev/shm with the size that the workers of this run need. The finding names the
+    option of `docker run` that sets the size.
 
 Why
-    Docker's default is 64 MiB. Data workers pass batches through it, and NCCL its buffers: the first fail with
-    `DataLoader worker is killed by signal: Bus error`, the second with `unhandled system error`.
+    Docker's default is 64 MiB. Data workers pass batches through /dev/shm, and NCCL uses it for buffers. If it is too
+    small, data workers fail with `DataLoader worker is killed by signal: Bus error`, and NCCL fails with `unhandled
+    system error`.
 
 Before
     docker run --gpus all IMAGE            64 MiB
@@ -15,7 +16,7 @@ After
     docker run --gpus all --shm-size 8g IMAGE
 
 What it can break
-    Nothing: it only reports. The limit is set when the container starts.
+    Nothing: this fixer only reports. The size is set when the container is created.
 
 How to undo
     Nothing to undo.

@@ -1,12 +1,13 @@
 """stale-processes: orphaned processes of ended runs are terminated; other processes on the card are reported.
 
 What it does
-    Lists the processes that hold GPU memory. A process that belongs to an earlier run of this project whose job has
-    ended gets SIGTERM, then SIGKILL. Other processes are reported with pid, user and size, and never touched.
+    Lists the processes that use GPU memory. If a process belongs to an ended job of this project, it gets SIGTERM, then
+    SIGKILL. Other processes are reported with pid, user and size; halfstep never signals them.
 
 Why
-    A torch worker has a session of its own and can survive the job that started it. It keeps its memory, and the
-    next run fails with `CUDA out of memory` or, in exclusive mode, with `CUDA-capable device(s) is/are busy`.
+    A torch worker runs in a session of its own and can survive the job that started it. The worker keeps its GPU
+    memory, so the next run fails with `CUDA out of memory` or, in exclusive mode, with `CUDA-capable device(s) is/are
+    busy`.
 
 Before
     TITAN RTX: 11.2 GB held by pid 4121, an orphan of run paper_r64-3f9c21aa, which failed yesterday
@@ -15,7 +16,7 @@ After
     TITAN RTX: nothing held
 
 What it can break
-    Nothing: a running job, with or without its supervisor, is never terminated.
+    Nothing: a running job is never terminated, even if its supervisor has died.
 
 How to undo
     A terminated process cannot be restored.

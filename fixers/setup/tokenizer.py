@@ -1,16 +1,16 @@
 """tokenizer: broken tokenizer files are replaced; files too new for the installed library are reported.
 
 What it does
-    Checks tokenizer.json and its companions in the project, `fixers.tokenizer.folders` and the host's hub cache. A file
-    that is truncated, empty, a Git LFS pointer, a web page or has the wrong digest is replaced by a valid copy on
-    the host, or downloaded again by the host's huggingface_hub at one commit. It is moved into place only if size and
-    digest equal the hub's, it loads, and three fixed strings survive a round trip.
+    Checks tokenizer.json and the other tokenizer files in the project, `fixers.tokenizer.folders` and the host's hub
+    cache. A file that is truncated, empty, a Git LFS pointer, a web page or has the wrong digest is replaced. The
+    replacement is a valid copy on the host, or the hub's file at one commit, downloaded by the host's huggingface_hub.
+    The new file is moved into place only if its size and digest equal the hub's, it loads, and three fixed strings
+    survive a round trip.
 
 Why
     An interrupted transfer leaves a truncated file, and a clone without Git LFS leaves a pointer. Both fail with
-    `Exception: expected value at line 1 column 1`, after the model was loaded. A file written by tokenizers 0.20 or
-    newer fails in older versions with `untagged enum ModelWrapper`: then the file is valid, and the library must be
-    upgraded.
+    `Exception: expected value at line 1 column 1` after the model was loaded. A file written by tokenizers 0.20 or
+    newer fails in older versions with `untagged enum ModelWrapper`. Such a file is valid: upgrade the library.
 
 Before
     tokenizer.json, 32768 bytes: EOF while parsing a string at line 812 column 9
@@ -19,8 +19,8 @@ After
     tokenizer.json, 15524095 bytes: identical to the hub's at the pinned commit
 
 What it can break
-    A tokenizer.json that was edited and is no longer valid JSON is replaced by the hub's. One that parses but differs
-    from the hub's is only reported, since added tokens look like that.
+    An edited tokenizer.json that is no longer valid JSON is replaced with the hub's. A valid tokenizer.json that
+    differs from the hub's is only reported, because added tokens have the same effect.
 
 How to undo
     pipeline fix --undo
