@@ -7,7 +7,7 @@ import torch
 
 @dataclass(frozen=True)
 class Precision:
-    """A precision mode. `weights`: the dtype of both models; `autocast`: the dtype of autocast, None without it."""
+    """A precision mode. `weights`: the dtype of both models; `autocast`: its dtype, or None if it is off."""
 
     name: str
     weights: torch.dtype
@@ -23,7 +23,7 @@ MODES = {
 
 
 def choose(name: str) -> Precision:
-    """Return the mode of that name; `auto` selects bf16 if the card supports it."""
+    """Return the mode `name`; `auto` selects bf16 if the card supports it."""
     if name == "auto":
         name = "bf16" if torch.cuda.is_bf16_supported() else "fp16-mixed"
     return MODES[name]

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def make_base(folder: Path) -> None:
-    """Create a float16 checkpoint in the hub's format in `folder`, if another process has not done so already."""
+    """Create a float16 checkpoint in the hub's format in `folder`, unless another process created it first."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as made:
         save_base(Path(made) / folder.name)
         with contextlib.suppress(OSError):

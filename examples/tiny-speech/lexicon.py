@@ -37,5 +37,5 @@ def phones_of(word: str) -> list[str]:
 
 
 def stressed_at(word: str) -> int:
-    """Return the index of the stressed phone; -1 if the word has none."""
+    """Return the index of the stressed phone, or -1 if no phone is stressed."""
     return next((i for i, phone in enumerate(WORDS[word].split()) if phone.endswith("1")), -1)

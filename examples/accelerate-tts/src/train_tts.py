@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import torch
-import torch.distributed.nn  # Imported now, because later it would keep the process group in a default argument.
+import torch.distributed.nn  # Imported first: a default argument would keep a later process group alive.
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from acoustic_model import AcousticModel, tts_loss

@@ -74,7 +74,7 @@ class TinyPhi4MM(nn.Module):
         return cls(**config, rank=rank, alpha=alpha)
 
     def set_lora_adapter(self, name: str) -> None:
-        """Use and train that adapter, and freeze everything else."""
+        """Use and train the adapter `name`, and freeze everything else."""
         for module in self.modules():
             if isinstance(module, LoraLinear):
                 module.active = name
