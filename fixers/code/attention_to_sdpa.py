@@ -197,7 +197,7 @@ def _judge_option(draft: Draft, node: ast.Constant, traits: Traits) -> None:
     elif given and is_true(value) and SWITCHES.match(flag.lstrip("-")):
         literal = rewritten_literal(draft.source, node, f"{flag}={as_false(value)}")
     else:
-        if not given and SWITCHES.match(flag.lstrip("-")) and _stands_alone(above, node):
+        if not given and SWITCHES.match(flag.lstrip("-")) and _has_no_value(above, node):
             draft.warn(node, f"{flag} selects FlashAttention, which does not run on this card")
         return
     named = "" if FLASH.fullmatch(value) else flag
@@ -205,7 +205,7 @@ def _judge_option(draft: Draft, node: ast.Constant, traits: Traits) -> None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
-def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
+def _has_no_value(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
     """Return True if the flag is one of several arguments and no value follows it."""
     items = [constant_of(each) for each in arguments.elts]
     at = arguments.elts.index(node)
@@ -222,7 +222,7 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
         if isinstance(above, ast.Dict) and child in above.values:
             key = constant_of(above.keys[above.values.index(child)])
             return isinstance(key, str) and FLASH.fullmatch(key) is not None
-        if isinstance(above, ast.IfExp) and child is above.body and _asks_for_flash(source, above.test):
+        if isinstance(above, ast.IfExp) and child is above.body and _tests_for_flash(source, above.test):
             return alternative_of(source, node) is not None
         if isinstance(above, ast.Try) and child in above.body and _falls_back(source, above):
             return True
@@ -230,7 +230,7 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
     return False
 
 
-def _asks_for_flash(source: PythonSource, test: ast.expr) -> bool:
+def _tests_for_flash(source: PythonSource, test: ast.expr) -> bool:
     """Return True for a switch such as `args.use_flash_attn`, and for a test such as `is_flash_attn_2_available()`.
 
     The switch is turned off at the place that sets it.

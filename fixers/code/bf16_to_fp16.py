@@ -95,8 +95,8 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that select float16 wherever code or a library's default selects bfloat16."""
     loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
-    asks = loads or holds_any(source.data, WORDS)
-    if not asks or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
+    may_select = loads or holds_any(source.data, WORDS)
+    if not may_select or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
         return NOTHING
     if target.code_facts.stays_pure(source.path):
         return Rewrite(skipped=(SkippedPlace(source.path, PURE),))

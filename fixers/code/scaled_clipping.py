@@ -110,13 +110,13 @@ def _report_unprepared(draft: Draft, groups: Collection[str]) -> None:
         if tail_of(call) != "prepare" or not isinstance(call.func, ast.Attribute):
             continue
         for name in (each.id for each in call.args if isinstance(each, ast.Name)):
-            made = {tail_of(value) for value in _made(source, name)} & set(groups)
+            made = {tail_of(value) for value in _calls_assigned_to(source, name)} & set(groups)
             if made and ACCELERATOR.fullmatch(source.segment(call.func.value)):
                 draft.warn(call, UNPREPARED.format(made=f"`{name}` of {made.pop()}()"), hint=UNPREPARED_HINT)
                 return
 
 
-def _made(source: PythonSource, name: str) -> list[ast.Call]:
+def _calls_assigned_to(source: PythonSource, name: str) -> list[ast.Call]:
     """Return the calls whose results are assigned to the name."""
     assignments = source.names.of_type(ast.Assign)
     same = (each.value for each in assignments if any(source.segment(target) == name for target in each.targets))

@@ -275,7 +275,7 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
     switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]
     switches = [each for each in switches if constant_of(each) is not True]
     given = switches + ([device] if device is not None else [])
-    if any(not _means_the_same(source, each) and not _is_known(source, each, loop.made) for each in given):
+    if any(not _is_constant(source, each) and not _is_known(source, each, loop.made) for each in given):
         return None
     conditions = [source.segment(each) for each in switches]
     if dtype is None or not is_variable(source, dtype):
@@ -285,7 +285,7 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
     return conditions if values_are_half(source, dtype) else None
 
 
-def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
+def _is_constant(source: PythonSource, value: ast.expr) -> bool:
     """Return True if the expression contains no name but torch: its value is then the same anywhere in the file."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))

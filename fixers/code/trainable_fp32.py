@@ -164,8 +164,8 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
     """Group the optimizers and trainers of the same model in the same function."""
     groups: dict[tuple[ast.AST, str, ast.AST | None], list[Consumer]] = {}
     for consumer in (each for each in consumers_of(python) if tail_of(each.call) != PLACEHOLDER):
-        alone = consumer.call if not consumer.owner else None
-        groups.setdefault((function_of(python, consumer.call), consumer.owner, alone), []).append(consumer)
+        unnamed = consumer.call if not consumer.owner else None
+        groups.setdefault((function_of(python, consumer.call), consumer.owner, unnamed), []).append(consumer)
     yield from (tuple(group) for group in groups.values())
 
 

@@ -135,7 +135,7 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
     consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))
-    named = (keys.alone, keys.paired, _texts(options))
+    named = (keys.unpaired, keys.paired, _texts(options))
     trl = (path,) if into_trainer and b"trl" in source and TRL_CONFIG.search(source) else ()
     traits = traits_of(path, source)
     return CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl)

@@ -245,9 +245,9 @@ def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
 
 def traits_of_text(path: str, data: bytes) -> Traits:
     """Return the traits of a settings or command file."""
-    asked = {each[1].decode() for each in PURE.finditer(data)} if b"pure_bf16" in data else set()
+    owners = {each[1].decode() for each in PURE.finditer(data)} if b"pure_bf16" in data else set()
     return Traits(
-        pure=tuple((owner, _home(path)) for owner in sorted(asked)),
+        pure=tuple((owner, _program_folder(path)) for owner in sorted(owners)),
         mixed=_is_mixed(data),
         one_machine=ONE_MACHINE.search(lines_with(data, MACHINES)) is not None,
         more_machines=_may_be_more_machines(data),
@@ -276,7 +276,7 @@ def _texts(names: Iterable[bytes]) -> list[str]:
     return sorted({name.decode("ascii", "ignore") for name in names})
 
 
-def _home(path: str) -> str:
+def _program_folder(path: str) -> str:
     """Return the folder of the program that a script or config starts: the parent of folders such as `scripts/`."""
     folder = dirname(path)
     while basename(folder) in HOLDS_SCRIPTS:

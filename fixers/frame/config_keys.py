@@ -24,9 +24,13 @@ OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 
 @dataclass(frozen=True)
 class Keys:
-    """Config keys for bfloat16. `alone`: the code reads no float16 key beside it. `paired`: it does."""
+    """Config keys for bfloat16.
 
-    alone: tuple[str, ...] = ()
+    `unpaired`: keys that the code reads without a float16 key. `paired`: keys that the code always reads together with
+    a float16 key.
+    """
+
+    unpaired: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()
 
 

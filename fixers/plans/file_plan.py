@@ -48,8 +48,8 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     if not wanted(path, data, fixers):
         return FileOutcome()
     if outside := judge_scope(path, data, target):
-        asks = holds_any(data, PRECISION_WORDS)
-        return FileOutcome(skipped=(SkippedPlace(path, outside),) if asks else ())
+        names_precision = holds_any(data, PRECISION_WORDS)
+        return FileOutcome(skipped=(SkippedPlace(path, outside),) if names_precision else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:

@@ -194,7 +194,7 @@ class Settings:
             self.warn(key, *refusal_of(key.text, spelling.refused_by, spelling.word))
         elif not spelling.declared and not IS_BF16.fullmatch(option(key.text)):
             self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
-        elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):
+        elif key.text != wanted.replace("fp16", "bf16") and _is_name_taken(siblings, key, wanted):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
         else:
             self.replace(key, wanted, NO_BFLOAT16)
@@ -290,7 +290,7 @@ class Settings:
         return at + len(self.data[at : end if end >= 0 else len(self.data)].rstrip(b"\r"))
 
 
-def _has_rival(siblings: Mapping, key: Scalar, wanted: str) -> bool:
+def _is_name_taken(siblings: Mapping, key: Scalar, wanted: str) -> bool:
     """Return True if the mapping has another enabled key with this float16 name."""
     pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
     return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)

@@ -13,7 +13,7 @@ MENTIONS = (b"float16", b"fp16", b"half")
 CANDIDATE = re.compile(
     rb"^[ \t]*(?:el)?(?P<branch>if\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*:)[^\n]*\n"
     rb"(?:[ \t]*#[^\n]*\n)*[ \t]*raise\b"
-    rb"|^[ \t]*(?P<claim>assert\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*)",
+    rb"|^[ \t]*(?P<assertion>assert\b[^\n]*\b(?:\w*_)?(?:float16|fp16|half)\b[^\n]*)",
     re.MULTILINE,
 )
 HALF = re.compile(r"(?:.*[_.])?(?:float16|fp16|half)", re.IGNORECASE)
@@ -37,27 +37,27 @@ def _float16_leads_to_error(found: re.Match[bytes]) -> bool:
     text = (
         f"{found['branch'].decode('utf-8', 'replace')} pass"
         if found["branch"]
-        else found["claim"].decode("utf-8", "replace")
+        else found["assertion"].decode("utf-8", "replace")
     )
     try:
         (statement,) = ast.parse(text).body
     except (SyntaxError, ValueError):
         return False
     assert isinstance(statement, (ast.If, ast.Assert))
-    holds = _holds(statement.test)
+    holds = _evaluate(statement.test)
     raises = holds if isinstance(statement, ast.If) or holds is None else not holds
     return raises if raises is not None else any(_is_compared_with_half(each) for each in ast.walk(statement.test))
 
 
-def _holds(test: ast.expr) -> bool | None:
+def _evaluate(test: ast.expr) -> bool | None:
     """Return the value of the test when float16 is selected on a card and bfloat16 is not, or None if it is unknown."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            held = _holds(inner)
+            held = _evaluate(inner)
             return None if held is None else not held
         case ast.BoolOp(op=joined, values=values):
             decisive = isinstance(joined, ast.Or)
-            parts = [_holds(each) for each in values]
+            parts = [_evaluate(each) for each in values]
             return decisive if decisive in parts else None if None in parts else not decisive
         case ast.Compare(left=left, ops=[operation], comparators=[right]):
             return _compares(left, operation, right)

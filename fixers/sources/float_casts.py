@@ -40,7 +40,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Coll
     if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
         return makes_float32(source, call)
     given = [*call.args, *values_of(call)]
-    if not mentions(source, given, owner) and not any(_holds(source, each, owner) for each in given):
+    if not mentions(source, given, owner) and not any(_is_list_with(source, each, owner) for each in given):
         return False
     if CASTERS.fullmatch(tail_of(call)) is not None:
         return True
@@ -90,7 +90,7 @@ def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, caste
     return False
 
 
-def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
+def _is_list_with(source: PythonSource, node: ast.expr, owner: str) -> bool:
     """Return True if the node is a list that contains the owner: `models = [owner]` or `models.append(owner)`."""
     name = written(source, node)
     if not name:

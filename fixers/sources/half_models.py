@@ -77,14 +77,14 @@ class Search:
         self.source = source
         self.half_makers = half_makers
         self.loads_float32 = loads_float32
-        self.asked: set[tuple[str, ast.AST | None]] = set()
+        self.visited: set[tuple[str, ast.AST | None]] = set()
 
     def of_name(self, name: str, at: ast.AST) -> bool:
         """Return True if a value assigned to the name, or to its object (`a` in `a.b`), may be half precision."""
         scope = scope_of(self.source, name, at)
-        if (name, scope) in self.asked:
+        if (name, scope) in self.visited:
             return False
-        self.asked.add((name, scope))
+        self.visited.add((name, scope))
         root = name.partition(".")[0]
         if not _is_bound(self.source, root, at):
             return True

@@ -68,7 +68,7 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
     """Return all assignments of loss modules by name, in file order."""
     held: dict[str, list[Module]] = {}
     for node in source.names.of_type(ast.Assign):
-        made = _made(source, node.value)
+        made = _constructor_call(source, node.value)
         kind = _kind(source, made) if made is not None else None
         if made is not None and kind is not None:
             for target in node.targets:
@@ -76,7 +76,7 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
     return held
 
 
-def _made(source: PythonSource, value: ast.expr) -> ast.Call | None:
+def _constructor_call(source: PythonSource, value: ast.expr) -> ast.Call | None:
     """Return the constructor call inside calls such as `.to(device)`, or None if a call casts to half precision."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
         if casts_to_half(source, value):

@@ -33,7 +33,7 @@ class PlainLoop:
 def plain_loop(source: PythonSource) -> PlainLoop | None:
     """Return the file's only training loop, or None if the file has no plain loop or other code uses gradients."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
-    made = _made(source)
+    made = _optimizer_assignment(source)
     if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
         return None
     optimizer = written(source, made.targets[0])
@@ -76,7 +76,7 @@ def _is_scale(source: PythonSource, factor: ast.expr) -> bool:
     return "scale" in written(source, factor).lower()
 
 
-def _made(source: PythonSource) -> ast.Assign | None:
+def _optimizer_assignment(source: PythonSource) -> ast.Assign | None:
     """Return the assignment of the file's only optimizer, or None if the file creates no optimizer or several."""
     made = {id(each.call): each for each in consumers_of(source) if not each.trainer}
     if len(made) != 1:

@@ -28,7 +28,7 @@ MAX_DEPTH = 40
 
 
 @dataclass
-class _Opened:
+class _OpenHeredoc:
     """A heredoc whose body is not read yet. `mark` is the delimiter; `literal` is True if it is quoted."""
 
     mark: str
@@ -46,7 +46,7 @@ class _Scanner:
     stop: int
     commands: list[Command] = field(default_factory=list)
     heredocs: list[Heredoc] = field(default_factory=list)
-    pending: list[_Opened] = field(default_factory=list)
+    pending: list[_OpenHeredoc] = field(default_factory=list)
     target: str = ""
     closings: list[str] = field(default_factory=list)
 
@@ -128,7 +128,7 @@ class _Scanner:
         if heredoc := HEREDOC.match(self.text, at, self.stop):
             word, at = self.word(self.blanks(heredoc.end()))
             mark = re.sub(r"[\\'\"]", "", word.raw)
-            self.pending.append(_Opened(mark, bool(heredoc[1]), mark != word.raw))
+            self.pending.append(_OpenHeredoc(mark, bool(heredoc[1]), mark != word.raw))
             return at
         redirect = REDIRECT.match(self.text, at, self.stop)
         if redirect is None:

@@ -125,7 +125,7 @@ def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _keys(source: PythonSource) -> tuple[str, ...]:
-    return source.remember("own-keys", lambda: keys_of(source.text).alone)
+    return source.remember("own-keys", lambda: keys_of(source.text).unpaired)
 
 
 def _switched_on(source: PythonSource) -> frozenset[str]:

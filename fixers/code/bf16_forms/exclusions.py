@@ -170,8 +170,8 @@ def _has_float16_counterpart(source: PythonSource, name: str) -> bool:
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
     """Return True for a chain that also selects float16: `bf16 if x == "bf16" else fp16 if x == "fp16" else fp32`."""
     words = [each.value for each in ast.walk(choice.orelse) if isinstance(each, ast.Constant)]
-    knows_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
-    return knows_half and names_bf16(source, choice.test)
+    has_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
+    return has_half and names_bf16(source, choice.test)
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
