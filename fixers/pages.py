@@ -1,4 +1,4 @@
-"""Rule pages of fixers, made from module docstrings: plain text for the terminal, Markdown for docs/fixers/."""
+"""The pages of fixers, made from module docstrings: plain text for the terminal, and Markdown for docs/fixers/."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fixer_summary(name: str) -> str:
 
 
 def render_pages() -> dict[str, str]:
-    """Return the pages of docs/fixers/ by file name: one per fixer, and the index."""
+    """Return the pages of docs/fixers/ by file name: one page for each fixer, and the index."""
     pages = {f"{name}.md": render_page(name) for name in fixer_names()}
     rows = "".join(f"- [{name}]({name}.md): {fixer_summary(name)}\n" for name in fixer_names())
     return {**pages, INDEX: f"{ABOUT}\n{rows}"}

@@ -138,7 +138,7 @@ def _report_kernel(draft: Draft) -> None:
     call = next(reached, None)
     if call is not None:
         hint = "torch.nn.functional.scaled_dot_product_attention"
-        draft.warn(call, f"{tail_of(call)} is called, which does not run on this card", hint=hint)
+        draft.warn(call, f"this calls {tail_of(call)}, which does not run on this card", hint=hint)
 
 
 def _is_of_kernel(source: PythonSource, call: ast.Call) -> bool:

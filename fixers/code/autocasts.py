@@ -38,9 +38,9 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
 
 
 def _is_choice_of_halves(meanings: list[str | None]) -> bool:
-    """Return True if all values are float16 or bfloat16, and one is float16.
+    """Return True if all values are float16 or bfloat16 and at least one is float16.
 
-    The fixers replace bfloat16 on this card.
+    The fixers replace bfloat16 with float16 on this card.
     """
     return all(each in (*HALVES, "torch.bfloat16") for each in meanings) and any(each in HALVES for each in meanings)
 
@@ -77,7 +77,7 @@ def _assigns_to(assignment: ast.Assign, name: str) -> bool:
 
 
 def is_old_api(source: PythonSource, autocast: ast.Call) -> bool:
-    """Return True for `torch.cuda.amp.autocast`, whose first argument is `enabled`."""
+    """Return True for `torch.cuda.amp.autocast`. Its first argument is `enabled`."""
     return (source.names.meaning(autocast.func) or "").startswith("torch.cuda.amp.")
 
 

@@ -85,7 +85,7 @@ requires = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
 UNSELECTED = "no code of the project selects this policy on a card without bfloat16"
-PURE = "its commands select pure_bf16, and the project's code cannot select float16 instead"
+PURE = "commands start this code with pure_bf16, and the code cannot select float16 instead"
 WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
 PRECISION_WORDS = re.compile(b"|".join(WORDS))
 LOADERS = (b"transformers", b"trl")

@@ -72,7 +72,7 @@ def _unsplit(source: PythonSource, value: ast.expr) -> ast.expr:
 
 
 def _edit(draft: Draft, node: ast.Constant | ast.JoinedStr) -> bool:
-    """Edit the command. Returns False if its text in the file differs from the text that the shell reads."""
+    """Edit the command. Returns False if the text in the file differs from the text that the shell reads."""
     source = draft.source
     literal = LITERAL.fullmatch(source.segment(node))
     if literal is None or "\\" in literal[2] or "{{" in literal[2]:

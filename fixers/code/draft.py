@@ -14,7 +14,7 @@ from remote.protocol.findings import Finding, Severity
 
 @dataclass
 class Draft:
-    """A rewrite in progress: the edits, findings and skipped places of one file so far."""
+    """An unfinished rewrite: the edits, findings and skipped places of one file so far."""
 
     source: PythonSource
     check: str

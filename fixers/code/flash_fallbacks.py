@@ -20,7 +20,7 @@ FLOATS = ("torch.float32", "torch.float")
 T = TypeVar("T")
 HALF_WORDS = ("bfloat16", "float16", "bf16", "fp16")
 COUNTERPARTS = {"float32": "float16", "fp32": "fp16"}
-WHY = "the dtype must not follow FlashAttention: float32 doubles the memory"
+WHY = "the dtype must not depend on FlashAttention: float32 doubles the memory"
 
 
 def may_fall_back(text: bytes) -> bool:

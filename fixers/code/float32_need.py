@@ -24,7 +24,7 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
 
     With transformers 5, this includes most models that are loaded without a dtype. Return False if every command starts
     the training with DeepSpeed (its fp16 engine keeps float32 copies), or if the file casts the model only to bfloat16
-    (there is no loss scaler). Both exceptions are ignored if the config's command starts the file.
+    (there is no loss scaler). If the config's command starts a script, neither exception applies.
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
@@ -69,7 +69,7 @@ def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:
 
 
 def _is_of_unsloth(source: PythonSource, owner: str) -> bool:
-    """Return True for a model that a function of unsloth returns: unsloth itself casts trained weights to float32."""
+    """Return True for a model that a function of unsloth returns: unsloth casts trained weights to float32."""
     made = (each for each in source.names.of_type(ast.Assign) if isinstance(each.value, ast.Call))
     return any(
         (source.names.meaning(each.value.func) or "").startswith("unsloth.")  # type: ignore[attr-defined]

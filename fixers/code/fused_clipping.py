@@ -16,17 +16,17 @@ from remote.policy.precision import BF16_FROM
 FUSED = b"fused"
 CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
-"""Values that are or become `16-mixed`. `traits.mixed` does not include `bf16-true`."""
-WHY = "Lightning clips no gradients of a fused optimizer in float16"
+"""The values that mean 16-mixed after all fixers. `traits.mixed` does not include `bf16-true`."""
+WHY = "in float16, Lightning cannot clip the gradients of a fused optimizer"
 
 
 def may_be_fused(data: bytes) -> bool:
-    """Return True if the file may create a fused optimizer whose gradients Lightning clips, by a text search."""
+    """Return True if a text search finds `fused` and Lightning's gradient clipping in the file."""
     return holds(data, FUSED) and holds_any(data, CLIPPING)
 
 
 def turn_off_fused(draft: Draft, target: Target) -> None:
-    """Set `fused=False` in a file with an optimizer whose gradients Lightning clips in mixed precision."""
+    """Set `fused=False` in the optimizers of a file if Lightning clips gradients in mixed precision."""
     traits, source = target.code_facts.traits, draft.source
     mixed = traits.mixed or any(word in source.text for word in WORDS)
     if not (mixed and target.below(BF16_FROM) and (_fabric_clips(source) or (traits.clips and _is_module(source)))):

@@ -82,7 +82,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if loss.fixed_dtype:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
-            message = f"{draft.source.segment(call.func)} has weights with the model's dtype; left unchanged"
+            message = f"{draft.source.segment(call.func)} has weights in the dtype of the model; left unchanged"
             draft.warn(call, message, hint="cast the weights and inputs of the loss to float32")
             continue
         edited = len(draft.edits)
@@ -98,7 +98,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
     """Return True if the prediction is in half precision and autocast does not promote this loss to float32.
 
-    torch casts a half-precision target to the dtype of the prediction. It rejects a float32 target with a
+    torch casts a half-precision target to the dtype of the prediction. torch rejects a float32 target with a
     half-precision prediction.
     """
     if is_under_autocast(source, call):
@@ -152,7 +152,7 @@ def _make_float32(draft: Draft, operand: ast.expr) -> None:
 
 
 def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
-    """Return the input of a softmax call, as a function or a method."""
+    """Return the input of a softmax, which is called as a function or a method."""
     if (source.names.meaning(call.func) or "").startswith("torch."):
         return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
     return call.func.value if isinstance(call.func, ast.Attribute) else None

@@ -20,14 +20,14 @@ NOT_SCALED = ("no", "bf16", "fp8")
 SCALED = "the gradients are clipped before they are unscaled: the limit applies to values that are 65536 times as large"
 LIGHTNING_HINT = "self.trainer.precision_plugin.scaler.unscale_(optimizer)"
 UNPREPARED = (
-    "accelerate does not prepare {made}, which only contains models or optimizers: in fp16 they get no autocast,"
+    "accelerate does not prepare {made}, which only contains models or optimizers: in fp16 these get no autocast,"
     " and gradients stay multiplied by the loss scale"
 )
 UNPREPARED_HINT = "prepare each model and each optimizer in it"
 
 
 def may_scale(data: bytes) -> bool:
-    """Return True if the file may scale its loss in a way that `report_scaled` covers."""
+    """Return True if the file may scale its loss by one of the ways that `report_scaled` checks."""
     return holds_any(data, (b".scale(", b"accelerate", b"accelerator", b"manual_backward("))
 
 
@@ -35,7 +35,7 @@ def report_scaled(draft: Draft, target: Target) -> None:
     """Report optimizers that accelerate does not prepare, and clipping of gradients that are still scaled.
 
     Clipping is reported once per file, and only if neither the file nor a function that it calls unscales the
-    gradients. DeepSpeed clips gradients after unscaling them.
+    gradients. DeepSpeed unscales gradients before it clips them.
     """
     source = draft.source
     _report_unprepared(draft, target.code_facts.traits.unprepared)

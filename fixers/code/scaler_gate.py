@@ -135,7 +135,7 @@ def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]
 
 
 def _is_known(source: PythonSource, dtype: ast.expr, call: ast.Call | ast.stmt) -> bool:
-    """Return True if the variable is defined where the scaler is created."""
+    """Return True if the variable is defined at the place that creates the scaler."""
     root = dtype
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -188,7 +188,7 @@ def _imports_scaler(source: PythonSource) -> bool:
 
 
 def _scaled_already(backward: ast.Call) -> bool:
-    """Return True if the loss is scaled already: `scaler.scale(loss).backward()` or `engine.backward(loss)`."""
+    """Return True if the loss is already scaled: `scaler.scale(loss).backward()` or `engine.backward(loss)`."""
     value = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     return bool(backward.args) or (isinstance(value, ast.Call) and tail_of(value) == "scale")
 
@@ -292,7 +292,7 @@ def _is_constant(source: PythonSource, value: ast.expr) -> bool:
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """Return an unused name for the scaler. If the optimizer is an attribute, the name is one too."""
+    """Return an unused name for the scaler. If the optimizer is an attribute, the scaler becomes an attribute."""
     before = optimizer.rpartition(".")[0]
     taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
     taken |= {each.attr for each in source.names.of_type(ast.Attribute)}

@@ -115,7 +115,7 @@ UNNAMED_MODEL = (
 SHARED_LINE = (
     "no line can be inserted here, because this line has several statements; trainable parameters must be float32"
 )
-SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before this line"
+SHARDED_BY_FABRIC = "FSDP shards the model in this line, in one dtype; trainable parameters must be float32 before it"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
@@ -254,7 +254,10 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """Return the first of those statements, of the innermost common block, that contain the given statements."""
+    """Find the innermost block that contains all given statements.
+
+    Return its first statement that contains one of them.
+    """
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:
@@ -269,7 +272,7 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
 
 
 def _is_done(python: PythonSource, place: ast.stmt, owner: str, project: _Project) -> bool:
-    """Return True if the model is cast before the statement and its dtype does not change between them."""
+    """Return True if the model is cast before the statement and the dtype does not change after the cast."""
     block = block_of(python, place)
     above = python.names.parent(place)
     for earlier in reversed(block[: block.index(place)]):

@@ -53,7 +53,7 @@ def judge_loose_dicts(draft: Draft, target: Target, seen: set[int]) -> None:
             if target.at_least(change.package, change.since):
                 seen.add(id(key))
                 advice = change.to if isinstance(change, Renamed) else change.instead or "remove it"
-                draft.warn(key, f"transformers rejects {name}, if this dict is given to TrainingArguments: {advice}")
+                draft.warn(key, f"transformers rejects {name} if TrainingArguments gets this dict: {advice}")
 
 
 def _judge_entry(

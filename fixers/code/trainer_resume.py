@@ -63,7 +63,7 @@ TRAINER = re.compile(
     r"(?:transformers\.(?:\w+\.)*(?:Seq2Seq)?|trl\.(?:\w+\.)*(?:SFT|DPO|KTO|ORPO|CPO|BCO|GKD|PRM|GRPO|Reward))Trainer$"
 )
 ONCE = frozenset({"fire.Fire", "typer.run"})
-"""Functions that call the function passed to them once."""
+"""Functions that take a function as an argument and call it once."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 HARMLESS = {"ignore_keys_for_eval"}
 OFFER = 'resume_from_checkpoint={os}.environ.get("HALFSTEP_RESUME_FROM") or None'
@@ -101,7 +101,7 @@ def _report(draft: Draft, call: ast.Call, message: str) -> None:
 
 
 def _trains(source: PythonSource, call: ast.Call) -> bool:
-    """Return True for `train()` of an object that is a Trainer in every case."""
+    """Return True if every possible value of the object with this `train()` is a Trainer."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "train":
         return False
     values = _values(source, call.func.value)

@@ -70,7 +70,7 @@ class Traits:
     """`flash`: the code imports or selects FlashAttention. `sdpa`: it calls PyTorch's own attention.
 
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files that cast gradients for
-    float32 master weights of their own. `scales`: the code scales a loss, or uses a library that does.
+    float32 master weights of their own. `scales`: the code scales a loss, or uses a library with loss scaling.
     `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
     `off_is_half`: switches for bfloat16, each with its line; the code selects float16 if they are off. `unprepared`:
@@ -152,7 +152,7 @@ class Traits:
 
     @property
     def unscaled_loops(self) -> tuple[str, ...]:
-        """Files with float32 master weights in a project that never scales a loss."""
+        """The files with float32 master weights, if the project never scales a loss."""
         return () if self.scales else self.master_loops
 
 

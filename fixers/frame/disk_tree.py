@@ -14,7 +14,7 @@ from remote.project.included_files import walk_project
 class DiskTree:
     """The project's regular files under `root`, by POSIX path. Symbolic links are excluded.
 
-    The folder is walked once, on the first access to its paths; a file is read on each access.
+    The folder is walked once, when its paths are first used. A file is read at every access.
     """
 
     def __init__(self, root: Path) -> None:

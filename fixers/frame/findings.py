@@ -17,5 +17,5 @@ warning = Finding.warning
 
 
 def resolved(finding: Finding) -> Finding:
-    """Return the finding with severity info, for a plan that contains the change that resolves it."""
+    """Return the finding with severity info. Use this for a finding that a change of the same plan resolves."""
     return replace(finding, severity=Severity.INFO, hint="", exit_code=ExitCode.OK)

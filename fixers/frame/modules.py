@@ -50,9 +50,9 @@ class Module:
 
     `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
-    scales a loss, or uses a library that does. `refuses`: its first line that raises an error for float16, or 0.
-    `attends`: the first line of its own implementation of attention, or 0. `foreign`: it is code for another framework
-    or device.
+    scales a loss, or uses a library with loss scaling. `refuses`: the first line that raises an error for float16, or
+    0.
+    `attends`: the first line that implements attention, or 0. `foreign`: it is code for another framework or device.
     """
 
     path: str
@@ -111,7 +111,7 @@ def _attends(source: bytes) -> int:
 
 
 def _imports(source: bytes) -> Iterator[str]:
-    """Yield the names after `from`, then those after `import`."""
+    """Yield the names in `from` statements, then the names in `import` statements."""
     plain: list[bytes] = []
     end = 0
     for start, _ in line_spans(source, (b"import",)):

@@ -106,7 +106,7 @@ def _version_of(tree: Tree, path: str) -> str:
 
 
 def _limit_transformers(pins: dict[str, str]) -> None:
-    """Limit transformers where the pinned huggingface-hub is too old for transformers 5."""
+    """Limit transformers in folders whose pinned huggingface-hub is too old for transformers 5."""
     hub = pins.get("huggingface-hub", "")
     if hub and _numbers(hub) < (1,) and not pins.get("transformers"):
         pins["transformers"] = BEFORE_TRANSFORMERS_5
@@ -125,7 +125,7 @@ def parse_pins(text: str) -> dict[str, str]:
 
 
 def _parse(requirement: str) -> tuple[str, str] | None:
-    """Parse one requirement into its package and the newest version that is allowed."""
+    """Return the package of a requirement, and the newest version that the requirement allows."""
     plain = requirement.partition("#")[0].partition(";")[0]
     found = REQUIREMENT.match(plain)
     if found is None:
@@ -158,7 +158,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _precedence(path: str) -> int | None:
-    """Return the position of a file in the order of precedence; None if it lists no packages."""
+    """Return the position of a file in the order of precedence, or None if it lists no packages."""
     called = basename(path)
     if called == "requirements.txt":
         return 0
@@ -183,7 +183,7 @@ def _pins_in(tree: Tree, path: str) -> dict[str, str]:
 
 
 def _of_readme(text: str) -> dict[str, str]:
-    """Return the versions that a README pins exactly; a package that it pins to several versions does not count."""
+    """Return the exact versions in a README. Packages with several versions are ignored."""
     found: dict[str, set[str]] = {}
     for package, version in EXACT.findall(text):
         found.setdefault(package.lower().replace("_", "-"), set()).add(version)

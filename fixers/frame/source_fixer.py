@@ -31,7 +31,7 @@ class SourceFixer(Protocol):
 
     `needles`: files that contain none of these words are not parsed. `below`: the fixer applies only if the card is
     known and has a lower compute capability. If it is None, the fixer always applies. `requires`: fixers that must run
-    together with this one. `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise
+    together with this one. `rewrite` is pure and idempotent: it plans no edits for its own output. `rewrite` may raise
     `Unparsable`.
     """
 

@@ -11,11 +11,11 @@ LARGEST_SHOWN_BYTES = 512 * 1024
 """Larger files get no diff: difflib needs minutes for a tokenizer.json with megabytes on one line."""
 
 CONTEXT_LINES = 3
-"""For `.env` files, no lines around a change are shown, because they often hold tokens."""
+"""For `.env` files, only changed lines are shown, because the lines around them often contain tokens."""
 
 
 def render_diff(plan: Plan) -> str:
-    """Return the plan as text, empty if it changes nothing. Bytes that are not UTF-8 are escaped."""
+    """Return the plan as text. The text is empty if the plan changes nothing. Bytes that are not UTF-8 are escaped."""
     return "".join(
         _render_file(change) if isinstance(change, FileChange) else _render_act(change) for change in plan.changes
     )

@@ -1,4 +1,4 @@
-"""The plan for one file: fixers run in order in memory, and the result is parsed and planned again as a check."""
+"""Plan one file: fixers run in order, in memory. The result is parsed and planned again as a check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
-"""A file outside the training is listed as left unchanged only if it contains one of these words."""
+"""A file that is not part of the training is listed as unchanged only if it contains one of these words."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
-    """Plan all fixers for one file; the result must parse and a second pass must change nothing."""
+    """Plan all fixers for one file. The result must parse, and a second pass must change nothing."""
     if data.startswith(LFS_POINTER) and any(fixer.matches(path) for fixer in fixers):
         return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
     if not wanted(path, data, fixers):
@@ -96,7 +96,7 @@ def _compose(
 
 
 def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
-    """Return the fixer's rewrite and the rewritten file. Raises Refused if that does not parse."""
+    """Return the fixer's rewrite and the rewritten file. Raises Refused if the rewritten file does not parse."""
     try:
         rewrite = fixer.rewrite(source, target)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source

@@ -55,7 +55,7 @@ def _start(make: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, 
 
 
 def _finish(pid: int, reader: int) -> list[Any] | None:
-    """Return the results of the process; None if it failed."""
+    """Return the results of the process, or None if the process failed."""
     with os.fdopen(reader, "rb") as pipe:
         data = pipe.read()
     _, status = os.waitpid(pid, 0)

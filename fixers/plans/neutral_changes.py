@@ -28,7 +28,7 @@ def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes
 
 
 def is_unneeded(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
-    """Return True if the program uses no changed code, not even added rows or branches."""
+    """Return True if the program uses no changed code. Added rows and branches count as changed code."""
     return _leaves(change, program, read, lambda old, new: ast.dump(old) == ast.dump(new))
 
 
@@ -122,7 +122,7 @@ def _defaults_are_given(old: ast.stmt, new: ast.stmt, texts: Sequence[bytes]) ->
 
 
 def _changed_defaults(old: ast.FunctionDef | ast.AsyncFunctionDef, new: ast.stmt) -> list[str]:
-    """Return the arguments whose defaults differ; empty if the functions also differ in other ways."""
+    """Return the arguments whose defaults differ. The list is empty if the functions also differ in other ways."""
     assert isinstance(new, FUNCTIONS)
     plain = [ast.dump(each) for each in (*old.body, *old.decorator_list)]
     if plain != [ast.dump(each) for each in (*new.body, *new.decorator_list)]:
@@ -182,7 +182,7 @@ def _is_longer_choice(old: ast.AST, new: ast.AST) -> bool:
 
 
 def _adds_arguments(old: ast.Call, new: ast.Call) -> bool:
-    """Return True if the call only gains option names, such as `--fp16`, or, for `dict(...)`, keywords."""
+    """Return True if the call only gains option names, such as `--fp16`, or if a `dict(...)` only gains keywords."""
     added = new.args[len(old.args) :] if len(new.args) >= len(old.args) else [new]
     first = len(new.args) - len(added)
     if not all(isinstance(each, ast.Constant) for each in added):

@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Journal:
-    """The journal of all rewritten files whose fix was not undone."""
+    """The record of all rewritten files, except files whose fix was undone."""
 
     steps: dict[str, Step] = field(default_factory=dict)
 

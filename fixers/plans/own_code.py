@@ -29,8 +29,8 @@ and modules that run only with DeepSpeed."""
 def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
     """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
-    Copies of libraries are not read: their code selects nothing for this project. Unreadable files are skipped;
-    planning reports them.
+    Copies of libraries are not read: their code selects nothing for this project. Files that cannot be read are skipped
+    here and reported when they are planned.
     """
     copies = library_copies(tree.paths())
     several = _SeveralFiles(tree, {each.path: each.digest for each in files if not each.path.startswith(copies)})
@@ -61,7 +61,7 @@ def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
 
 
 class _SeveralFiles:
-    """Facts that depend on several files; they are cached until one of these files changes."""
+    """Facts that depend on several files. They are cached until one of these files changes."""
 
     def __init__(self, tree: Tree, digests: Mapping[str, str]) -> None:
         self.tree = tree

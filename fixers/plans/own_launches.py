@@ -60,7 +60,7 @@ def _infers(path: str) -> bool:
 
 
 class _Imports:
-    """The imports of the project's modules, judged by the words of their import statements."""
+    """The imports of the project's modules, judged by the words in import statements."""
 
     def __init__(self, tree: Tree, modules: Sequence[str]) -> None:
         self.tree = tree

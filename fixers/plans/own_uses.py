@@ -1,4 +1,4 @@
-"""Find how a project uses a name: the values that it assigns to a dtype variable, and whether it selects a policy."""
+"""Find how a project uses a name: the values of a dtype variable, and whether an FSDP policy is selected."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _is_float16_only(tree: Tree, name: str, paths: Sequence[str]) -> bool:
 
 
 def _values_given(source: PythonSource, name: str) -> Iterator[ast.expr]:
-    """Yield the values that assignments, fields, keywords and defaults of arguments give to the name."""
+    """Yield the values that the name gets in assignments, fields, keywords and defaults of arguments."""
     for node in source.names.nodes:
         match node:
             case ast.Assign(targets=targets, value=value):

@@ -30,14 +30,14 @@ TRAINER_KEY = re.compile(
     rb"^[ \t\"']*(?:output_dir|learning_rate|num_train_epochs|per_device_train_batch_size|dataset_name)[\"']?[ ]*[:=]",
     re.MULTILINE,
 )
-"""Arguments of a Trainer, in a config that a user may name on the command line."""
+"""Matches arguments of a Trainer, in a config that a user may name on the command line."""
 OF_ACCELERATE = frozenset({"accelerate", "transformers", "trl", "peft", "diffusers"})
 OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
-"""Libraries that read configs of Accelerate, and those that read configs of DeepSpeed."""
+"""Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 
 
 class Owners:
-    """The owners of the files of a project. The texts of the project are read only to find the owners of a config."""
+    """Finds the programs to which a file belongs. All texts of the project are read only if the file is a config."""
 
     def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
         self.tree = tree
@@ -62,7 +62,7 @@ class Owners:
         return tuple(each for each in self.programs if any(starts(each, script, path) for script in scripts))
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
-        """Return the programs to which the current content of the file belongs; empty if it cannot be read."""
+        """Return the programs to which the file in the tree belongs, or none if the file cannot be read."""
         with suppress(OSError):
             return self.of(path, self.tree.read(path)) or ()
         return ()

@@ -112,7 +112,7 @@ class PlanCache:
 
 
 def cache_key(fixers: Sequence[SourceFixer], target: Target) -> str:
-    """Return a digest of everything except the file that an outcome depends on: code, fixers and target."""
+    """Return a digest of the code, the fixers and the target: an outcome depends only on these and on the file."""
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     settings = sorted(target.settings.items(), key=str)
@@ -132,7 +132,7 @@ def code_digest() -> str:
 
 
 def sparse(value: object) -> Any:
-    """Return the value as JSON types, without the fields of dataclasses that have their default."""
+    """Return the value as JSON types. Fields of dataclasses with their default value are omitted."""
     if not is_dataclass(value):
         return [sparse(each) for each in value] if isinstance(value, tuple) else encode(value)
     pairs = ((each, getattr(value, each.name)) for each in fields(value))

@@ -40,14 +40,14 @@ ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} might fail without it"
 FLASH_GOES = "{where} might fail without FlashAttention, which does not run on this card"
-HINT = "set float16 there by hand, then run the fixers again"
+HINT = "select float16 at this place by hand, then run the fixers again"
 
 
 @dataclass(frozen=True)
 class Doubt:
     """The reason why a program is not proved to work in float16, and the place in the code where it was found.
 
-    `cause`: the entry of the program that caused this doubt by sharing a file; empty for a doubt of its own.
+    `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
     """
 
     reason: str
@@ -57,9 +57,9 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Proof:
-    """The files whose changes are withheld, the warnings about programs, and the places that are left alone.
+    """The files whose changes are withheld, the warnings about programs, and the places that stay unchanged.
 
-    `attending` are files whose attention stays as it is, because code of their program may need FlashAttention.
+    `attending`: files whose attention stays unchanged, because code of their program may need FlashAttention.
     """
 
     withheld: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ class Proof:
 
 
 def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, for_run: bool) -> Proof:
-    """Return the changes to withhold from the plan of the fixers that change the precision.
+    """Return the changes that must be withheld from the plan of the precision fixers.
 
     With `for_run`, nothing is withheld if the run starts halfstep's built-in trainer and no script of the project.
     """
@@ -202,7 +202,7 @@ def _proof(
 
 
 def _grouped(doubts: Mapping[str, Doubt]) -> list[Finding]:
-    """Return one warning for each cause, at the first program that it concerns."""
+    """Return one warning for each cause. The warning is reported at the first program with this cause."""
     groups: dict[str, list[str]] = {}
     for entry, doubt in sorted(doubts.items()):
         groups.setdefault(doubt.cause or doubt.reason, []).append(entry)
@@ -216,7 +216,7 @@ def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
 
 
 def _unstarted(doubts: Collection[str], target: Target) -> frozenset[str]:
-    """Return the programs that nothing starts, in a project whose commands or documents start others."""
+    """Return the programs that no command or document starts, if commands or documents start other programs."""
     launched = target.code_facts.traits.launched
     starting = {path for each in launched for path in scripts_of(each, tuple(doubts))} | {*target.started}
     return frozenset(doubts) - starting if launched else frozenset()
@@ -256,7 +256,7 @@ def _blocks(finding: Finding) -> bool:
 
 
 def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doubt]:
-    """Return the doubts about changes that turn FlashAttention off, by path, if code of the program may need it.
+    """Return the doubts about changes that turn FlashAttention off, by path, if the program may need FlashAttention.
 
     Only Python code keeps FlashAttention: commands and configs that select it would fail on this card in any case.
     """

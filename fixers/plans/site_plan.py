@@ -43,7 +43,7 @@ OF_PRECISION = {
 """Fixers whose changes belong together: a program gets all of them or none."""
 OF_ATTENTION = {"attention-to-sdpa"}
 FOR_JOBS = {"trainer-resume", "port"}
-"""Fixers that serve jobs of `pipeline run`; no card needs their changes."""
+"""Fixers that serve only jobs of `pipeline run`. Their changes do not depend on the card."""
 OFF = ("off", False, "never")
 """`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
@@ -94,7 +94,7 @@ def _offered(site: Site, files: Sequence[FileFacts], sources: Sequence[SourceFix
 
 
 def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: Sequence[Module], plan: Plan) -> Plan:
-    """Return the plan with the changes of precision of proved programs only; other changes of a file are kept."""
+    """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept."""
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
     named = replace(plan, findings=tuple(each for each in plan.findings if each.check in precise))
     named = replace(named, changes=tuple(each for each in plan.changes if precise.intersection(_fixers_of(each))))
@@ -112,7 +112,7 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: 
 def _without(
     site: Site, change: FileChange | HostChange, withheld: set[str], fixers: Sequence[SourceFixer], target: Target
 ) -> list[FileChange | HostChange]:
-    """Return the change that the other fixers make to the file, or the change itself if no fixer is withheld."""
+    """Return the change to the file without the edits of the withheld fixers."""
     if not _fixers_of(change) & withheld:
         return [change]
     if _fixers_of(change) <= withheld:
@@ -144,7 +144,7 @@ def full_target(site: Site, files: Sequence[FileFacts]) -> Target:
 
 
 def one_change_each(plan: Plan) -> Plan:
-    """Merge changes of the same file, since a setup fixer may change the output of source fixers."""
+    """Merge changes of the same file: a setup fixer may change the output of source fixers."""
     changes: dict[str, FileChange | HostChange] = {}
     for at, change in enumerate(plan.changes):
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
@@ -163,8 +163,8 @@ def _merged_change(first: FileChange, second: FileChange | HostChange) -> FileCh
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
     """Return the given fixers and the fixers that they require, or all fixers, except those that the config turns off.
 
-    If a folder is fixed without a config, "all" leaves out fixers that only serve jobs of halfstep. With `precision:
-    fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
+    If a folder is fixed without a config, all fixers means all except those that serve only jobs of halfstep. With
+    `precision: fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
     """
     known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
     needed = known if site.config or site.project else known - FOR_JOBS
@@ -179,7 +179,7 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
 
 
 def required_by(named: Iterable[str]) -> dict[str, str]:
-    """Return fixers that the given ones require, each with the fixer that requires it."""
+    """Return the fixers that the given fixers require, each with the fixer that requires it."""
     given = set(named)
     return {
         required: fixer.name
@@ -208,7 +208,7 @@ def _plan_sources(tree: Tree, files: Sequence[FileFacts], fixers: Sequence[Sourc
 def _outcomes(
     tree: Tree, files: Sequence[FileFacts], fixers: Sequence[SourceFixer], target: Target
 ) -> list[FileOutcome]:
-    """Return the outcomes of the files in order; those of unchanged files come from the cache."""
+    """Return the outcomes of the files, in order. The outcomes of unchanged files come from the cache."""
     if not isinstance(tree, Digested):
         return [outcome for _, outcome in in_processes(partial(_planned, tree, fixers, target), files)]
     cache = PlanCache.of(tree.root, cache_key(fixers, target))
@@ -225,7 +225,7 @@ def _outcomes(
 
 
 def _planned(tree: Tree, fixers: Sequence[SourceFixer], target: Target, file: FileFacts) -> tuple[str, FileOutcome]:
-    """Return the file's digest and its outcome; for an unreadable file, an empty digest and a warning."""
+    """Return the file's digest and its outcome. For an unreadable file, return an empty digest and a warning."""
     try:
         data = tree.read(file.path)
     except OSError as error:
@@ -236,7 +236,7 @@ def _planned(tree: Tree, fixers: Sequence[SourceFixer], target: Target, file: Fi
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Disable garbage collection: syntax trees are many objects that all live until their file is done."""
+    """Disable garbage collection: it would visit the many objects of a syntax tree and free none of them."""
     enabled = gc.isenabled()
     gc.disable()
     try:

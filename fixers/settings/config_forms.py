@@ -49,7 +49,7 @@ FP16_BLOCK = (
     ("hysteresis", "2"),
     ("min_loss_scale", "1"),
 )
-"""DeepSpeed's settings for a dynamic loss scale: `loss_scale` 0 means dynamic; it starts at 2**16."""
+"""DeepSpeed's settings for a dynamic loss scale. `loss_scale` 0 means dynamic; the scale starts at 2**16."""
 INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
 TAGGED = re.compile(r"\bname:torch\.bfloat16$")
 BFLOAT16 = b"torch.bfloat16"
@@ -173,7 +173,7 @@ class Settings:
             if not is_true(counterpart.text):
                 self.replace(counterpart, as_true(counterpart.text), NO_BFLOAT16)
         elif counterpart is not None:
-            self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left unchanged")
+            self.warn(key, f"{wanted} is set beside {key.text}, and its value is not a scalar; left unchanged")
         else:
             spelling = self.resolve_key(key, within)
             if isinstance(spelling.refused_by, Float16WhenOff):
@@ -251,7 +251,7 @@ class Settings:
             self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:
-        """Set a boolean. Quotes are removed, as in "auto"."""
+        """Set the scalar to a boolean without quotes."""
         self.edit_list.put(node.span.start, node.span.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
@@ -291,7 +291,7 @@ class Settings:
 
 
 def _is_name_taken(siblings: Mapping, key: Scalar, wanted: str) -> bool:
-    """Return True if the mapping has another enabled key with this float16 name."""
+    """Return True if another enabled key of the mapping has this float16 name."""
     pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
     return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)
 

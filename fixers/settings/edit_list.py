@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding
 
 @dataclass
 class EditList:
-    """Edits and findings for `data`. `data` is a part of the file, which starts after `lines_above` lines."""
+    """Edits and findings for `data`. `data` is a part of the file that starts after `lines_above` lines."""
 
     path: str
     data: bytes
@@ -44,7 +44,7 @@ class EditList:
         return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
 
     def take(self, part: EditList, start: int) -> None:
-        """Add the edits and findings of a part whose bytes begin at `start`."""
+        """Add the edits and findings of a part that begins at the byte `start`."""
         for edit in part.edits.values():
             self.put(start + edit.start, start + edit.end, edit.replacement, edit.why)
         self.findings += part.findings

@@ -12,7 +12,7 @@ OF_TOOLS = (
     (re.compile(rb"^base_model[ ]*:", re.MULTILINE), re.compile(rb"^(?:datasets|micro_batch_size)[ ]*:", re.MULTILINE)),
     (re.compile(rb"^stage[ ]*:", re.MULTILINE), re.compile(rb"^finetuning_type[ ]*:", re.MULTILINE)),
 )
-"""Pairs of keys at the top of a config: Axolotl's, and LLaMA-Factory's."""
+"""Pairs of top-level keys that identify a config of Axolotl or LLaMA-Factory."""
 OURS = re.compile(rb"^(?:fixers|lora|logs|grace_s)[ ]*:", re.MULTILINE)
 
 

@@ -76,7 +76,7 @@ def _override(start: int, end: int, raw: str, text: str | None, match: re.Match[
 
 
 def unquoted(value: str) -> tuple[int, str]:
-    """Return 1 and the text between the quotes for a quoted value, or 0 and the value."""
+    """Return the width of the quotes around the value (1, or 0 without quotes), and the text without them."""
     quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
     return (1, value[1:-1]) if quoted else (0, value)
 

@@ -85,12 +85,14 @@ ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
 ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
-ONE_DTYPE_HINT = "fsdp_version: 2, or load the model in float32: mixed_precision: fp16 still computes in float16"
+ONE_DTYPE_HINT = (
+    "fsdp_version: 2, or load the model in float32: with mixed_precision: fp16 it still computes in float16"
+)
 RUN_CONFIG_KEYS = {
     *("project", "command", "precision", "model", "lora", "data", "train", "evaluation", "fixers", "logs", "inputs"),
     *("env", "secrets", "slurm", "gpus", "processes", "restarts", "grace_s", "notify"),
 }
-"""The keys of a halfstep run config. Other configs may have some of them, such as `lora` and `precision`."""
+"""The keys of a halfstep run config. Other configs may have some of these keys, such as `lora` and `precision`."""
 RUN_CONFIG_PRECISIONS = {"auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"}
 
 
@@ -148,7 +150,7 @@ def _warn_of_fsdp(settings: Settings, document: Node) -> None:
 
 
 def is_run_config(document: Node) -> bool:
-    """Return True for a halfstep run config, whose `precision` is resolved for the card at run time."""
+    """Return True for a halfstep run config. halfstep resolves its `precision` for the card at run time."""
     if not isinstance(document, Mapping):
         return False
     precision = document.get("precision")

@@ -1,4 +1,4 @@
-"""Launches that use port 29500, explicitly or by default."""
+"""Edit launches that use port 29500, explicitly or by default."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ COUNTERPARTS = {
 """`bf16-true` becomes `16-mixed`, because float16 training needs float32 weights and a loss scale."""
 FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
 NO_COUNTERPART = ("bf16_true",)
-NO_COUNTERPART_WORDS = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
+NO_COUNTERPART_WORDS = "bf16_true has no safe float16 equivalent, and the value for 16-mixed is unknown"
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
@@ -42,7 +42,7 @@ FLASH_VALUE = re.compile(
 NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
 
 AUTO_DTYPE = re.compile(r"(?:.*[._-])?torch_dtype")
-"""The option of transformers; "auto" means the checkpoint's dtype, which is bfloat16 for most current models."""
+"""The dtype option of transformers. "auto" means the checkpoint's dtype: bfloat16 for most current models."""
 
 NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn", b"FLASH_ATT")
 """Every name and value above contains one of these words. A file without them is not parsed."""

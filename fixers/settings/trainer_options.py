@@ -127,7 +127,7 @@ class _Renaming:
             start, stop = words[at].start, words[after].start
         else:
             start, stop = (words[at - 1].end if at else words[at].start), words[after - 1].end
-        self.edit_list.put(start, stop, b"", "transformers removed it, and it had no effect")
+        self.edit_list.put(start, stop, b"", "transformers removed this option, and it had no effect")
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:

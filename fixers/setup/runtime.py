@@ -1,4 +1,4 @@
-"""runtime: the precision plan is applied inside the training process, without an edit.
+"""runtime: the precision plan is applied in the training process, without editing files.
 
 What it does
     Runs only with `fixers: {runtime: auto}`; it is off by default. In the proof and in the job, torch hooks apply the

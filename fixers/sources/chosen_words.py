@@ -58,7 +58,7 @@ def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -
 
 
 def returning_function(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name of the function that returns this value, directly or as part of a conditional expression."""
+    """Return the name of the function that returns this value. Return None if the name does not match `called`."""
     function = source.names.function(node)
     if isinstance(source.names.parent(_whole_choice(source, node)), ast.Return) and isinstance(
         function, (ast.FunctionDef, ast.AsyncFunctionDef)

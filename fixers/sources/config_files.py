@@ -17,7 +17,7 @@ INI = (".ini", ".cfg")
 TOOL_CONFIGS = frozenset(
     {"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"}
 )
-"""Settings files of packaging and linting tools, where the name of a package selects no precision."""
+"""Settings files of packaging and linting tools. Names in these files select no precision."""
 LARGEST = Limits(bytes=4 * 2**20, depth=100)
 
 

@@ -20,7 +20,7 @@ BETWEEN_LINES = re.compile(rb"(?<=\n)[ \t]*(?:#[^\n]*|\r?)\n")
 
 
 def scan_dockerfile(data: bytes) -> Script:
-    """Return all commands and variables; instructions that do not parse are skipped."""
+    """Return all commands and variables. Instructions that do not parse are skipped."""
     commands: list[Command] = []
     for start, stop in _instructions(data):
         found = INSTRUCTION.match(data, start, stop)

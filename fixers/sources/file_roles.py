@@ -63,7 +63,7 @@ SCALES = LinePattern(
         *(b"loss_scale", b"scale_loss"),
     ),
 )
-"""Code that scales a loss, or uses a library that does."""
+"""Matches code that scales a loss, or that uses a library with loss scaling."""
 
 IMPORTS_TRAINING = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)", re.MULTILINE)
 DECODES = re.compile(r"(?:decode|infer(?:ence)?|transcribe)(?:[-_]\w+)?")

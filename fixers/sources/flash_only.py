@@ -29,9 +29,9 @@ SETS_CAUSAL = re.compile(
 """Matches assignments of `is_causal` to another object; `self.is_causal` is common in transformers and harmless."""
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the branch with it assigns"
+ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the FlashAttention branch assigns"
 RAISES = "the branch without FlashAttention raises an error"
-NOT_CAUSAL = "is_causal is assigned to a layer here, and SDPA ignores that in a padded batch: its mask is causal"
+NOT_CAUSAL = "is_causal of a layer is assigned here, and SDPA ignores it in a padded batch, where the mask is causal"
 PATCHED = "a class of FlashAttention is required or replaced here"
 MASKED = "layers get a padding mask of two dimensions here, which only FlashAttention accepts"
 
@@ -125,7 +125,7 @@ def _broken_switches(source: PythonSource) -> Iterator[FlashOnly]:
 
 
 def _holders(source: PythonSource) -> dict[str, str]:
-    """Return the name of the FlashAttention switch for each variable and attribute that stores one."""
+    """Return each variable and attribute that stores a FlashAttention switch, with the name of the switch."""
     paths = (*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute), *source.names.of_type(ast.arg))
     holders = {name: name for name in map(_name_of, paths) if SWITCH.match(name)}
     for assignment in source.names.of_type(ast.Assign):
@@ -193,7 +193,7 @@ def _unassigned(source: PythonSource, branch: ast.If, on: list[ast.stmt], run: l
 
 
 def _names_read(source: PythonSource, node: ast.AST, test: str) -> Iterator[ast.Name]:
-    """Yield the names that the code reads, except in other branches of the same test."""
+    """Yield the names that the code reads, except names in other branches with the same test."""
     if isinstance(node, ast.If) and source.segment(_without_not(node.test)) == test:
         return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

@@ -48,7 +48,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str, casters: Coll
 
 
 def adapters_keep_float32(source: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
-    """Return True if PEFT casts the adapters to float32, and `prepare_model_for_*_training` casts the rest."""
+    """Return True if PEFT casts the adapters to float32, and `prepare_model_for_*_training` casts the other weights."""
     if not all(_makes_float32_adapter(source, call) for call in changing):
         return False
     return any(
@@ -91,7 +91,7 @@ def _ends_float32(source: PythonSource, block: list[ast.stmt], owner: str, caste
 
 
 def _is_list_with(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True if the node is a list that contains the owner: `models = [owner]` or `models.append(owner)`."""
+    """Return True if the node is a list with the model `owner`: `models = [owner]` or `models.append(owner)`."""
     name = written(source, node)
     if not name:
         return False

@@ -110,7 +110,7 @@ def is_cast_anywhere(source: PythonSource, owner: str) -> bool:
 
 
 def may_refer_to(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for the owner, an object that contains it, or an argument or loop variable named like a module."""
+    """Return True for the model, an object that contains it, or an argument or loop variable named like a module."""
     name = written(source, node)
     if not name:
         if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
@@ -283,7 +283,7 @@ def _loads_float32(source: PythonSource, load: ast.Call, *, speech: bool) -> boo
 
 
 def is_speech_load(source: PythonSource, load: ast.Call) -> bool:
-    """Return True for `from_pretrained` of a speech class of transformers: most of its checkpoints are float32."""
+    """Return True for `from_pretrained` of a speech class of transformers: most speech checkpoints are float32."""
     loader = load.func.value if isinstance(load.func, ast.Attribute) else load.func
     meaning = source.names.meaning(loader) or ""
     return meaning.startswith("transformers.") and SPEECH.fullmatch(meaning.rpartition(".")[2]) is not None

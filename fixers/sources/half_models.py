@@ -80,7 +80,7 @@ class Search:
         self.visited: set[tuple[str, ast.AST | None]] = set()
 
     def of_name(self, name: str, at: ast.AST) -> bool:
-        """Return True if a value assigned to the name, or to its object (`a` in `a.b`), may be half precision."""
+        """Return True if the model `name`, or the object that contains it, may be a half-precision model."""
         scope = scope_of(self.source, name, at)
         if (name, scope) in self.visited:
             return False

@@ -51,7 +51,7 @@ class HeredocMap:
     ranges: tuple[tuple[int, int], ...]
 
     def file_range(self, start: int, end: int) -> tuple[int, int]:
-        """Return the byte range in the file. Raises Unparsable if it is not inside one heredoc."""
+        """Return the byte range in the file. Raises Unparsable if the range is not inside one heredoc."""
         starts = [0]
         for first, last in self.ranges:
             starts.append(starts[-1] + last - first)

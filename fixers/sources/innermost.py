@@ -6,7 +6,7 @@ import ast
 
 
 def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
-    """Return the smallest node that contains the position; only nodes on the way to it are visited."""
+    """Return the smallest node that contains the position. Only nodes that contain the position are visited."""
     found: ast.AST = tree
     candidates: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while candidates:
@@ -20,7 +20,10 @@ def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
 
 
 def _decorated(node: ast.AST, line: int) -> bool:
-    """Return True if the line belongs to a decorator; decorators precede the line number of their node."""
+    """Return True if the line belongs to a decorator.
+
+    The line number of a decorated node does not include its decorators.
+    """
     return any(each.lineno <= line <= (each.end_lineno or 0) for each in getattr(node, "decorator_list", ()))
 
 

@@ -27,7 +27,10 @@ CHARACTER = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})(?:\\u[dD][c-fC-F][0-9
 
 
 def read_json(data: bytes, *, strict: bool = False) -> Node:
-    """Parse the file's single value; `strict` accepts standard JSON only and no duplicate keys. Raises Unparsable."""
+    """Parse the file's single value.
+
+    With `strict`, accept only standard JSON without duplicate keys. Raises Unparsable.
+    """
     reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))), strict)
     node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
     end = reader.skip(node.span.end)
@@ -149,7 +152,7 @@ class _Reader:
         return Mapping(tuple(entries), self.span(start, at + 1), flow=True)
 
     def after(self, at: int, closing: bytes) -> int:
-        """Return the offset of the next item or of the closing bracket."""
+        """Return the offset of the next item, or of the closing bracket."""
         at = self.skip(at)
         if self.data[at : at + 1] != b",":
             if self.data[at : at + 1] != closing:

@@ -51,7 +51,7 @@ def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
 def is_not_trained(python: PythonSource, call: ast.Call) -> bool:
     """Return True if the call is in a branch for a frozen model, such as `if not args.train_text_encoder:`.
 
-    A branch for `pure_bf16` also counts, because its trained weights are bfloat16 on purpose.
+    A branch for `pure_bf16` also counts: the weights trained in that branch are bfloat16 on purpose.
     """
     branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
     return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
@@ -64,7 +64,7 @@ def _is_training_later(python: PythonSource, call: ast.Call) -> bool:
 
 
 def _trains(python: PythonSource, call: ast.Call) -> bool:
-    """Return True if the name of the call means training, or if the call is to a function in this file that trains."""
+    """Return True if the function's name is common for training, or if the function is in this file and trains."""
     if TRAINS.fullmatch(tail_of(call)):
         return True
     called = call.func.id if isinstance(call.func, ast.Name) else ""

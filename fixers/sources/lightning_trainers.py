@@ -14,7 +14,7 @@ TRAINS = frozenset({"fit"})
 
 
 def only_evaluates(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for an argument of a Trainer that is used only for `test`, `validate` or `predict`, never `fit`."""
+    """Return True for an argument of a Trainer that only calls `test`, `validate` or `predict`, and never `fit`."""
     call = next((each for each in source.names.ancestors(node) if isinstance(each, ast.Call)), None)
     if call is None or tail_of(call) != "Trainer":
         return False
@@ -23,7 +23,7 @@ def only_evaluates(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
-    """Yield the call, or if a function returns the call's result, the calls of that function."""
+    """Yield the call. If a function returns the result of the call, yield the calls of that function instead."""
     above = source.names.parent(call)
     function = source.names.function(call)
     if not isinstance(above, ast.Return) or not isinstance(function, FUNCTIONS) or isinstance(function, ast.Lambda):

@@ -15,7 +15,7 @@ BLANKED = bytes(byte if re.match(rb"\w", bytes((byte,))) else 32 for byte in ran
 
 @dataclass(frozen=True)
 class LinePattern:
-    """A pattern whose matches are on one line that contains one of the words; only such lines are searched."""
+    """A pattern that matches within a line. Only lines that contain one of the words are searched."""
 
     pattern: re.Pattern[bytes]
     words: tuple[bytes, ...]
@@ -55,7 +55,7 @@ def _holds_phrase(source: bytes, vocabulary: bytes, words: tuple[bytes, ...]) ->
 
 
 def may_name(source: bytes, names: frozenset[bytes]) -> bool:
-    """Return False if none of the names is a whole word of the file."""
+    """Return False if the file contains none of the names as a whole word."""
     words = _vocabulary(source).words
     return not words or not words.isdisjoint(names)
 
@@ -68,10 +68,7 @@ def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
 
 
 class _Vocabulary(NamedTuple):
-    """The distinct words of a file, and a text that contains them.
-
-    For a large file, no words and the file's whole text.
-    """
+    """The distinct words of a file, and a text with these words. A large file has no words here, and its whole text."""
 
     words: frozenset[bytes]
     text: bytes

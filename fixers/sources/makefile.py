@@ -15,7 +15,7 @@ PREFIX = re.compile(rb"[\t ]*[@+-]*[ \t]*")
 
 
 def scan_makefile(data: bytes) -> Script:
-    """Return the commands of all recipes, and all variables; lines that do not parse as shell are skipped."""
+    """Return the commands of all recipes, and all variables. Lines that do not parse as shell are skipped."""
     commands: list[Command] = []
     in_define = False
     for start, stop in _logical_lines(data):

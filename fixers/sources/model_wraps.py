@@ -40,7 +40,7 @@ def before_wrap(python: PythonSource, statement: ast.stmt, owner: str) -> tuple[
 
 
 def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> bool:
-    """Return True if the call copies the model for a moving average, whose dtype must equal the model's."""
+    """Return True if the call copies the model for a moving average. The average must have the dtype of the model."""
     if tail_of(call) == "deepcopy":
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if not any(AVERAGES.search(written(python, target)) for target in targets):
@@ -52,7 +52,7 @@ def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: st
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """Return the name of the model that the call wraps, if the owner is that model or the result of the call."""
+    """Return the name of the model that the call wraps, if `owner` is this model or the result of the call."""
     if wraps_model(python, call, owner):
         return owner
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:

@@ -13,7 +13,7 @@ ROOTS = ("", "src/")
 
 
 class Modules:
-    """The project's modules; each is parsed at most once, on first use."""
+    """The project's modules. Each module is parsed at most once, on first use."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes]) -> None:
         self._paths = frozenset(path for path in paths if path.endswith(".py"))

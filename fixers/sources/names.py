@@ -1,4 +1,4 @@
-"""Resolve expressions to qualified names through scopes, imports and aliases; names bound twice are unknown."""
+"""Resolve expressions to qualified names through scopes, imports and aliases. Names bound twice are unknown."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _children(node: ast.AST, fields: tuple[str, ...]) -> list[ast.AST]:
 
 
 def _open_scope(names: Names, node: ast.AST, children: list[ast.AST]) -> None:
-    """Index the children of a function, class or comprehension; its arguments are bound in its own scope."""
+    """Index the children of a function, class or comprehension. Its arguments are bound in the new scope."""
     outer = names.scopes[node]
     inner = Scope(node, outer)
     within = _within(node, children)

@@ -21,7 +21,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A value as text. `style`: "" for a plain scalar, otherwise ', ", | or >. `tag`: empty unless explicit."""
+    """A value as text. `style`: "" for a plain scalar, otherwise ', ", | or >. `tag`: the explicit tag, or empty."""
 
     text: str
     span: Span
@@ -56,7 +56,9 @@ Path = tuple[str | int, ...]
 
 
 def walk(node: Node | None) -> Iterator[tuple[Path, Node | None, Node]]:
-    """Yield (path, key node, value node) for everything below `node`, in order; items of sequences have no key node.
+    """Yield (path, key node, value node) for everything below `node`, in order.
+
+    The key node is None for items of sequences.
 
     A node that several aliases share is visited once, at its first path.
     """

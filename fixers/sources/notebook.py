@@ -51,7 +51,7 @@ class NotebookMap:
             at += 1
 
     def file_range(self, start: int, end: int) -> tuple[int, int]:
-        """Return the byte range in the notebook. Raises Unparsable if it is not inside one JSON string."""
+        """Return the byte range in the notebook. Raises Unparsable if the range is not inside one JSON string."""
         string, _, _, offset = self._piece(start)
         if offset + end - start > string.utf8_length:
             raise Unparsable("the text to change spans several JSON strings")

@@ -37,7 +37,7 @@ def _owners_grouped(source: PythonSource, value: ast.expr) -> Iterator[str]:
 
 
 def _owners_returned_by(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """Yield the models whose parameters a function in this file returns. Each name is the one that the caller uses."""
+    """Yield the models whose parameters a function in this file returns, by their names in the calling function."""
     functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
     if len(functions) != 1:
         return

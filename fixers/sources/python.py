@@ -98,9 +98,9 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """Return the edit that inserts a keyword argument before another one.
+        """Return the edit that inserts a keyword argument before `keyword`.
 
-        If that one starts a line, insert a line.
+        If `keyword` starts a line, insert a new line.
         """
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
@@ -194,7 +194,7 @@ class PythonSource:
         return next((quote for quote in ('"', "'") if quote not in taken), None)
 
     def where(self, node: Located) -> str:
-        """Return the node's location as `path:line`; for a notebook, the line in the JSON file."""
+        """Return the node's location as `path:line`. For a notebook, it is the line in the JSON file."""
         start = self.span(node)[0]
         return f"{self.path}:{line_of(self.data, self._mapped.file_range(start, start)[0])}"
 
@@ -219,7 +219,7 @@ class KeptTrees:
         return source
 
     def take(self, path: str, data: bytes) -> PythonSource:
-        """Remove the file's tree from the cache and return it; parse the file if it is not cached."""
+        """Remove the file's tree from the cache and return it. If the file is not cached, parse it."""
         return self._held.pop((path, data), None) or read_python(path, data)
 
     def clear(self) -> None:

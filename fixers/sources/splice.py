@@ -1,4 +1,4 @@
-"""Apply edits of byte ranges; each edit contains the bytes that it replaces."""
+"""Apply edits of byte ranges. Each edit contains the bytes that it replaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class EditRefused(Exception):
-    """The edits cannot be applied; nothing was changed. `offset` is the position of the conflict."""
+    """The edits cannot be applied, and nothing was changed. `offset` is the position of the conflict."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ def splice(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def line_of(data: bytes, offset: int) -> int:
-    """Return the 1-based line of `offset`; lines end at CRLF, CR or LF."""
+    """Return the line of `offset`, counted from 1. Lines end at CRLF, CR or LF."""
     before = data[:offset]
     return 1 + before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
 

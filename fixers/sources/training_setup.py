@@ -182,7 +182,7 @@ def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
 
 
 def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> bool:
-    """Return True if any of the expressions contains the owner, or if the owner is empty."""
+    """Return True if one of the expressions contains the name `owner`, or if `owner` is empty."""
     if not owner:
         return True
     parts = (node for expression in expressions for node in ast.walk(expression))

@@ -18,7 +18,7 @@ from remote.protocol.findings import Severity
 
 
 def find_assignments(draft: Draft, consumers: Consumers) -> None:
-    """Turn bfloat16 off and float16 on wherever a flag is assigned."""
+    """In assignments, set bfloat16 flags to False and their float16 counterparts to True."""
     for assignment in draft.source.names.of_type(ast.Assign):
         _judge_assignment(draft, consumers, assignment)
     for declared in draft.source.names.of_type(ast.AnnAssign):

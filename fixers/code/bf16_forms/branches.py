@@ -1,4 +1,4 @@
-"""Branches that run only if bfloat16 was selected, by a flag or by a comparison that names it."""
+"""Find branches that run only if a flag or a comparison selects bfloat16."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
 
-    If the test is a flag, the alternative must be float16: in the `else`, or in the previous assignment to that name.
+    The code must select float16 otherwise: in the `else` part, or in the previous assignment to the same name.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
@@ -86,7 +86,7 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 def selects_other_device(test: ast.expr) -> bool:
     """Return True if the test is true only on devices other than CUDA: `device == "cpu"`, `torch.xpu.is_available()`.
 
-    Of several operands of `and`, one such test is enough.
+    For `a and b`, it is enough that one operand is such a test.
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
@@ -109,9 +109,9 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
 
 
 def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is true for bfloat16, and tests neither a config key nor a flag that is on by default.
+    """Return True if the test selects bfloat16, and does not read a config key or a flag that is on by default.
 
-    The fixers do not rename a key that this file reads, so they must change the branch.
+    The fixers do not rename a config key that this file reads, so they must change the branch of that key.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):
@@ -149,7 +149,10 @@ def _find_switched_on(source: PythonSource) -> set[str]:
 
 
 def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test compares an existing dtype with bfloat16. Its branch only preserves that dtype."""
+    """Return True if the test compares an existing dtype with bfloat16.
+
+    A branch with such a test only preserves that dtype.
+    """
     return any(
         source.names.meaning(each) == "torch.bfloat16"
         for compare in ast.walk(test)

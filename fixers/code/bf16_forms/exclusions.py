@@ -1,4 +1,4 @@
-"""Decide from its context whether a use of bfloat16 is changed, reported or left alone."""
+"""Decide from the context of a use of bfloat16 whether it is changed, reported or left unchanged."""
 
 from __future__ import annotations
 
@@ -57,15 +57,12 @@ LOADS_FLOAT32 = Judged(
     Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: select fp16 here"
 )
 FALLS_BACK_TO_FP32 = Judged(
-    Verdict.WARN, "this selects bfloat16 or else float32, which needs twice the memory; select float16 for this card"
+    Verdict.WARN, "this selects bfloat16 or float32; float32 needs twice the memory; select float16 for this card"
 )
 
 
 def judge_place(source: PythonSource, node: ast.expr) -> Judged:
-    """Return the verdict for a use of bfloat16.
-
-    The syntax nodes around it are judged first, from the innermost outwards.
-    """
+    """Return the verdict for a use of bfloat16. Judge the syntax nodes around it, starting with the innermost."""
     if is_gated(source, node) and not _falls_back(source, node):
         return NEVER
     child: ast.AST = node
@@ -127,7 +124,7 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
 
 
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
-    """Judge a subscript. An index, and an item of a table that is indexed where it is written, stay unchanged."""
+    """Judge a subscript. Indices stay unchanged, and so do items of a table that is not assigned to a name."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
@@ -296,4 +293,4 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.FunctionDef: _judge_function,
     ast.AsyncFunctionDef: _judge_function,
 }
-"""The function that judges each type of parent node; other parents do not affect the verdict."""
+"""The function that judges each type of parent node. Other types do not affect the verdict."""

@@ -1,4 +1,4 @@
-"""Edit `bf16=True` and similar flags in keywords, dict keys, attributes and fields; DeepSpeed blocks; tf32."""
+"""Edit `bf16=True` and similar flags in keywords, dict keys, attributes and fields, DeepSpeed blocks, and tf32."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Flags = dict[str, Flag]
 
 
 def find_flags(draft: Draft, consumers: Consumers) -> None:
-    """Turn bfloat16 off and float16 on wherever flags are set."""
+    """Set bfloat16 flags to False and their float16 counterparts to True."""
     names = draft.source.names
     for call in names.of_type(ast.Call):
         if not is_table_of_dtypes(draft.source, call):
@@ -229,7 +229,7 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
     if _both_follow_an_option(draft.source, enabled, on):
         return
     if on is None:
-        draft.warn(block, "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one")
+        draft.warn(block, "DeepSpeed's bf16 block is enabled; enable the fp16 block instead, which other code defines")
         return
     if constant_of(on) in OFF:
         set_value(draft, on, draft.source.segment(enabled))

@@ -13,11 +13,11 @@ TRUE_WORD = "bf16-true"
 PLUGINS = ("HalfPrecision", "HalfPrecisionPlugin", "FSDPPrecision", "FSDPPrecisionPlugin", "DeepSpeedPrecision")
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 SCALES = ("scale", "unscale_", "unscale_gradients")
-FLOAT32_WEIGHTS = "16-mixed creates these weights in float32, which needs twice the memory of bf16-true"
+FLOAT32_WEIGHTS = "16-mixed creates these weights in float32 and needs twice the memory of bf16-true for them"
 LEFT = "bf16-true stays: "
-FROZEN = LEFT + "under 16-mixed, {place} holds the frozen weights in float32, which needs twice the memory"
+FROZEN = LEFT + "under 16-mixed, {place} stores the frozen weights in float32 and needs twice the memory for them"
 FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model|mark_only_lora")
-LOAD_IN_HALF = 'hold the frozen weights in float16, and pass precision="16-mixed"'
+LOAD_IN_HALF = 'load the frozen weights in float16, and pass precision="16-mixed"'
 
 
 def refuse_plugin(draft: Draft, node: ast.Constant) -> None:

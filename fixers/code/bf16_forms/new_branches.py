@@ -20,12 +20,12 @@ class Insertion:
 
 
 def new_branch(source: PythonSource, branch: ast.If) -> Insertion | None:
-    """Return `elif x == "fp16": ...` after the branch."""
+    """Return the insertion of `elif x == "fp16": ...` after the branch."""
     return _after(source, branch.body[0], f"elif {_counterpart_text(source, branch.test)}:", branch.col_offset)
 
 
 def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
-    """Return `case "fp16": ...` after the case."""
+    """Return the insertion of `case "fp16": ...` after the case."""
     guard = f" if {source.segment(case.guard)}" if case.guard is not None else ""
     pattern = _counterpart_text(source, case.pattern)
     start = source.span(case.pattern)[0]

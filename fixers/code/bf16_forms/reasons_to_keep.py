@@ -99,7 +99,7 @@ def _is_asserted(source: PythonSource, node: ast.expr, statement: ast.stmt) -> b
 
 
 def _is_in_asserted_branch(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the node is below an `if` with a condition under which this file asserts bfloat16."""
+    """Return True if an `if` around the node has a condition under which this file asserts bfloat16."""
     conditions = asserted_conditions(source)
     if not conditions:
         return False

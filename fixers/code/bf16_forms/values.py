@@ -113,7 +113,7 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
     if judged.verdict is not Verdict.ACT:
         return False
     if _keyword_of(draft, node) == "bnb_4bit_quant_storage" and b"fsdp" not in draft.source.text.lower():
-        draft.warn(node, "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together")
+        draft.warn(node, "bnb_4bit_quant_storage must equal the dtype of FSDP's flat parameters; change both together")
         return False
     return True
 

@@ -50,11 +50,11 @@ def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[
 
 
 def _warn_of_asserts(draft: Draft) -> None:
-    """Report conditional asserts for bfloat16: with float16, programs that satisfy the condition fail."""
+    """Report conditional asserts for bfloat16. A program that satisfies the condition fails with float16."""
     for node in draft.source.names.of_type(ast.Assert):
         condition = condition_of(draft.source, node)
         if condition is not None and (written := draft.source.segment(condition)) in asserted_conditions(draft.source):
-            message = f"with {written}, this accepts only bfloat16, which this card does not have"
+            message = f"if {written} is true, this accepts only bfloat16, and this card has no bfloat16"
             draft.warn(node, message, hint="a program for this card cannot use this branch")
 
 
@@ -79,7 +79,7 @@ def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> Non
 
 
 def _missing(reader: Reader, consumers: Consumers) -> list[str]:
-    """Return the reader's bfloat16 values whose float16 counterpart it must also accept."""
+    """Return the reader's bfloat16 values whose float16 counterparts the reader must also accept."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
     words = [word for word in reader.words if word in COUNTERPARTS and (reader.display or word != TRUE_WORD)]

@@ -1,4 +1,4 @@
-"""Find uses of bfloat16 that need its exponent range: float32 has the same range, float16 a smaller one."""
+"""Find uses of bfloat16 that need its exponent range. float32 has the same range; float16 has a smaller range."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ CASTS = frozenset(
 GROWS = frozenset(
     {"sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "norm", "vector_norm", "var", "std"}
 )
-"""Functions that sum or multiply the values of a tensor. The dtype is an argument, or the tensor is cast before."""
+"""Functions that sum or multiply the values of a tensor. The dtype is an argument, or the tensor is cast before the
+call."""
 GROWS_AT_ONCE = frozenset({"pow", "square", "exp", "logsumexp"}) | GROWS
 HOLDERS = frozenset({"Parameter", "Buffer", "register_buffer"})
 TRANSPOSES = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "adjoint"})

@@ -41,7 +41,7 @@ OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
 def find_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...] = ()) -> None:
-    """Replace every bfloat16 string that selects a precision with a spelling that its readers accept."""
+    """Replace every bfloat16 string that selects a precision with a spelling that all readers of the option accept."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
@@ -120,7 +120,7 @@ def _option_given_on(draft: Draft, node: ast.Constant) -> str | None:
 
 
 def _counterpart(draft: Draft, node: ast.Constant) -> str:
-    """Return the float16 word; Lightning uses "16-mixed" where others use "fp16"."""
+    """Return the float16 word. Lightning uses "16-mixed" instead of "fp16"."""
     above = draft.source.names.parent(node)
     call = draft.source.names.parent(above) if isinstance(above, ast.keyword) else None
     if isinstance(above, ast.keyword) and isinstance(call, ast.Call) and above.arg == "precision":
@@ -157,6 +157,6 @@ def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16
     if literal is None:
         written = draft.source.segment(node)
         report = draft.refuse if node.value == TRUE_WORD else draft.warn
-        report(node, f"{written} is bfloat16, split into several strings; write {word!r}")
+        report(node, f"{written} is bfloat16 in several strings; write {word!r}")
         return
     draft.edits.append(draft.source.replace_node(node, literal, why))

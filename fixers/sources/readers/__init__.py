@@ -1,1 +1,1 @@
-"""Find the places where a project's code reads a precision setting, and the values that each place accepts."""
+"""Find readers: places where a project's code reads a precision setting, and the values that each place accepts."""

@@ -134,7 +134,7 @@ def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
 
 
 def _is_open(source: PythonSource, bf16_branch: ast.If, rest: Sequence[ast.stmt]) -> bool:
-    """Return True if the chain accepts float16 without a branch: by its `else`, a float16 default or later code."""
+    """Return True if the chain accepts float16 without a float16 branch: by its `else`, its default or later code."""
     if rest:
         return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
     names = {source.segment(t) for each in bf16_branch.body if isinstance(each, ast.Assign) for t in each.targets}
@@ -208,7 +208,10 @@ def _is_wildcard(pattern: ast.pattern) -> bool:
 
 
 def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
-    """Yield the reader of `assert x in ("bf16", "fp32")`. It is not strict inside an `if` that tests another option."""
+    """Yield the reader of `assert x in ("bf16", "fp32")`.
+
+    The reader is not strict inside an `if` about another option.
+    """
     test = test_of(source, node.test)
     if test is not None and test.equal and names_bfloat16(_plain(test.words)):
         spot = _spot_in(source, node.test)

@@ -98,7 +98,7 @@ class Consumers:
         return Spelling(default, _refusing(strict, value, default))
 
     def _unscaled(self, value: BF16Value) -> Unscaled | None:
-        """Return the option if its value is the dtype of gradients in a project without loss scaling, else None."""
+        """Return the option if it sets the dtype of gradients in a project without loss scaling, or None."""
         return next((each for each in self.unscaled if each.option == value.option and not value.to_float32), None)
 
     def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
@@ -118,7 +118,7 @@ class Consumers:
     def declares(self, fields: Fields, name: str, above: tuple[str, ...] = ()) -> bool:
         """Return True if the class or a base class declares the switch.
 
-        A base class outside the project may declare it.
+        Base classes outside the project may declare any switch.
         """
         if name in fields.names or (fields.declares_both and name in FROM_TRAINER):
             return True
@@ -140,7 +140,7 @@ class Consumers:
         return missing[0] if missing and len(missing) == len(declaring) else None
 
     def class_named(self, name: str) -> Fields | None:
-        """Return the project's class of this name, or None if it has none or several."""
+        """Return the project's class of this name, or None if the project has no such class or several."""
         named = [each for each in self.fields if each.name == name]
         return named[0] if len(named) == 1 else None
 
@@ -179,7 +179,10 @@ def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
 
 
 def _refusing(readers: Iterable[Reader], value: BF16Value, word: str) -> Reader | None:
-    """Return the reader that rejects the value. If several do, return the one with the most similar path."""
+    """Return the reader that rejects the value.
+
+    If several readers reject it, return the one with the most similar path.
+    """
     refusing = [each for each in readers if not each.accepts(word) and not _will_accept(each, value)]
     return max(refusing, key=lambda each: _words_shared(each.path, value.path), default=None)
 
@@ -198,7 +201,7 @@ def _will_accept(reader: Reader, value: BF16Value) -> bool:
 
 
 def _named(scripts: set[str], program: str, path: str) -> set[str]:
-    """Return the script that a command in the file at `path` starts, or else every script with the same file name."""
+    """Return the script `program` of a command in the file at `path`, or else every script with this file name."""
     places = {posixpath.normpath(posixpath.join(folder, program)) for folder in (posixpath.dirname(path), "")}
     return scripts & places or {each for each in scripts if posixpath.basename(each) == posixpath.basename(program)}
 

@@ -18,7 +18,7 @@ BF16_NAME = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 def find_comparison(source: PythonSource, node: ast.Compare) -> Iterator[Found]:
     """Yield the reader of `bf16=args.precision == "bf16"`.
 
-    It accepts all values that the function compares the option with.
+    The reader accepts all values that the function compares the option with.
     """
     above = source.names.parent(node)
     test = test_of(source, node)

@@ -87,7 +87,7 @@ def test_a_trainer_of_frozen_weights_of_another_file_stays(tmp_path: Path, dtype
     assert text == code.replace("bf16-true", word)
     errors = [each for each in plan.findings if each.severity is Severity.ERROR]
     assert [each.where for each in errors] == (["run.py:3"] if word == "bf16-true" else [])
-    assert all("speech.py:7 holds the frozen weights in float32" in each.message for each in errors)
+    assert all("speech.py:7 stores the frozen weights in float32" in each.message for each in errors)
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,8 @@ def test_each_form_is_rewritten_as_listed(before, after):
 
 
 OWN = "bf16=True is passed to a class or function of the project; this card needs float16"
-FALLBACK = "this selects bfloat16 or else float32, which needs twice the memory; select float16 for this card"
-STORAGE = "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together"
+FALLBACK = "this selects bfloat16 or float32; float32 needs twice the memory; select float16 for this card"
+STORAGE = "bnb_4bit_quant_storage must equal the dtype of FSDP's flat parameters; change both together"
 REBOUND = "torch is also bound to another value, so its value here is unknown; left unchanged"
 NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
 
@@ -192,7 +192,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "Trainer(\n  precision='bf16' '-true')",
             2,
             "error",
-            "'bf16' '-true' is bfloat16, split into several strings; write '16-mixed'",
+            "'bf16' '-true' is bfloat16 in several strings; write '16-mixed'",
         ),
         ("thing(bf16=True)", 1, "warning", OWN),
         ("def f(bf16): pass\nf(bf16=True)", 2, "warning", OWN),
@@ -207,7 +207,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "d = {'bf16': {'enabled': True}, 'fp16': f}",
             1,
             "warning",
-            "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one",
+            "DeepSpeed's bf16 block is enabled; enable the fp16 block instead, which other code defines",
         ),
         ("class A:\n    bf16: bool = True", 2, "warning", "A.bf16 is True by default, and there is no fp16 field"),
         ("\nb.allow_tf32 = True", 2, "info", "this card has no TF32; the switch has no effect"),

@@ -7,7 +7,7 @@ from tests.fixers.code.training_code import outcome
 
 KERNEL = "from flash_attn import flash_attn_func\nout = flash_attn_func(q, k, v)\n"
 TRIED = "try:\n    from flash_attn import flash_attn_func\nexcept ImportError:\n    flash_attn_func = None\n"
-CALLED = "flash_attn_func is called, which does not run on this card"
+CALLED = "this calls flash_attn_func, which does not run on this card"
 CLIPS = """scaler = torch.amp.GradScaler("cuda")
 scaler.scale(loss).backward()
 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -50,7 +50,7 @@ def test_a_call_of_the_kernels_of_flash_attention_is_reported_once(code, lines):
     after, findings = outcome(attention_to_sdpa, code)
     assert after == code
     assert [line for line, _ in findings] == lines
-    assert all("is called, which does not run on this card" in message for _, message in findings)
+    assert all("which does not run on this card" in message for _, message in findings)
 
 
 @pytest.mark.parametrize(

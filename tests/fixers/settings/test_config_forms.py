@@ -85,7 +85,7 @@ def test_each_setting_is_rewritten_as_listed(before, after):
 
 
 AS_WRITTEN = "'bf16' cannot be edited in place (no bfloat16 on this card)"
-NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
+NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and the value for 16-mixed is unknown"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selec
         ("a: 1\nprecision: bf16_true\n", "2", NO_COUNTERPART, "precision: 16-mixed"),
         ("trainer: {precision: bf16_true}\n", "1", NO_COUNTERPART, "precision: 16-mixed"),
         ("use_bf16: true\n", "1", "use_bf16 selects bfloat16; which key selects float16 is unknown", ""),
-        ("bf16: true\nfp16: [1]\n", "1", "fp16 is set beside bf16 and is not a plain value; left unchanged", ""),
+        ("bf16: true\nfp16: [1]\n", "1", "fp16 is set beside bf16, and its value is not a scalar; left unchanged", ""),
         ("a: b\ndtype: >-\n  bf16\n", "2", AS_WRITTEN, ""),
         ('dtype: "bf\\x31\\x36" # bf16\n', "1", AS_WRITTEN, ""),
     ],

@@ -87,7 +87,7 @@ def test_each_launch_is_rewritten_as_listed(before, after):
     assert outcome(before) == (after, [])
 
 
-NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
+NO_COUNTERPART = "bf16_true has no safe float16 equivalent, and the value for 16-mixed is unknown"
 
 
 @pytest.mark.parametrize(
