@@ -254,10 +254,7 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """Find the innermost block that contains all given statements.
-
-    Return its first statement that contains one of them.
-    """
+    """Return the first statement with one of the given ones, in the innermost block that contains all of them."""
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:
