@@ -16,7 +16,6 @@ from remote.protocol.findings import Finding, Severity
 
 UNKNOWN = "unknown-error"
 CONTEXT_LINES = 3
-LONGEST_LINE = 4000
 BLOCK = 1000
 
 
@@ -129,7 +128,7 @@ def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
     A block of lines is matched only against entries with a word that occurs in the block.
     """
     for start in range(0, len(lines), BLOCK):
-        texts = [line.text[:LONGEST_LINE] for line in lines[start : start + BLOCK]]
+        texts = [line.text for line in lines[start : start + BLOCK]]
         block = "\n".join(texts)
         possible = [one for one in load_catalog() if not one.needles or any(word in block for word in one.needles)]
         for at, text in enumerate(texts, start) if possible else ():

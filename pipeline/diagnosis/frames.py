@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pipeline.diagnosis.lines import Line
 
 TRACEBACK = "Traceback (most recent call last):"
-FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d+)(?:, in (.{1,200}))?$')
+FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?$')
 LIBRARY = re.compile(r"^<|(?:^|/)(?:site-packages|dist-packages|lib(?:64)?/python3[\d.]*)/")
 ON_HOST = re.compile(r"^.*/projects/[^/]+-[0-9a-f]{8}/(?:tree|runs/[^/]+/code|scratch/[^/]+/[^/]+)/")
 """The folders on the host in which a project runs; see remote/protocol/layout.py."""

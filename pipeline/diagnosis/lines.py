@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 RANK = re.compile(
-    r"^\[(?:rank|default|trainer|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^ {0,3}(\d+):\s(?=\S| {2})"
-    r"|^\[\d+,(\d+)\]<std(?:out|err)>:\s?"
+    r"^\[(?:rank|default|trainer|Rank )\s*(\d{1,9})\]:?\s?|^\[(?:[\w.-]+):(\d{1,9})\]:\s?"
+    r"|^ {0,3}(\d{1,9}):\s(?=\S| {2})|^\[\d{1,9},(\d{1,9})\]<std(?:out|err)>:\s?"
 )
 """The rank in a prefix of torchrun, of pdsh, of `srun --label`, or of `mpirun --tag-output`."""
 SOURCE = re.compile(r"^std(?:out|err) [FP] |^\(\w{1,80} pid=\d+(?:, ip=[\w.:]{1,60})?\)\s?|^[\w.-]{1,80}-\d+\s+\|\s?")
@@ -26,6 +26,11 @@ BAR = re.compile(
 """A progress bar followed by an error on the same line, because progress bars do not end with a newline."""
 MOST_PREFIXES = 4
 """The maximum number of prefixes in a line, as in `trainer-1 | [default0]:[rank0]: 2024-05-01 12:00:00 `."""
+LONGEST_LINE = 4000
+"""The number of characters that are kept of a line: the time of some searches grows with its square."""
+MOST_LINES = 500_000
+"""The number of lines that are kept of a log. Each takes a quarter of a kilobyte of memory."""
+CHUNK = 65536
 BOX_END = "\u2570\u2500"
 """The start of the last line of a traceback box that rich printed. The message below is wrapped at the box's width."""
 
@@ -43,18 +48,28 @@ class Line:
 
 
 def parse_log(text: str, first: int = 1) -> list[Line]:
-    """Parse every line.
+    """Parse the last MOST_LINES lines.
 
     Text that a progress bar overwrote becomes a separate line. `first` is the line number of the text's first line in
     the log.
     """
     lines = []
-    text = text.removeprefix("\ufeff")
+    text, first = _end_of(text.removeprefix("\ufeff"), first)
     labels = tuple(set(LABEL.findall(text)))
     for number, raw in enumerate(text.split("\n"), first):
         for shown in ESCAPES.sub("", raw).split("\r"):
             lines.append(_parse_line(number, shown, labels))
     return _join_wrapped(lines) if BOX_END in text else lines
+
+
+def _end_of(text: str, first: int) -> tuple[str, int]:
+    """Return about the last MOST_LINES lines of the text, and the number of the first of them."""
+    at, breaks = len(text), 0
+    while at and breaks < MOST_LINES:
+        start = max(0, at - CHUNK)
+        breaks += text.count("\n", start, at) + text.count("\r", start, at)
+        at = start
+    return text[at:], first + text.count("\n", 0, at)
 
 
 def following_line(lines: Sequence[Line], at: int) -> str:
@@ -70,10 +85,11 @@ def _join_wrapped(lines: Sequence[Line]) -> list[Line]:
     joined: list[Line] = []
     below = False
     for line in lines:
-        if below and joined[-1].text.endswith(" ") and line.rank == joined[-1].rank:
-            joined[-1] = replace(joined[-1], text=joined[-1].text + line.text)
+        last = joined[-1].text if joined else ""
+        if below and last.endswith(" ") and len(last) <= LONGEST_LINE and line.rank == joined[-1].rank:
+            joined[-1] = replace(joined[-1], text=last + line.text)
             continue
-        below = bool(joined) and joined[-1].text.startswith(BOX_END)
+        below = last.startswith(BOX_END)
         joined.append(line)
     return joined
 
@@ -93,4 +109,4 @@ def _parse_line(number: int, shown: str, labels: tuple[str, ...]) -> Line:
         shown = shown[match.end() :]
     if shown.startswith('{"'):
         shown = shown.replace('\\"', '"')
-    return Line(number, rank, shown)
+    return Line(number, rank, shown[:LONGEST_LINE])

@@ -12,14 +12,15 @@ FINISHED = re.compile(
 RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b|^(?:[a-z_]\w*\.)+[A-Z]\w*:\s")
 IGNORED = re.compile(r"^Exception ignored in\b|^--- Logging error ---")
 GOES_ON = r"(?:skipp(?:ing|ed)|retry(?:ing)?|retried|ignor(?:ing|ed)|continuing|falling back|going on|trying again"
-GOES_ON += r"|trying (?:batch size )?\d+|reducing (?:the )?batch size|using \S+ instead)"
+GOES_ON += r"|trying (?:batch size )?\d{1,9}|reducing (?:the )?batch size|using \S{1,100} instead)"
 CAUGHT = r"(?:caught|handled|ignored|recovered from|non-?fatal)"
 HANDLED = re.compile(
-    rf"\b{CAUGHT}\b[^:]*:?\s+\S*(?:Error|Exception)\b|\b[Ee]rror caught was: |\b{GOES_ON}\b.*(?:Error|Exception)\b"
-    rf"|(?:[,;:(\u2013\u2014]|\s-|->|\b(?:will|and))\s*{GOES_ON}\b",
+    rf"\b{CAUGHT}\b[^:]{{0,200}}:?\s{{1,20}}\S{{0,100}}(?:Error|Exception)\b|\b[Ee]rror caught was: "
+    rf"|\b{GOES_ON}\b.{{0,400}}(?:Error|Exception)\b"
+    rf"|(?:[,;:(\u2013\u2014]|\s-|->|\b(?:will|and))\s{{0,20}}{GOES_ON}\b",
     re.IGNORECASE,
 )
-HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s*)\W*{GOES_ON}\b", re.IGNORECASE)
+HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s{{0,20}})\W{{0,20}}{GOES_ON}\b", re.IGNORECASE)
 
 
 def last_finish(texts: Sequence[str]) -> int:

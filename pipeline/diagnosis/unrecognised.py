@@ -18,14 +18,15 @@ RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\w+: Caught \w
 Any name is accepted as a class. A line such as `RuntimeError: Caught KeyError in DataLoader worker process 0.` is not
 the last: the worker's traceback follows.
 """
-LONGEST_TRACEBACK, LONGEST_LINE = 20_000, 4000
+LONGEST_TRACEBACK = 20_000
 LOGGED = r"(?:[-|] )?(?:[\w.]+ - |\[[\w.]+\])?\[?(?:ERROR|CRITICAL|FATAL)\b[^'\"]{0,120}?[\s:>|\]-]"
 ANNOUNCED = r"[A-Z][\w ]{0,40}\b(?:failed|crashed|aborted)[^'\"]{0,40}?:\s"
 CLASS = r"(?:[A-Za-z_]\w*\.)*(?:\w*(?:Error|Exception)|TimeoutExpired|StopIteration)"
 ERROR = re.compile(rf"^(?:{LOGGED}|{ANNOUNCED})?(?:{CLASS}:(?:\s.*)?|(?:[A-Za-z_]\w*\.)*\w+(?:Error|Exception)\s*)$")
 """An exception without a traceback: at the start of a line, after a log prefix, or after an introductory phrase."""
 METRIC = re.compile(
-    r"(?:\w*(?:[Mm]ean|[Mm]edian|Squared|Absolute|Percentage|Relative|Root|Rate|Max)\w*)?Error:\s*[-+]?[\d.]+\S*\s*$"
+    r"(?:\w{0,60}(?:[Mm]ean|[Mm]edian|Squared|Absolute|Percentage|Relative|Root|Rate|Max)\w{0,60})?Error:"
+    r"\s{0,20}[-+]?[\d.]{1,40}\S{0,40}\s*$"
 )
 CRASH = re.compile(
     r"^terminate called (?:after throwing|recursively)|^Fatal Python error: "
@@ -42,9 +43,10 @@ WORDS = ("rror", "xception", "terminate called", "Assertion ", "Check failed", "
 def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
     """Return the position of the first error after `after` that is not in the catalog, or None."""
     texts = [line.text for line in lines]
-    ends = {start: _end_of_traceback(lines, start) for start, text in enumerate(texts) if TRACEBACK.match(text)}
-    raised = [end for start, end in ends.items() if end is not None and start > after and not is_ignored(texts, start)]
-    bare = (at for at in _without_traceback(lines) if at > after and at not in ends.values())
+    ends = _ends_of_tracebacks(lines)
+    raised = dict.fromkeys(end for start, end in ends if start > after and not is_ignored(texts, start))
+    in_traceback = {end for _, end in ends}
+    bare = (at for at in _without_traceback(lines) if at > after and at not in in_traceback)
     return min((*_first_not_in_catalog(texts, raised), *_first_not_in_catalog(texts, bare)), default=None)
 
 
@@ -53,9 +55,20 @@ def _first_not_in_catalog(texts: Sequence[str], positions: Iterable[int]) -> tup
     return tuple(islice((at for at in positions if identify(texts[at]) is None), 1))
 
 
-def _end_of_traceback(lines: Sequence[Line], start: int) -> int | None:
-    following = enumerate(lines[start + 1 : start + LONGEST_TRACEBACK], start + 1)
-    return next((at for at, line in following if line.rank == lines[start].rank and RAISED.match(line.text)), None)
+def _ends_of_tracebacks(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Return the first and the last position of each traceback that has an end, in order."""
+    if not any(TRACEBACK.match(line.text) for line in lines):
+        return []
+    found: list[tuple[int, int]] = []
+    raised: dict[int | None, int] = {}
+    for at in range(len(lines) - 1, -1, -1):
+        line = lines[at]
+        end = raised.get(line.rank)
+        if end is not None and end - at < LONGEST_TRACEBACK and TRACEBACK.match(line.text):
+            found.append((at, end))
+        if RAISED.match(line.text):
+            raised[line.rank] = at
+    return found[::-1]
 
 
 def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
@@ -64,7 +77,7 @@ def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
     last = _last_output(lines) if suspects else {}
     for at in suspects:
         line = lines[at]
-        text = line.text[:LONGEST_LINE]
+        text = line.text
         if CRASH.search(text):
             yield _message_of(lines, at)
         elif at >= last[line.rank] and _is_error(text) and not is_handled(text, following_line(lines, at)):
