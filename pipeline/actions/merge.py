@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
-from pipeline.actions.run_evaluation import config_of, require_adapter, with_own_settings
+from pipeline.actions.run_evaluation import config_of, require_adapter
 from pipeline.hosts.open_run import host_of_note, open_note
 from pipeline.messages.listener import Listener
 from pipeline.records.runs import named_run
@@ -35,7 +35,6 @@ def merge_run(
     note, records = named_run(run, Path.cwd())
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
-    note = with_own_settings(note, records)
     loaded = config_of(note, ())
     host = host_of_note(note, records)
     require_secret_consent(loaded, prompter, typed=False)

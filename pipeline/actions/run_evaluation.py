@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
@@ -13,8 +12,7 @@ from pipeline.config.overrides import run_overrides
 from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
 from pipeline.messages.hints import override_arguments, overrides_in
 from pipeline.messages.listener import Listener
-from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, is_own_note, named_run
+from pipeline.records.runs import RunNote, named_run
 from pipeline.runs.backend import backend_of
 from pipeline.runs.consent import require_secret_consent
 from pipeline.runs.evaluation import Adapter, AdapterWork, evaluation_work
@@ -45,7 +43,6 @@ def evaluate_run(
     note, records = named_run(run, Path.cwd())
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
-    note = with_own_settings(note, records)
     loaded = config_of(note, overrides)
     host = host_of_note(note, records)
     typed = any(override.startswith("secrets=") for override in overrides_in(note.given))
@@ -67,13 +64,6 @@ def evaluate_run(
 
 def _evaluate(opened: OpenRun, adapter_job: AdapterJob, listener: Listener, *, detach: bool) -> Progress:
     return run_adapter_job(opened.host, opened.survey_host, adapter_job, listener, detach=detach)
-
-
-def with_own_settings(note: RunNote, records: Records) -> RunNote:
-    """Return the run's record. If this user did not write the record, its `--set` options are removed."""
-    if is_own_note(records.folder_named(note.name)):
-        return note
-    return replace(note, given=("--host", note.host, "--config", note.config))
 
 
 def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:

@@ -13,7 +13,7 @@ from pipeline.cli.loading import load
 from pipeline.cli.verb import Connects
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
-from pipeline.records.runs import is_own_note, named_run
+from pipeline.records.runs import named_run
 from pipeline.runs.grid import combinations
 from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage
@@ -30,8 +30,8 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
     """
     if host or config:
         return host, config, overrides
-    note, records = named_run(run, Path.cwd())
-    if not is_own_note(records.folder_named(note.name)):
+    note, _ = named_run(run, Path.cwd())
+    if not note.own:
         raise BadUsage(
             f"the record of {note.name} was not written by you, so its host, config and settings are not used",
             where="--resume",

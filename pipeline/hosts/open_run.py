@@ -11,7 +11,7 @@ from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.connection import connected
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import START_AGAIN, RunNote, is_own_note, named_run, note_seen
+from pipeline.records.runs import START_AGAIN, RunNote, named_run, note_seen
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
@@ -105,7 +105,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     except ValueError:
         message = f"the record of {note.name} is damaged: it has no valid host settings"
         raise BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN) from None
-    if is_own_note(records.folder_named(note.name)):
+    if note.own:
         return LoadedHost(note.host, None, remembered)
     host = load_host(note.host, records.root)
     if host.config != remembered:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import hmac
-import os
-import secrets
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,21 +50,3 @@ def _line(fields: tuple[str, ...]) -> bytes:
 def _unusable(path: Path, error: OSError) -> BadUsage:
     message = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
     return BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")
-
-
-def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:
-    """Return an HMAC of the bytes, with a key in the user's configuration folder.
-
-    The key is created if it does not exist. Raises OSError if the key can be neither read nor created.
-    """
-    path = consents("note_key", os.environ if environment is None else environment)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with contextlib.suppress(FileExistsError):
-        fresh = path.with_name(f".note_key-{os.getpid()}")
-        fresh.write_bytes(secrets.token_bytes(32))
-        fresh.chmod(0o600)
-        try:
-            path.hardlink_to(fresh)  # atomic: of two processes, the first creates the key
-        finally:
-            fresh.unlink()
-    return hmac.new(read_regular(path, LARGEST), body, hashlib.sha256).hexdigest()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
+from remote.project.digests import parse_record
 from remote.project.records_folder import open_lock, refuse_links
 from remote.protocol.parts import write_beside
 
@@ -24,6 +25,7 @@ FULL = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
 }
+MAX_HOLDER = 4096
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -70,7 +72,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.seek(0)
-            message = f"another pipeline process is running: {_holder(file.read())}"
+            message = f"another pipeline process is running: {_holder(file.read(MAX_HOLDER))}"
             raise Busy(message, where=str(path), hint="pipeline status") from None
         lock = Lock(path, doing, file)
         if sign:
@@ -101,10 +103,10 @@ def _blocking(path: Path) -> Path:
 
 def _holder(data: bytes) -> str:
     try:
-        holder = json.loads(data)
+        holder = parse_record(data)
         os.kill(int(holder["pid"]), 0)
         return f"pid {int(holder['pid'])}, {str(holder['doing'])[:100]}"
-    except (ValueError, KeyError, TypeError, ProcessLookupError):
+    except (ValueError, KeyError, TypeError, OverflowError, ProcessLookupError):
         return "its pid is unknown"
     except PermissionError:
         return f"pid {int(holder['pid'])} of another user, {str(holder['doing'])[:100]}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import hmac
+import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -15,20 +14,21 @@ from typing import Any
 from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
 from pipeline.messages.outcome import JobOutcome
-from pipeline.records.consents import hmac_of
-from pipeline.records.files import locked, write_atomic
+from pipeline.records.files import locked
 from pipeline.records.layout import NOTE, Records, safe_name
+from pipeline.records.signed import read_record, write_record
 from remote.errors import BadUsage
-from remote.project.digests import read_json
 from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
 from remote.protocol.layout import GPU_EVENTS
-from remote.protocol.values import Malformed, decode, dumps, encode
+from remote.protocol.values import Malformed, decode, encode
 
-SIGNATURE = "seal"
 START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
+RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
+"""The name of a run, which is the name of its folder and a word of printed commands."""
+VERBS = ("evaluate", "merge", "merge --dequantize")
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
@@ -36,11 +36,13 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 class RunNote:
     """The record of a run. `state`, `step` and `seen_unix` describe the last known state of its job.
 
-    `given` are the options of the command that started the run. The run with the highest `start` was started last.
-    `name` is the run's name in this project, see Records. For an evaluation, `evaluates` is the evaluated run or the
-    path of the adapter, and `verb` is the command; for a training, `evaluates` is empty. `varied` are the overrides
-    that distinguish the run from other runs of the same command. `job` is the number of the newest job; `waits` is the
-    reason why a RUNNING job is still queued. `rewritten` are the files that fixers had changed on the host.
+    `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
+    independent of clocks. `name` is the run's name in this project, see Records. `evaluates` is the name of the run
+    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command that
+    started the evaluation. `varied` are the overrides that distinguish it from other runs of the command that started
+    it. `job` is the number of that job, and `waits` why it has not begun although it is RUNNING. `rewritten` are
+    the files that fixers had changed in the copy on the host when it was started. `losses` cover its newest job. `own`:
+    this user wrote the record; it is decided by the record's HMAC when it is read.
     """
 
     run: str
@@ -73,6 +75,7 @@ class RunNote:
     waits: str = ""
     rewritten: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
+    own: bool = True
 
     @property
     def resume_command(self) -> str:
@@ -106,36 +109,33 @@ def _write(records: Records, note: RunNote, start: int) -> None:
         if note.step is None:  # keep the progress of the earlier job until the new job has its first step
             note = replace(note, step=known.step, steps=known.steps, loss=known.loss, best_loss=known.best_loss)
         start = start or known.start
-    _write_note(folder, replace(note, start=start, name=folder.name), signed=True)
+    note = replace(note, start=start, name=folder.name)
+    write_record(folder / NOTE, encode(note), signed=note.own)
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """Return the record in a run's folder, or None if the record cannot be read or belongs to another run."""
+    """Return the note in a run's folder; None if it cannot be read or belongs to another run.
+
+    A note that this user did not write, which a cloned project may contain, has no options, since printed commands
+    repeat them, and is older than all others.
+    """
     try:
-        note = replace(decode(RunNote, read_json(folder / NOTE)), name=folder.name)
+        body, own = read_record(folder / NOTE)
+        note = replace(decode(RunNote, body), name=folder.name, own=own)
     except (OSError, ValueError, Malformed):
         return None
     if note.stopped:  # older versions recorded a stopped job as failed
         note = replace(note, state=JobState.STOPPED)
-    return note if folder.name in (note.run, f"{note.run}@{safe_name(note.host)}") else None
+    if not own:
+        note = replace(note, given=(), varied=(), start=0)
+    return note if _has_usable_names(note) else None
 
 
-def is_own_note(folder: Path) -> bool:
-    """Return True if this user wrote the record. Records that come with a cloned project have no valid signature."""
-    try:
-        body = read_json(folder / NOTE)
-        kept = str(body.pop(SIGNATURE, ""))
-        return hmac.compare_digest(hmac_of(dumps(body)).encode(), kept.encode())
-    except (OSError, ValueError, AttributeError, TypeError):
-        return False
-
-
-def _write_note(folder: Path, note: RunNote, *, signed: bool) -> None:
-    body = encode(note)
-    if signed:
-        with contextlib.suppress(OSError):  # without a configuration folder, the record remains unsigned
-            body[SIGNATURE] = hmac_of(dumps(body))
-    write_atomic(folder / NOTE, dumps(body))
+def _has_usable_names(note: RunNote) -> bool:
+    """Return True if the names in the note are those of its folder, of a run and of a verb: commands repeat them."""
+    runs = (note.name, *([note.evaluates] if note.evaluates and "/" not in note.evaluates else []))
+    of_folder = note.name in (note.run, f"{note.run}@{safe_name(note.host)}")
+    return of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, runs))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
@@ -270,7 +270,7 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    _write_note(folder, seen, signed=is_own_note(folder))  # the record of a cloned project must not become signed
+    write_record(folder / NOTE, encode(seen), signed=note.own)
 
 
 def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:

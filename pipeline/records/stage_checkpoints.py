@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.records.files import write_atomic
-from remote.project.digests import MAX_JSON, read_regular
+from remote.project.digests import MAX_JSON, parse_record, read_regular
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 VERSION = 1
@@ -61,14 +60,12 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
         return parse_checkpoints(read_regular(path, MAX_JSON))
     except OSError:
         return StageCheckpoints()
-    except RecursionError:
-        return StageCheckpoints(problem="the stage checkpoints are damaged; every stage is checked again")
 
 
 def parse_checkpoints(data: bytes) -> StageCheckpoints:
     """Parse checkpoints. If the data is damaged, the result has no checkpoints, and `problem` is the reason."""
     try:
-        record = json.loads(data)
+        record = parse_record(data)
         version, body, digest = record["version"], record["claims"], record["sha256"]
     except (ValueError, KeyError, TypeError):
         return StageCheckpoints(problem="the stage checkpoints are damaged; every stage is checked again")

