@@ -144,18 +144,22 @@ class AgentHost:
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
         request = self._request(op, args, False, "")
 
+        def answer(reader: FrameReader) -> Json:
+            return read_result(reader, timeout_s)
+
         def conversation(reader: FrameReader) -> Json:
             reader.stream.write(request, timeout_s)
-            return read_result(reader, timeout_s)
+            return answer(reader)
 
         waits = self._retries.waits()
         while True:
             try:
                 with self._lock:
-                    if self._reader is None and (first := _first_request(op, request)):
-                        self._reader, self._greeting = self._agent_starter.start(first)
-                        return self._exchange(lambda reader: read_result(reader, timeout_s), change=False, what=op)
-                    return self._exchange(conversation, change=False, what=op)
+                    first = b""
+                    if self._reader is None:
+                        first = _first_request(op, request)
+                        self._reader, self._greeting = self._agent_starter.start(first, waits)
+                    return self._exchange(answer if first else conversation, change=False, what=op)
             except ConnectionLost:
                 wait = next(waits, None)
                 if wait is None:

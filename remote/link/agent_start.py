@@ -73,9 +73,12 @@ class AgentStarter:
         self.python = ""
         self.owners: tuple[str, ...] = ()
 
-    def start(self, first_request: bytes = b"") -> tuple[FrameReader, Json]:
-        """Start an agent and return its stream and its greeting. Retries after HungUp and ConnectionLost."""
-        waits = self._retries.waits()
+    def start(self, first_request: bytes = b"", waits: Iterator[float] | None = None) -> tuple[FrameReader, Json]:
+        """Start an agent and return its stream and its greeting.
+
+        Retries after HungUp and ConnectionLost, once for each of `waits`, which is shared with the caller's retries.
+        """
+        waits = self._retries.waits() if waits is None else waits
         while True:
             try:
                 return self._start_once(first_request)
