@@ -118,20 +118,25 @@ def _require_unchanged(root: Path, changes: Sequence[FileChange]) -> None:
 
 def _digest_on_disk(root: Path, path: str) -> str | None:
     try:
-        return _sha256(_inside(root, path).read_bytes())
+        with open_regular(_inside(root, path)) as file:
+            return _sha256(file.read())
     except FileNotFoundError:
         return None
+    except (OSError, ValueError) as error:
+        raise FixRefused(f"the file cannot be read: {getattr(error, 'strerror', error)}", where=path) from None
 
 
 def _inside(root: Path, path: str) -> Path:
     """Return the file under `root`.
 
-    Raises FixRefused for paths outside `root` (by `..` or through a link) and for files that no fixer rewrites. The
-    journal of a cloned project could name any path, such as git's settings.
+    Raises FixRefused for root itself, for paths that leave it by `..` or through a link, and for those that no fixer
+    rewrites: the journal of a cloned project could name git's settings.
     """
     name = PurePosixPath(path)
     file = root / name
-    outside = name.is_absolute() or ".." in name.parts or NEVER_FIXED.intersection(path.lower().split("/"))
+    outside = (
+        not name.parts or name.is_absolute() or ".." in name.parts or NEVER_FIXED.intersection(path.lower().split("/"))
+    )
     if outside or file.is_symlink() or file.resolve() != root.resolve() / name:
         raise FixRefused("not a file of this folder", where=path)
     return file
@@ -173,7 +178,7 @@ def _write_journal(root: Path, journal: Journal) -> None:
 def _drop_originals(root: Path, needed: set[str]) -> None:
     folder = refuse_links(root / UNDO / "originals")
     for original in folder.iterdir() if folder.is_dir() else ():
-        if original.name not in needed:
+        if original.name not in needed and (original.is_symlink() or not original.is_dir()):
             original.unlink()
 
 

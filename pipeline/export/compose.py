@@ -26,14 +26,14 @@ from pipeline.export.task import (
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
-from remote.project.data import OUT, DataScan, scan_data
+from remote.project.data import DataScan, left_out_of, scan_data
 from remote.project.scan import Scan, scan_project, shown
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 
 RENDERERS = {"sky": (render_sky, "task.yaml"), "dstack": (render_dstack, "task.dstack.yml")}
-NOT_SCANNED = OUT - {".DS_Store"}
+HARMLESS = (".DS_Store",)
 OWN_CONFIG = "halfstep-export.yaml"
 """The name of the config in the archive, if the config's file is not one of the project's files."""
 
@@ -73,11 +73,12 @@ def scan_for_export(loaded: LoadedConfig) -> Export:
 
 
 def _not_scanned(root: Path) -> Iterator[Finding]:
-    for folder, folders, names in os.walk(root, followlinks=False):
-        for name in sorted(NOT_SCANNED.intersection((*folders, *names))):
-            where = shown(Path(folder, name).relative_to(root).as_posix())
-            yield Finding.warning("secret-file", f"{name} is not searched for secrets, but would be uploaded", where)
-        folders[:] = [name for name in folders if name not in OUT]
+    for path in left_out_of(root):
+        if path.name not in HARMLESS:
+            where = shown(path.relative_to(root).as_posix())
+            yield Finding.warning(
+                "secret-file", f"{path.name} is not searched for secrets, but would be uploaded", where
+            )
 
 
 @dataclass(frozen=True)

@@ -87,12 +87,18 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     """
     real = root.resolve()
     outside = {} if real.is_relative_to(project) else {real: None}
-    for folder, names in _walk(root):
+    for folder, names, _ in _walk(root):
         links = (path for name in names if (path := Path(folder, name)).is_symlink())
         for place in (Path(folder).resolve(), *(path.resolve().parent for path in links)):
             if not any(place.is_relative_to(one) for one in (project, *outside)):
                 outside[place] = None
     return tuple(outside)
+
+
+def left_out_of(root: Path) -> Iterator[Path]:
+    """Yield each file and folder below `root`, also behind links, that `scan_data` leaves out because of its name."""
+    for folder, _, left_out in _walk(root):
+        yield from (Path(folder, name) for name in sorted(left_out))
 
 
 def _inside_git(real: Path) -> str:
@@ -121,14 +127,17 @@ def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
     if root.is_file():
         yield root.name, root
         return
-    for folder, names in _walk(root):
+    for folder, names, _ in _walk(root):
         for name in names:
             path = Path(folder, name)
             yield path.relative_to(root).as_posix(), _regular(path)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder of the data once, with the names of its files. Links to folders are followed."""
+def _walk(root: Path) -> Iterator[tuple[str, list[str], frozenset[str]]]:
+    """Yield each folder of the data once, the names of its files, and the names in it that are left out.
+
+    Links to folders are followed.
+    """
     entered: set[tuple[int, int]] = set()
     for folder, folders, names in os.walk(root, followlinks=True):
         status = Path(folder).stat()
@@ -136,8 +145,9 @@ def _walk(root: Path) -> Iterator[tuple[str, list[str]]]:
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if name not in OUT)
-        yield folder, [name for name in names if name not in OUT]
+        left_out = OUT.intersection((*folders, *names))
+        folders[:] = sorted(set(folders) - left_out)
+        yield folder, [name for name in names if name not in left_out], left_out
 
 
 def _regular(path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,26 @@ def test_SE_12_a_planted_journal_restores_no_file_of_git_or_halfstep(project: Pa
     with pytest.raises(FixRefused, match="not a file of this folder"):
         undo_on_disk(project)
     assert file.read_bytes() == b"[core]\n"
+
+
+@pytest.mark.parametrize("path", ["", ".", "./", "sub", "a.py/b", "a\0b", "\ud800", "x" * 5000])
+def test_SE_12_a_planted_journal_with_the_path_of_no_file_is_refused(project: Path, path: str) -> None:
+    (project / "sub").mkdir(exist_ok=True)
+    plant_journal(project, path, sha256(b"new"), sha256(b"1"), b"new")
+    with pytest.raises(FixRefused):
+        undo_on_disk(project)
+    assert (project / "a.py").read_bytes() == b"1"
+
+
+def test_SE_12_an_undo_does_not_wait_for_a_planted_fifo(project: Path) -> None:
+    os.mkfifo(project / "pipe.py")
+    plant_journal(project, "pipe.py", sha256(b"new"), sha256(b"1"), b"new")
+    with pytest.raises(FixRefused, match="cannot be read"):
+        undo_on_disk(project)
+
+
+def test_SE_12_a_planted_folder_among_the_originals_is_left(project: Path) -> None:
+    plant_journal(project, "a.py", sha256(b"new"), sha256(b"1"), b"new")
+    (project / ".halfstep/undo/originals/folder").mkdir()
+    assert undo_on_disk(project).restored == ("a.py",)
+    assert (project / "a.py").read_bytes() == b"new"

@@ -181,6 +181,20 @@ def test_SE_data_with_a_folder_that_is_not_searched_for_secrets_is_not_exported(
     assert name.startswith(error["where"]) and "would be uploaded" in error["message"]
 
 
+@pytest.mark.parametrize("link", ["part", "part/deeper"])
+def test_SE_data_with_a_git_folder_behind_a_link_is_not_exported(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    (tmp_path / "other" / ".git").mkdir(parents=True)
+    (tmp_path / "other" / ".git" / "config").write_text(KEY)
+    (tmp_path / "sounds" / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "sounds" / link).symlink_to(tmp_path / "other")
+    (tmp_path / "sounds" / "again").symlink_to(tmp_path / "sounds")
+    assert run(["export", "sky", "--config", "Paper_R64", "--set", "data.path=../sounds", "--json"]) == ExitCode.SYNC
+    (error,) = (each for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "error")
+    assert error["where"] == f"{link}/.git" and "would be uploaded" in error["message"]
+
+
 def test_data_that_contains_a_key_is_not_exported(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
