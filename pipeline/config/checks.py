@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from pipeline.config.document import Document
 from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
-from pipeline.config.secret_values import check_argv, check_environment, check_names
+from pipeline.config.secret_values import check_argv, check_environment, check_names, check_texts
 from pipeline.config.shipped import shipped_data
 from remote.protocol.evaluation import metric_names
 from remote.protocol.findings import Finding
@@ -32,6 +32,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
         *check_argv(config.command or (), document),
+        *check_texts(document),
     ]
     save_steps, max_steps = config.train.save_steps, config.train.max_steps
     if save_steps is not None and max_steps is not None and save_steps > max_steps:

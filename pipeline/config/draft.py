@@ -17,7 +17,8 @@ TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
-# Placeholders, and shell syntax.
+PLAIN = re.compile(r"[A-Za-z_/~][\w./~-]*", re.ASCII)
+# A placeholder, or syntax of a shell.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
 
 
@@ -141,7 +142,7 @@ def render_config(answers: Answers) -> str:
     if answers.data:
         lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # sent separately; its path is $HALFSTEP_DATA_DIR")
     elif answers.script:
-        folder = answers.found_data or "FOLDER"
+        folder = _scalar(answers.found_data or "FOLDER")
         lines.append(f"# data: {{path: {folder}}}      a local folder, sent separately; its path is $HALFSTEP_DATA_DIR")
     else:
         lines.append("data: {dataset: tiny-speech}")
@@ -168,9 +169,14 @@ def render_host(answers: Answers) -> str:
         "# yaml-language-server: $schema=../../.halfstep/schemas/host.schema.json",
         f"host: {answers.address}",
         *(f"{key}: {json.dumps(value)}" for key, value in answers.reach.items()),
-        f"workdir: {answers.workdir}      # the parent folder of projects on the host",
+        f"workdir: {_scalar(answers.workdir)}      # the parent folder of projects on the host",
         *([f"env: {json.dumps(dict(answers.variables))}"] if answers.variables else []),
         "# python: venv/bin/python   the interpreter with torch, if it is not found automatically",
         f"{card}      # assumed for plans if the host has no driver",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _scalar(text: str) -> str:
+    """Return the text as a YAML scalar, quoted if needed: a host or a project may name it, with a line break in it."""
+    return text if PLAIN.fullmatch(text) else json.dumps(text)

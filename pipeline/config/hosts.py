@@ -14,7 +14,7 @@ from pipeline.config.find import HostSource, find_host, known_hosts
 from pipeline.config.host_model import HostConfig
 from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
 from pipeline.config.problems import validate
-from pipeline.config.secret_values import check_environment, check_names
+from pipeline.config.secret_values import check_environment, check_names, check_texts
 from remote.link.address import LOCAL
 from remote.policy.cards import UnknownCard, parse_card
 from remote.protocol.findings import Finding
@@ -66,6 +66,7 @@ def load_host(
         *_card_problems(config, document),
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
+        *check_texts(document),
         *_slurm_problems(config, document),
     )
     if problems:

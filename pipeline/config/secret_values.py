@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pipeline.config.document import Document
 from remote.protocol.findings import Finding
@@ -18,6 +19,9 @@ SECRET_VALUE = re.compile(
     r"|xox[abprs]-[\w-]{10,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|AIza[\w-]{30,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.)"
     r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|\w://[^/\s:@]+:[^/\s:@$]+@"
 )
+URL_USER = re.compile(r"\bhttps?://[^/\s@$]+@")
+"""The user in a URL, which package indexes accept as an access token."""
+CHECKED_ELSEWHERE = ("env", "secrets", "command")
 
 
 def secret_reason(name: str, value: str) -> str:
@@ -49,3 +53,22 @@ def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
     if any(SECRET_VALUE.search(word) for word in argv):
         message = "one of its words looks like a secret, and every user of the host can read a command line"
         yield document.problem(("command",), f"{message}; read it from the environment", "secrets: [NAME]")
+
+
+def check_texts(document: Document) -> Iterator[Finding]:
+    """Yield a problem for each other value that looks like a secret or has credentials in a URL, without the value."""
+    for key, value in _texts(document.values, ()):
+        if key[0] not in CHECKED_ELSEWHERE and (SECRET_VALUE.search(value) or URL_USER.search(value)):
+            message = "its value looks like a secret, and is stored in plain files and command lines on both machines"
+            hint = "on the host: ~/.netrc for a package index, or a file that the command reads"
+            yield document.problem(key, message, hint)
+
+
+def _texts(value: Any, key: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield every text below a value, with its key."""
+    if isinstance(value, str):
+        yield key, value
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        yield from _texts(item, (*key, name))

@@ -83,7 +83,7 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         repo or _place(note, base) or str(folder / "adapter"),
         repo.rpartition("/")[2] or note.name,
         base,
-        _revision(model, settings.get("revision")),
+        _revision(model, recorded if isinstance(recorded := settings.get("revision"), str) else None),
         (data,) if data and "/" in data else (),
         settings,
         built_in=model is not None,

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -152,5 +153,5 @@ def local_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         message = f"{path}: {error.strerror or error}"
         if error.errno in DISK_FULL:
-            raise DiskFull(message, where=str(path), hint=f"df -h {path.parent}") from None
+            raise DiskFull(message, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from None
         raise PullRefused(message, where=str(path), exit_code=ExitCode.PULL) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -110,4 +111,5 @@ class Parts:
         free = room.f_bavail * room.f_frsize
         if needed > free:
             where = str(self._folder.path)
-            raise DiskFull(f"the adapter needs {needed} bytes and {free} are free", where=where, hint=f"df -h {where}")
+            message = f"the adapter needs {needed} bytes and {free} are free"
+            raise DiskFull(message, where=where, hint=f"df -h {shlex.quote(where)}")

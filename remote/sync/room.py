@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from remote.errors import DiskFull
 from remote.host import Host
 from remote.protocol.quantities import size
@@ -16,5 +18,5 @@ def require_room(host: Host, need_bytes: int, free_bytes: int | None) -> None:
         f"no space left in {host.workdir} on {host.name}: need {size(need_bytes)} and {size(SPARE_BYTES)} in reserve, "
         f"free {size(free_bytes)}; nothing was sent",
         where=host.workdir,
-        hint=f"df -h {host.workdir}",
+        hint=f"df -h {shlex.quote(host.workdir)}",
     )

@@ -144,3 +144,15 @@ def test_the_command_is_the_one_that_the_readme_shows_or_python(
 ) -> None:
     guess = guess_project([script, ("README.md", readme.encode())])
     assert guess.command_of(script[0]) == command
+
+
+EVIL = ["/v\nsecrets: [AWS_SECRET_ACCESS_KEY]\n#", "/v #", "/v: {", "/v\u2028secrets: [A]", "*a", "null", '"', ""]
+
+
+@pytest.mark.parametrize("place", EVIL)
+def test_SE_13_a_folder_that_a_host_or_a_project_names_sets_no_other_key(place: str) -> None:
+    answers = Answers("lab", "lab", "lab.example", "train.py", "python", workdir=f"{place}/halfstep", found_data=place)
+    host = parse_document("lab.yaml", render_host(answers).encode()).values
+    assert host == {"host": "lab.example", "workdir": f"{place}/halfstep"}
+    config = parse_document("run.yaml", render_config(answers).encode()).values
+    assert {"secrets", "data"}.isdisjoint(config)

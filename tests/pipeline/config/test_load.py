@@ -78,6 +78,22 @@ def test_a_yaml_file_of_another_program_is_one_problem(tmp_path: Path) -> None:
             f"command: [look, --token, {HUB_TOKEN}]\n",
             ["command: one of its words looks like a secret"],
         ),
+        (
+            "a password in an index",
+            GOOD + "fixers: {environment: {index: 'https://me:pw1@lab/simple'}}\n",
+            ["mine.yaml:4", "fixers.environment.index: its value looks like a secret", "~/.netrc"],
+        ),
+        (
+            "a token in an index",
+            GOOD + "fixers: {environment: {torch: '2.9.1', find_links: 'https://t0k3n@lab/simple'}}\n",
+            ["fixers.environment.find_links: its value looks like a secret"],
+        ),
+        ("a token in a command", GOOD + f"notify: curl -d token={HUB_TOKEN} lab\n", ["notify: its value looks like"]),
+        (
+            "a token in a list",
+            GOOD + f"slurm: {{extra: [--comment={HUB_TOKEN}]}}\n",
+            ["slurm.extra.0: its value looks like a secret"],
+        ),
         ("a missing script in a line", "command: python src/train.py -v\n", ["src/train.py", "there is no"]),
         ("an open quote", 'command: "python \'x"\n', ["command: cannot be split into words: No closing quotation"]),
         ("a shell operator", "command: cd src && python x.py\n", ["command: has the shell operator &&", "[bash, -c,"]),

@@ -190,6 +190,17 @@ def test_the_card_names_the_commit_that_was_trained_on_not_the_branch_in_the_con
     assert f'.from_pretrained("someone/audio-model", revision="{"c" * 40}")' in hub.files["README.md"].decode()
 
 
+@pytest.mark.parametrize("value", [7, [1], {"a": {}}, "\ud800\x1b]0;x\x07\n```\n# b"], ids=type)
+def test_SE_05_settings_of_an_adapter_of_another_type_give_a_card(project: Path, hub: Hub, value: object) -> None:
+    config = project / ".halfstep" / "runs" / RUN / "adapter" / "adapter_config.json"
+    keys = ("revision", "base_model_name_or_path", "task_type", "auto_mapping", "r", "lora_alpha")
+    config.write_text(json.dumps({**SETTINGS, **dict.fromkeys(keys, value)}))
+    (project / "configs" / "speech.yaml").unlink()
+    code, answer = pushed(project, hub, RUN)
+    card = (project / ".halfstep" / "runs" / RUN / "model-card.md").read_text()
+    assert code == 0 and "\x1b" not in card + json.dumps(answer) and "\n# b" not in card
+
+
 def test_the_local_adapter_keeps_the_files_that_its_digests_cover(project: Path, hub: Hub) -> None:
     adapter = project / ".halfstep" / "runs" / RUN / "adapter"
     before = {path.name: path.read_bytes() for path in adapter.iterdir()}
