@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Mapping
 
 from remote.payload.fix.tokenizer import ASK_TIMEOUT_S, cached_snapshot, hub_cache, hub_home, offline
-from remote.payload.probes.project_python import ask_python, job_environment
+from remote.payload.probes.project_python import ask_hub_client, job_environment
 from remote.payload.request.call import Call
 from remote.protocol.hub_access import HubFacts
 from remote.protocol.values import encode
@@ -27,7 +27,7 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
     if not call.args["python"]:
         return _encoded(HubFacts(False, cache, token, "no-library", "the project's interpreter cannot be run"))
     request = {"do": "tree", "repo": repo, "revision": revision, "names": []}
-    answer = ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
+    answer = ask_hub_client(call.args["python"], call.payload, request, environment, ASK_TIMEOUT_S)
     return _encoded(HubFacts(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
 from remote.payload.fix.journal import digest_after_fix, replace_kept
-from remote.payload.probes.project_python import ask_python, job_environment
+from remote.payload.probes.project_python import ask_hub_client, job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
@@ -57,7 +57,7 @@ def ask_hub(call: Call) -> Dict[str, Any]:
     """
     request = {"do": "tree", "repo": call.args["repo"], "revision": call.args["revision"], "names": list(NAMES)}
     environment = call.args.get("environment", {})
-    return ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
+    return ask_hub_client(call.args["python"], call.payload, request, environment, ASK_TIMEOUT_S)
 
 
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
@@ -96,7 +96,7 @@ def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
             "folder": folder,
         }
         environment = call.args.get("environment", {})
-        answer = ask_python(call.args["python"], call.payload, "hub", request, environment, FETCH_TIMEOUT_S)
+        answer = ask_hub_client(call.args["python"], call.payload, request, environment, FETCH_TIMEOUT_S)
         if "fault" in answer:
             raise _hub_refusal(answer, call.args["repo"])
     with open(os.path.join(folder, name), "rb") as file:
@@ -130,7 +130,7 @@ def _load(call: Call, path: str) -> Dict[str, Any]:
     """Load the file with the host's tokenizers library. Return an empty dict if the library is not installed."""
     environment = call.args.get("environment", {})
     request = {"do": "load", "path": path}
-    return ask_python(call.args["python"], call.payload, "hub", request, environment, LOAD_TIMEOUT_S)
+    return ask_hub_client(call.args["python"], call.payload, request, environment, LOAD_TIMEOUT_S)
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:

@@ -10,6 +10,9 @@ from typing import Any, Dict, Mapping, Sequence
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
+LOADS_CODE = ("PYTHON", "LD_", "DYLD_")
+"""The beginnings of variables that make an interpreter load other code, such as PYTHONPATH and LD_PRELOAD."""
+
 
 def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
     """Return this agent's environment, updated with `extra`, in which `~` and `$NAME` are expanded."""
@@ -51,6 +54,17 @@ def ask_python(
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise _unusable(python, lines[-1] if lines else f"exit status {done.returncode} without output") from None
     return answer if isinstance(answer, dict) else {}
+
+
+def ask_hub_client(
+    python: str, payload: str, request: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
+) -> Dict[str, Any]:
+    """Run the verb `hub` as `ask_python` does, with the job's environment except for variables that load code.
+
+    `plan` runs it too, which executes nothing of the project, and `--host local` would do that on the laptop.
+    """
+    harmless = {name: value for name, value in environment.items() if not name.startswith(LOADS_CODE)}
+    return ask_python(python, payload, "hub", request, harmless, timeout_s)
 
 
 def _unusable(python: str, why: str) -> Refusal:

@@ -100,3 +100,14 @@ def test_a_missing_revision_is_an_error(host, hub, tmp_path):
 def test_a_model_outside_of_the_hub_is_not_queried(host, hub, tmp_path, model):
     assert plan_of(host, hub, tmp_path, model=model) == hub_access.Plan()
     assert hub.requests == []
+
+
+def test_SE_03_a_query_of_the_hub_runs_nothing_of_the_project(host, hub, tmp_path):
+    marker = tmp_path / "ran"
+    for module in ("sitecustomize", "usercustomize", "huggingface_hub"):
+        (tmp_path / "evil").mkdir(exist_ok=True)
+        (tmp_path / "evil" / f"{module}.py").write_text(f"open({str(marker)!r}, 'w')")
+    environment = {"PYTHONPATH": str(tmp_path / "evil"), "PYTHONSTARTUP": str(tmp_path / "evil/sitecustomize.py")}
+    assert plan_of(host, hub, tmp_path, environment=environment) == hub_access.Plan()
+    assert any("/revision/" in request for request in hub.requests)
+    assert not marker.exists()

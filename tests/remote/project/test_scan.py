@@ -15,6 +15,7 @@ from remote.project.digests import write_state
 from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
+from tests.remote.project.git_tree import git, make, needs_git
 
 ODD = [
     "new\nline.py",
@@ -164,3 +165,20 @@ def test_SE_nothing_is_cached_through_a_link_of_a_cloned_project(tmp_path, link)
     assert scan_project(root).report.ok
     write_state(root / ".halfstep" / "agreed", "host.json", {})
     assert list(victim.iterdir()) == []
+
+
+@needs_git
+@pytest.mark.parametrize("above", ["", "sub/"], ids=["the root of the repository", "a folder of it"])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_SE_12_records_that_git_tracks_are_reported(tmp_path: Path, above: str, tracked: bool) -> None:
+    make(tmp_path, {f"{above}train.py": "", f"{above}.halfstep/runs/a-1/run.json": "{}", "other/.halfstep/x": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", f"{above}.halfstep" if tracked else f"{above}train.py", "other")
+    found = [finding for finding in scan_project(tmp_path / above).report.findings if finding.check != "too-large"]
+    assert [(one.check, one.severity, one.hint) for one in found] == (
+        [("tracked-records", Severity.WARNING, "git rm -r -q --cached .halfstep")] if tracked else []
+    )
+    if tracked:
+        git(tmp_path / above, *found[0].hint.split()[1:])
+        assert scan_project(tmp_path / above).report.findings == ()
+        assert (tmp_path / above / ".halfstep/runs/a-1/run.json").is_file()
