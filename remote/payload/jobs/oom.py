@@ -13,8 +13,8 @@ WHOLE_MACHINE = "/proc/vmstat"
 def count_oom_kills() -> Optional[int]:
     """Return the number of out-of-memory kills in this process's control group.
 
-    If the group has no counter, return the number on the whole machine. Return None on kernels before 4.13, which have
-    no counter (`oom_kill` in cgroup v1, v2 and vmstat).
+    If the group has no counter, return the number on the whole machine. Return None on kernels before 4.13. They have
+    no counter `oom_kill` in cgroup v1, cgroup v2 or /proc/vmstat.
     """
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:

@@ -22,7 +22,10 @@ IGNORED = -100
 LOGIT_BYTES = 2**28
 """The largest size of the float32 logits that are computed at once, in bytes."""
 GRADIENT_SCALE = 256.0
-"""The factor keeps the gradients of unlikely words, such as 1 / 200,064, above the smallest normal float16, 6e-5."""
+"""A factor for gradients.
+
+It keeps the gradient of an unlikely word (about 1 / 200,064) above the smallest normal float16 (6e-5).
+"""
 
 
 def use_label_loss(model: Any) -> None:

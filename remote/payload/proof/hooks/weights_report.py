@@ -24,7 +24,9 @@ class UntiedHead:
 
 @dataclass(frozen=True)
 class ChangedBetween:
-    """Trained tensors that changed between optimizer steps, and the number of such `steps`.
+    """Trained tensors that changed between optimizer steps.
+
+    `steps`: the number of steps after which tensors had changed.
 
     `rounded`: tensors that were rounded to float16.
     """
