@@ -40,8 +40,9 @@ IMPORT_TIMEOUT_S = 60.0
 def create_environment(call: Call) -> Dict[str, Any]:
     """Install the packages of the request into the venv. Push events {doing, done, total}, {note} and {downloads}.
 
-    An unfinished venv of the same recipe is completed. A venv of another recipe is removed and created again. Raises
-    Refusal if the folder was not made by halfstep, or if a step fails; packages that earlier steps installed are kept.
+    An unfinished venv of the same recipe (`_recipe`) is completed. A venv of another recipe is removed and created
+    again. Raises Refusal if the folder was not made by halfstep, or if a step fails; packages that earlier steps
+    installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)

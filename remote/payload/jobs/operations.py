@@ -102,7 +102,7 @@ def _queue_lock(call: Call) -> Lock:
 def _queue_behind(call: Call, job: JobLayout) -> None:
     """Add two values to the job's spec: its turn, and the jobs for which it waits.
 
-    The lock gives jobs that are queued at the same time different turns.
+    The caller holds the lock of the queue, so jobs that are queued at the same time get different turns.
     """
     spec = read_record(job.spec, JobSpec)
     assert spec is not None
@@ -178,7 +178,7 @@ def adopt(call: Call) -> Dict[str, Any]:
 
     If the job has ended, the new supervisor writes the result.
 
-    A supervised job keeps its supervisor. A job whose end left no evidence stays lost.
+    A supervised job keeps its supervisor. A job that ended without evidence keeps its state LOST.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)

@@ -143,7 +143,7 @@ def _run_without_graph(module: Any) -> None:
 def _keep_in_eval_mode(module: Any) -> None:
     """Keep the pretrained layers in eval mode, without dropout and batch statistics.
 
-    LoRA's dropout still follows the mode.
+    Only LoRA's dropout follows the mode of the model.
     """
     module.eval()
 

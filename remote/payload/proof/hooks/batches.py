@@ -67,7 +67,10 @@ class Batches:
         self._size, self.call = size, ModelCall(root, args, kwargs, device, autocast_dtype(device))
 
     def note_values(self, loss: str, target: Any, lengths: Any) -> None:
-        """Record the target of a loss that has no ignored value. For CTC, record the part within the lengths."""
+        """Record the target of a loss that has no ignored value.
+
+        For CTC, record only the targets within the target lengths.
+        """
         row = self._values.setdefault(loss, ValueTargets(loss))
         measured = count_values(target, lengths) if row.batches < BATCHES else None
         if measured is not None:
