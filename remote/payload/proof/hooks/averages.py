@@ -1,7 +1,7 @@
-"""Find averages of trained weights whose updates are lost, because the averages are kept in half precision.
+"""Find half-precision averages that lose their updates to rounding.
 
-An average such as `decay * average + (1 - decay) * weight` rounds back to itself if the update is below the precision
-of the dtype.
+An average of trained weights, such as `decay * average + (1 - decay) * weight`, rounds back to itself if the update is
+below the precision of its dtype.
 """
 
 from __future__ import annotations

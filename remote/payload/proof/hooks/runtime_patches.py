@@ -80,7 +80,7 @@ def _patch_optimizers(runtime: Runtime, calls: StepCalls) -> None:
 
 
 def _listed(parameters: Any) -> Any:
-    """Return a generator's parameters as a list. Return a set unchanged, since the optimizer rejects it."""
+    """Return a generator's parameters as a list. Return a set unchanged, since the optimizer rejects sets."""
     if isinstance(parameters, set):
         return parameters
     return [parameters] if hasattr(parameters, "dtype") else list(parameters)

@@ -77,7 +77,10 @@ def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
 
 
 def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
-    """Return names of these parameters by searching all live modules. Slow, so it is used only for reported tensors."""
+    """Return names of these parameters by searching all live modules.
+
+    The search is slow, so it is made only for tensors that are reported.
+    """
     torch = sys.modules["torch"]
     names: Dict[int, str] = {}
     for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
