@@ -14,7 +14,7 @@ NOT_REACHED = "the proof ended before the last batch could be computed again"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """Yield the results. Each is based on a single signal and is therefore never more than a warning."""
+    """Yield the results. Each result is based on a single signal and is therefore never more than a warning."""
     recomputed = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
     yield _agreement(recomputed)
     yield _padding(recomputed)

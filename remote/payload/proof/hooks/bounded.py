@@ -1,4 +1,4 @@
-"""Detect gradients that contain the loss scale, and that hooks or code after backward limit by a constant."""
+"""Detect gradients that contain the loss scale and are limited by a constant, in hooks or in code after backward."""
 
 from __future__ import annotations
 
