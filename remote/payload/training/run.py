@@ -46,7 +46,7 @@ from remote.protocol.values import dumps
 
 log = logging.getLogger("halfstep")
 FIRST_STEPS = 32
-"""The steps whose tokens the memory plan lists; a proof takes fewer."""
+"""The memory plan lists the tokens of this many steps. A proof takes fewer steps."""
 STILL_SENDING: List[str] = []
 """Trackers that have not sent everything yet at the end of the training."""
 
@@ -97,10 +97,7 @@ def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> Training
 
 
 def train(spec: TrainingSpec, stop: StopRequest) -> None:
-    """Train and export the adapter, and evaluate it if the spec requests it.
-
-    Raises TrainingFailed, or Preempted after a SIGTERM.
-    """
+    """Train and export the adapter, and evaluate it if the spec requests that. Raises TrainingFailed or Preempted."""
     if spec.paths.resume_from:
         check_resume(spec.paths.resume_from)
     for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):
@@ -197,10 +194,7 @@ def read_evaluation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipRea
 
 
 def read_validation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> SampleSet:
-    """Return the samples whose loss is measured during training.
-
-    Raises TrainingFailed if the config names no validation split.
-    """
+    """Return the samples whose loss is measured during training. Raises TrainingFailed without a validation split."""
     if spec.data.validation_split is None:
         raise TrainingFailed("data-empty", "train.eval_steps needs data.validation_split", exit_code=ExitCode.USAGE)
     recordings = read_recordings(spec.data, spec.data.validation_split)[: spec.data.validation_samples]
