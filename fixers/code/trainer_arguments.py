@@ -58,7 +58,7 @@ from fixers.sources.trainer_names import (
 )
 
 name = "trainer-arguments"
-version = 5
+version = 6
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"load_in_", *OPTIONS)
 below = None

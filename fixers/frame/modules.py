@@ -26,14 +26,27 @@ STARTS = (
     *(b"__main__", b"argv", b"ArgumentParser", b"TrlParser"),
     *(b"@click.command", b"typer.", b"fire.Fire", b"hydra.main"),
 )
-DYNAMIC = LinePattern(
-    re.compile(rb"\bimportlib\b|\b__import__\(|\binstantiate\(|\bget_class\(|\bLightningCLI\b"),
-    (b"importlib", b"__import__(", b"instantiate(", b"get_class(", b"LightningCLI"),
+OPTIMIZES = LinePattern(
+    re.compile(rb"\b\w*Trainer\w*\(|\b\w*loss\w*\.backward\(|\.step\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("),
+    (b"Trainer", b"backward(", b".step(", b".fit(", b"TrainingArguments", b"init_trainer"),
 )
+"""Matches training in a file with differentiable functions of its own, whose `.backward(` calls train nothing."""
+DYNAMIC = LinePattern(
+    re.compile(
+        rb"\b(?:import_module|__import__)\((?![ \t]*[\"'][^\"'\n]*[\"'][ \t]*[,)])|\bspec_from_file_location\("
+        rb"|\binstantiate\(|\bget_class\(|\bLightningCLI\b"
+    ),
+    (
+        *(b"import_module(", b"__import__(", b"spec_from_file_location(", b"instantiate(", b"get_class("),
+        b"LightningCLI",
+    ),
+)
+"""Matches imports of modules whose names are values; a name that is a literal is that of a library."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
+OF_EVALUATION = re.compile(r"(?:^|/)(?:eval|evaluation|evaluate|inference|benchmarks?|demos?)/")
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
 OWN_ATTENTION = LinePattern(
     re.compile(rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b", re.MULTILINE),
@@ -84,9 +97,9 @@ def read_module(path: str, data: bytes) -> Module:
     return Module(
         path,
         tuple(dict.fromkeys(_imports(source))),
-        trains=TRAINS.is_in(source),
+        trains=_trains(source),
         starts=is_notebook or holds_any(source, STARTS),
-        infers=INFERS.search(splitext(basename(path))[0].lower()) is not None,
+        infers=_infers(path.lower()),
         dynamic=DYNAMIC.is_in(source),
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
@@ -95,6 +108,16 @@ def read_module(path: str, data: bytes) -> Module:
         attends=_attends(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
     )
+
+
+def _trains(source: bytes) -> bool:
+    if not TRAINS.is_in(source):
+        return False
+    return not holds(source, b"autograd") or OPTIMIZES.is_in(source)
+
+
+def _infers(path: str) -> bool:
+    return INFERS.search(splitext(basename(path))[0]) is not None or OF_EVALUATION.search(path) is not None
 
 
 def _code_of(path: str, data: bytes) -> bytes:

@@ -16,6 +16,7 @@ FOREIGN = "JAX, TensorFlow, MLX or Paddle"
 ACCELERATORS = "TPU, NPU, HPU or Intel XPU"
 INFERENCE = "scripts that never train"
 COPIED = "copies of libraries"
+LOW_BIT = "settings for FP8 or FP4, which this card does not have"
 
 IN_TESTS = re.compile(
     r"(?:.*/)?(?:tests?(?:_\w+)?|testing(?:_\w+)?|(?:unit|integration)_?tests?)/"
@@ -26,6 +27,7 @@ FRAMEWORK_WORDS = frozenset({"jax", "flax", "mlx", "paddle", "tensorflow"})
 ACCELERATOR_WORDS = frozenset(
     {"tpu", "xla", "pytorch_xla", "npu", "ascend", "hpu", "gaudi", "habana", "ipex", "xpu", "trainium", "neuron"}
 )
+LOW_BIT_WORDS = frozenset({"fp8", "fp4", "nvfp4", "mxfp4", "mxfp8"})
 OTHER_DEVICES = re.compile(rb"\b(?:ASCEND_RT_VISIBLE_DEVICES|HABANA_VISIBLE_\w+|TPU_NAME|PJRT_DEVICE|XRT_TPU_CONFIG)\b")
 SCRIPT = re.compile(rb"[\w./-]+\.py\b")
 SPLIT = re.compile(r"[-_.]")
@@ -84,6 +86,8 @@ def _judge_settings(path: str, data: bytes, target: Target) -> str:
     words = set(SPLIT.split(basename(path).lower()))
     if words & FRAMEWORK_WORDS:
         return FOREIGN
+    if words & LOW_BIT_WORDS and target.below((8, 9)):
+        return LOW_BIT
     if words & ACCELERATOR_WORDS or (OTHER_DEVICES.search(data) and b"CUDA_VISIBLE_DEVICES" not in data):
         return ACCELERATORS
     return FOREIGN if target.code_facts.jax and _runs_only_jax(path, data, target.code_facts.jax) else ""

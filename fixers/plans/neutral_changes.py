@@ -20,6 +20,7 @@ WORD = re.compile(rb"\w+")
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+WRAPS = re.compile(r"no_grad|inference_mode|autocast|cache|wraps|\bjit\b|compile")
 
 
 def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
@@ -29,11 +30,41 @@ def is_neutral(change: FileChange, program: Program, read: Callable[[str], bytes
 
 def is_unneeded(change: FileChange, program: Program, read: Callable[[str], bytes]) -> bool:
     """Return True if the program uses no changed code. Added rows and branches count as changed code."""
-    return _leaves(change, program, read, lambda old, new: ast.dump(old) == ast.dump(new))
+    return _leaves(change, program, read, _is_same)
+
+
+def is_unused(change: FileChange, programs: Sequence[Program], read: Callable[[str], bytes]) -> bool:
+    """Return True if no program calls the changed functions, or only the test in a module that others import changes.
+
+    Configs may name functions of a program that imports modules by names that are values.
+    """
+    if any(change.path == each.entry for each in programs):
+        return False
+    modules = {module.path: module for each in programs for module in each.modules}
+    named = any(module.dynamic for module in modules.values())
+    joint = Program("", tuple(modules.values()))
+    return _leaves(change, joint, read, _is_same, (lambda _: False) if named else _is_plain_function)
+
+
+def _is_same(old: ast.AST, new: ast.AST) -> bool:
+    return ast.dump(old) == ast.dump(new)
+
+
+def _is_definition(node: ast.AST) -> bool:
+    return isinstance(node, DEFINITIONS)
+
+
+def _is_plain_function(node: ast.AST) -> bool:
+    """Return True for a function that is only called by its name: configs name classes, and decorators register."""
+    return isinstance(node, FUNCTIONS) and all(WRAPS.search(ast.unparse(each)) for each in node.decorator_list)
 
 
 def _leaves(
-    change: FileChange, program: Program, read: Callable[[str], bytes], passes: Callable[[ast.AST, ast.AST], bool]
+    change: FileChange,
+    program: Program,
+    read: Callable[[str], bytes],
+    passes: Callable[[ast.AST, ast.AST], bool],
+    may_be_unused: Callable[[ast.AST], bool] = _is_definition,
 ) -> bool:
     if not change.path.endswith(".py") or change.path == program.entry:
         return False
@@ -41,9 +72,9 @@ def _leaves(
         before, after = _statements(change.before), _statements(change.after)
         if len(before) != len(after):
             return False
-        pairs = zip(before, after, strict=True)
+        pairs = [each for each in zip(before, after, strict=True) if not _is_main(each[0][0])]
         changed = [(old, new) for (old, text), (new, other) in pairs if text != other and not passes(old, new)]
-        if not changed or not all(isinstance(old, DEFINITIONS) for old, _ in changed):
+        if not changed or not all(may_be_unused(old) for old, _ in changed):
             return not changed
         others = [read(module.path) for module in program.modules if module.path != change.path]
         return _is_unused(changed, before, (change.before, *others))

@@ -9,19 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from posixpath import basename, dirname, splitext
 
+from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import read_module
 from fixers.frame.site import Tree
+from fixers.plans.neutral_changes import is_unused
 from fixers.plans.programs import Program, scripts_in, starts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
+from fixers.sources.file_roles import DEFINES
 from fixers.sources.launched import is_document
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
+CALLS = re.compile(rb"^\w[\w.]*\(", re.MULTILINE)
+"""Matches a call at module level; a file with such calls and without definitions is a script."""
 TRAINING_KEY = re.compile(
     rb"^[ \t\"']*(?:learning_rate|lr|optim\w*|\w*epochs|max_steps|\w*train\w*|gradient_accumulation\w*)[\"']?[ ]*[:=]",
     re.MULTILINE,
@@ -34,6 +39,9 @@ TRAINER_KEY = re.compile(
 OF_ACCELERATE = frozenset({"accelerate", "transformers", "trl", "peft", "diffusers"})
 OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
+WORD = rb"(?<![\w-])%b(?![\w-])"
+FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
+"""The forms in which a text names a file or a folder."""
 
 
 class Owners:
@@ -42,6 +50,9 @@ class Owners:
     def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
         self.tree = tree
         self.programs = tuple(programs)
+        self.naming: dict[tuple[bytes, bytes], tuple[tuple[str, bytes], ...]] = {}
+        self.read = cache(tree.read)
+        self.starting: dict[str, tuple[Program, ...]] = {}
 
     def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs to which the file belongs, or None if no training uses it."""
@@ -51,6 +62,11 @@ class Owners:
         if own or reads_commands(path):
             return own or (None if names_scripts else self.programs) or None
         return self._of_config(path, data)
+
+    def of_change(self, change: FileChange) -> tuple[Program, ...] | None:
+        """Return the programs to which the changed file belongs; None if no training runs the code that changes."""
+        own = self.of(change.path, change.before)
+        return None if own and is_unused(change, own, self.read) else own
 
     def _of_config(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         if is_known_format(path, data):
@@ -70,7 +86,7 @@ class Owners:
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may import the module by a name that is computed at run time."""
         module = read_module(path, data)
-        if module.starts or module.infers:
+        if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
             return None
         return tuple(each for each in self.programs if any(part.dynamic for part in each.modules)) or None
 
@@ -91,29 +107,38 @@ class Owners:
         folder, name = dirname(path), basename(path)
         found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
         if not found and folder:
-            within = re.escape(basename(folder).encode())
-            found = self._naming(path, rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))" % within, is_pattern=True)
+            found = self._naming(path, basename(folder).encode(), FOLDER)
         parsing = (each for each in self.programs if any(part.parses for part in each.modules))
         return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
 
-    def _naming(self, path: str, name: bytes, *, is_pattern: bool = False) -> tuple[Program, ...]:
+    def _naming(self, path: str, name: bytes, form: bytes = WORD) -> tuple[Program, ...]:
         """Return the programs whose code, commands or documents contain the name.
 
         If a config contains it, return all programs.
         """
-        word = re.compile(name if is_pattern else rb"(?<![\w-])%b(?![\w-])" % re.escape(name), re.MULTILINE)
         found: dict[Program, None] = {}
-        for where, text in self.texts:
-            if where != path and (is_pattern or name in text) and word.search(text):
+        for where, text in self._texts_with(name, form):
+            if where != path:
                 found |= dict.fromkeys(self._of_text(where, text))
         return tuple(found)
+
+    def _texts_with(self, name: bytes, form: bytes) -> tuple[tuple[str, bytes], ...]:
+        """Return the texts that contain the name; the configs of a folder often have the same names."""
+        known = self.naming.get((name, form))
+        if known is None:
+            pattern = re.compile(form % re.escape(name), re.MULTILINE)
+            holding = (each for each in self.texts if name in each[1])
+            known = self.naming[name, form] = tuple(each for each in holding if pattern.search(each[1]))
+        return known
 
     def _of_text(self, path: str, text: bytes) -> Iterable[Program]:
         if path.endswith(PYTHON):
             return (each for each in self.programs if path in each.paths)
         if not (reads_commands(path) or is_document(path)):
             return self.programs
-        return self._started_by(path, text) or self.programs
+        if path not in self.starting:
+            self.starting[path] = self._started_by(path, text)
+        return self.starting[path] or self.programs
 
     @cached_property
     def texts(self) -> tuple[tuple[str, bytes], ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.modules import Module
+from fixers.sources.lines import lines_with
 
-SCRIPT = re.compile(rb"[\w./{}$-]*?([\w./-]+\.py)\b")
+PATH = re.compile(rb"[\w./-]+")
+SCRIPT = re.compile(rb".+\.py\b")
 STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
 
 
@@ -40,7 +42,8 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     """
     by_path = {module.path: module for module in modules}
     resolver = _Resolver(by_path)
-    entries = [each for each in by_path.values() if each.path in started or _may_start(each)]
+    imported = {path for each in by_path.values() for path in resolver.imported_by(each) if path != each.path}
+    entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
     programs = [Program(each.path, resolver.closure(each)) for each in entries]
     found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
@@ -54,13 +57,16 @@ def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Reso
             yield Program(module.path, resolver.closure(module))
 
 
-def _may_start(module: Module) -> bool:
-    return module.starts and (module.trains or not module.infers)
+def _may_start(module: Module, imported: Container[str]) -> bool:
+    """Return True for a script that may train; a module that others import usually starts a test of itself."""
+    return module.starts and (module.trains or not (module.infers or module.path in imported))
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:
     """Return the scripts that a file of commands names, as the file writes them. Modules after `-m` become paths."""
-    named = [each.decode() for each in SCRIPT.findall(data)]
+    paths = PATH.findall(lines_with(data, (b".py",)))
+    found = (SCRIPT.match(each) for each in paths if b".py" in each)
+    named = [each[0].decode() for each in found if each]
     named += [each.decode().replace(".", "/") + ".py" for each in STARTED_MODULE.findall(data)]
     return tuple(dict.fromkeys(named))
 

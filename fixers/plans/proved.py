@@ -76,7 +76,7 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
     programs = find_programs(tuple(_changed_module(module, changes) for module in modules), target.started)
     attribution = Owners(tree, programs)
-    owners = {path: attribution.of(path, each.before) for path, each in changes.items()}
+    owners = {path: attribution.of_change(each) for path, each in changes.items()}
     run = {each.entry for each in programs if _is_started(each, target.started, tree.read)}
     if for_run and not run:
         return Proof()
@@ -92,7 +92,7 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
             doubts[program.entry] = doubt
         attending |= _of_attention(program, mine)
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
-    sharing = _Sharing(shared, changes, tree.read)
+    sharing = _Sharing(shared, changes, attribution.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
     return _proof(owners, sharing.held_back(doubts), doubts, attending, warnings.unsuited, unstarted)

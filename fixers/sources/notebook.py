@@ -123,7 +123,7 @@ def masked(source: str) -> str:
         if continued:
             lines.append(_blank(line))
         elif LINE_MAGIC.match(line):
-            lines.append(_no_op(line))
+            lines.append(_no_op(line, indented=any(map(str.strip, lines))))
             continued = True
         else:
             lines.append(line)
@@ -131,10 +131,10 @@ def masked(source: str) -> str:
     return "".join(lines)
 
 
-def _no_op(line: str) -> str:
-    """Return a no-op expression with the same indentation and number of bytes as the line."""
+def _no_op(line: str, *, indented: bool) -> str:
+    """Return a no-op expression of as many bytes as the line, not indented if it is the cell's first one."""
     body = line.rstrip("\r\n")
-    indentation = body[: len(body) - len(body.lstrip())]
+    indentation = body[: len(body) - len(body.lstrip())] if indented else ""
     rest = len(body.encode()) - len(indentation.encode())
     return indentation + "0".ljust(rest) + line[len(body) :]
 

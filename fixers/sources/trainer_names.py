@@ -26,15 +26,17 @@ class Removed:
 
 V5 = ("transformers", (5,))
 ARGUMENTS: dict[str, Renamed | Removed] = {
-    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 46)),
-    "warmup_ratio": Renamed("warmup_steps", *V5),
-    "group_by_length": Renamed("train_sampling_strategy", *V5, value='"group_by_length"'),
+    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 51)),
+    "warmup_ratio": Renamed("warmup_steps", "transformers", (5, 15)),
+    "group_by_length": Renamed("train_sampling_strategy", "transformers", (5, 2), '"group_by_length"'),
     "no_cuda": Renamed("use_cpu", *V5),
     "per_gpu_train_batch_size": Renamed("per_device_train_batch_size", *V5),
     "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
     "push_to_hub_token": Renamed("hub_token", *V5),
     "push_to_hub_model_id": Renamed("hub_model_id", *V5),
-    "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; halfstep's runs set it"),
+    "logging_dir": Removed(
+        "transformers", (5, 15), "set TENSORBOARD_LOGGING_DIR in the environment; halfstep's runs set it"
+    ),
     "fsdp_min_num_params": Removed(*V5, instead="set it inside fsdp_config"),
     "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="set it inside fsdp_config"),
     "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),
@@ -49,7 +51,7 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "ray_scope": Removed(*V5),
     "include_tokens_per_second": Removed(*V5),
 }
-TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 16))}
+TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 20))}
 TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", *V5)}
 TRL_TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "trl", (0, 16))}
 TRAIN: dict[str, Renamed | Removed] = {"model_path": Renamed("resume_from_checkpoint", *V5)}

@@ -14,7 +14,7 @@ from remote.protocol.machine import Gpu
 CASES = Path(__file__).parent / "cases"
 TITAN_RTX = Gpu(0, "GPU-1", "NVIDIA TITAN RTX", (7, 5), 24 * 2**30)
 AMPERE = Gpu(0, "GPU-2", "NVIDIA A100", (8, 0), 40 * 2**30)
-KNOWN = {"trainer-arguments": {"transformers": "5.0.0", "trl": "0.20.0"}}
+KNOWN = {"trainer-arguments": {"transformers": "5.15.0", "trl": "0.20.0"}}
 """Versions in all cases of a fixer that changes nothing without a known version."""
 
 

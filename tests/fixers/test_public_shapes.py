@@ -71,7 +71,7 @@ assert args.mixed_precision == "bf16"
 CONF = "trainer:\n  bf16: true\n"
 RECIPE = "learning_rate: 1.0e-5\nbf16: true\nevaluation_strategy: steps\nwarmup_ratio: 0.1   # of all\n"
 TODAYS_RECIPE = "learning_rate: 1.0e-5\nfp16: true\neval_strategy: steps\nwarmup_steps: 0.1   # of all\n"
-V5 = {"requirements.txt": "transformers==5.0\n"}
+V5 = {"requirements.txt": "transformers==5.15\n"}
 V4 = {"requirements.txt": "transformers==4.40\n"}
 
 

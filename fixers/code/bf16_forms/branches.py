@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.frame.code_traits import ON_BY_DEFAULT, READS_FP16
+from fixers.frame.code_traits import ON_BY_DEFAULT
 from fixers.frame.config_keys import keys_of
 from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.python import PythonSource
@@ -44,7 +44,7 @@ def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) 
 
 def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> bool:
     """Return True for the body of `elif args.bf16:` if another branch, or a neighbouring `if`, selects float16."""
-    other = branch.orelse[0] if len(branch.orelse) == 1 else None
+    other = _otherwise(source, branch)
     if child in branch.body and other is not None and _is_flag(source, branch.test) and _makes_half(source, other):
         return True
     if child not in branch.body or not _names_bfloat16(source, branch.test):
@@ -62,14 +62,29 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
     return any(isinstance(each, ast.If) and NAMES_HALF.search(source.segment(each.test)) for each in beside)
 
 
+def _otherwise(source: PythonSource, branch: ast.If) -> ast.stmt | None:
+    """Return the only statement of the other branch, or the one that follows a branch that returns."""
+    if not branch.orelse and isinstance(branch.body[-1], ast.Return):
+        return _statement_after(source, branch)
+    return branch.orelse[0] if len(branch.orelse) == 1 else None
+
+
 def _is_flag(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test is a bfloat16 switch that is off by default, such as `args.bf16`."""
-    if not isinstance(test, (ast.Name, ast.Attribute)):
+    named = _name_of_flag(test)
+    if not NAMES_BFLOAT16.search(named) or ON_BY_DEFAULT.search(source.text):
         return False
-    if ON_BY_DEFAULT.search(source.text) or READS_FP16.search(source.text):
-        return False
-    named = test.id if isinstance(test, ast.Name) else test.attr
-    return NAMES_BFLOAT16.search(named) is not None and named not in _switched_on(source)
+    return named not in _switched_on(source)
+
+
+def _name_of_flag(test: ast.expr) -> str:
+    """Return `bf16` for `bf16`, `args.bf16` and `getattr(args, "bf16", False)`; empty for other expressions."""
+    match test:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), ast.Constant(value=False)]):
+            return name
+    return ""
 
 
 def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:

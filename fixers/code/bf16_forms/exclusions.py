@@ -30,6 +30,8 @@ OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
 PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 OF_TRAINING = re.compile(r"(?:^|\.)_?train(?:ing|er)?_?arg(?:ument)?s\.bf16$")
 SAFETENSORS = ("F32", "F16", "F64")
+OF_TRL = ("peft_module_casting_to_bf16",)
+"""Functions of TRL, and of copies of its modules, that only the bf16 switch calls."""
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
 
@@ -141,7 +143,7 @@ def _judge_function(
 ) -> Judged | None:
     if child is parent.returns or _is_decorator(source, parent, child) or _is_registered(parent):
         return NEVER
-    if NAMES_BF16.search(parent.name) and _has_float16_counterpart(source, parent.name):
+    if parent.name in OF_TRL or (NAMES_BF16.search(parent.name) and _has_float16_counterpart(source, parent.name)):
         return NEVER
     return None
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from fixers.code.bf16_forms.kernels import kernel_around
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
@@ -17,7 +18,6 @@ SAVED = "weights that are saved"
 ON_CPU = "models on the CPU"
 TABLE = "key-value caches, and rotary tables whose results are cast to the dtype of the model"
 STATE = "the state dtype of an optimizer: its users choose the dtype, and every card supports it"
-CAPABLE_ONLY = "kernels for cards with FP8, FP4 or packed int4"
 ASSERTED_BRANCH = "a branch that asserts bfloat16: float16 programs do not run it"
 ASSERTED = "a value that the file asserts to be bfloat16"
 BEYOND_FLOAT16 = "values beyond 65504, which float16 cannot hold"
@@ -32,19 +32,13 @@ RANGE = re.compile(
     r"overflow|underflow|\bnan'?s?\b|\binf(?:s|inity)?\b|dynamic range|exponent range|numerical(?:ly)? (?:in)?stab"
     r"|(?:not|n't|never|instead of|avoid|unlike|breaks? (?:in|with)) (?:use |be |work with |support )?(?:in )?"
     r"(?:fp|float)16"
-    r"|(?:requires?|needs?|must be|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat16)",
+    r"|(?:requires?|needs?|must (?:be|use)|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat[ -]?16)",
     re.IGNORECASE,
 )
 """Matches reasons against float16 in comments and messages."""
-NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat16", re.IGNORECASE)
+NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat[ -]?16", re.IGNORECASE)
 CACHE = re.compile(r"\w*(?:KV|[Kk]v_?)[Cc]ache\w*|(?:setup|init|make|create|allocate|build)_\w*caches?|StaticCache")
 ROTARY = re.compile(r"\w*(?:freqs_cis|rotary|rope_cache|rope_table|Rotary|Rope)\w*")
-LOW_BIT = re.compile(r"_scaled_mm\b|float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
-QUANTISES = re.compile(r"(?:^|/)quanti[sz]e\.py$")
-BF16_ONLY = re.compile(rb"\b_weight_int4pack_mm\b")
-"""Operators whose CUDA kernels accept only bfloat16."""
-INTEGERS = re.compile(rb"[iI]nt[48](?:pack|[A-Z_])")
-LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
 
 
 def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
@@ -64,7 +58,7 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
         return ASSERTED
     if _is_in_asserted_branch(source, node):
         return ASSERTED_BRANCH
-    return CAPABLE_ONLY if _is_low_bit(source, node) else ""
+    return kernel_around(source, node)
 
 
 def _is_beyond_float16(source: PythonSource, node: ast.expr) -> bool:
@@ -260,18 +254,3 @@ def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> st
         if isinstance(above, ast.stmt):
             break
     return ""
-
-
-def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the name of the function or file shows that it is for number formats of newer cards."""
-    if BF16_ONLY.search(source.text):
-        return True
-    if QUANTISES.search(source.path) and INTEGERS.search(source.text):
-        return True
-    if LOW_BIT_PATH.search(f"/{source.path}"):
-        return True
-    function = source.names.function(node)
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return False
-    name = f"low-bit-{function.lineno}"
-    return source.remember(name, lambda: LOW_BIT.search(source.segment(function)) is not None)

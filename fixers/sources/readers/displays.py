@@ -162,11 +162,12 @@ def rows_of(source: PythonSource, table: ast.Dict | ast.Call) -> list[Row]:
 
 
 def is_table_of_dtypes(source: PythonSource, call: ast.Call) -> bool:
-    """Return True if the call builds a table of dtypes: `dict(fp32=torch.float32, bf16=torch.bfloat16)`."""
+    """Return True if the call builds a table of dtypes: `dict(bf16=torch.bfloat16, auto="auto")`."""
     if not (isinstance(call.func, ast.Name) and call.func.id == "dict") or call.args or not call.keywords:
         return False
-    meanings = ((source.names.meaning(each.value) or "").rpartition(".") for each in call.keywords)
-    return all(module == "torch" and name in DTYPE_ATTRIBUTES for module, _, name in meanings)
+    named = [each.value for each in call.keywords if constant_of(each.value) not in ("auto", None)]
+    meanings = ((source.names.meaning(each) or "").rpartition(".") for each in named)
+    return bool(named) and all(module == "torch" and name in DTYPE_ATTRIBUTES for module, _, name in meanings)
 
 
 def _is_table_of_precisions(rows: list[Row]) -> bool:

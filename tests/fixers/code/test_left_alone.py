@@ -57,6 +57,39 @@ MERGED = (
     TORCH + "def merge_shards(state):\n    return {key: value.to(torch.bfloat16) for key, value in state.items()}\n"
 )
 LOW_BIT = TORCH + "def scale(w):\n    w = w.to(torch.float8_e4m3fn)\n    return w.to(torch.bfloat16)\n"
+RING = """import torch
+from flash_attn.flash_attn_interface import _flash_attn_backward
+
+
+def ring_backward(dout, steps):
+    for step in steps:
+        if step:
+            dq = _flash_attn_backward(dout)
+        else:
+            wait(step)
+    return dq.to(torch.bfloat16)
+"""
+PACKS = """import torch
+from flash_attn import flash_attn_func
+
+
+def attend(q, k, v):
+    out = flash_attn_func(q, k, v)
+    return out.to(torch.bfloat16)
+"""
+CASTS_OF_TRL = "def peft_module_casting_to_bf16(model):\n    model.to(torch.bfloat16)\n"
+READ_FLAG = TORCH + 'dtype = torch.bfloat16 if getattr(args, "bf16", False) else torch.half\nscale = args.fp16\n'
+RETURNED_HALF = (
+    TORCH
+    + """def cast(t, cfg):
+    if cfg.common.bf16:
+        return t.bfloat16()
+    return t.half()
+
+
+scale = cfg.common.fp16_scale
+"""
+)
 LOADED_FLASH = """import transformers
 
 
@@ -74,6 +107,8 @@ SPELT_FLASH = 'NAMES = {"flash_attention": "flash_attention_2", "eager": "eager"
 PACKED = "class Packed:\n    def __init__(self, template):\n        template.padding_free = True\n"
 PACKED_FIELD = "class Arguments:\n    padding_free: bool = True\n"
 COMMENT = TORCH + "# bfloat16: the logits overflow in fp16\nx = x.to(torch.bfloat16)\n"
+TABLE_WITH_AUTO = TORCH + 'TYPES = dict(fp16=torch.float16, bf16=torch.bfloat16, auto="auto")\n'
+MUST = TORCH + "model = load(name, torch_dtype=torch.bfloat16,)  # Must use BFloat 16\n"
 TRAILING = TORCH + "x = x.to(torch.bfloat16)  # float16 gives NaN here\n"
 WARNED = TORCH + 'logger.warning("this kernel requires bfloat16")\nx = x.to(torch.bfloat16)\n'
 CACHE = """import torch
@@ -158,7 +193,7 @@ class VisionConfig(PretrainedConfig):
 LEFT = {
     name: text
     for name, text in globals().items()
-    if name.isupper() and isinstance(text, str) and name not in ("TORCH", "COMMENT", "TRAILING", "WARNED")
+    if name.isupper() and isinstance(text, str) and name not in ("TORCH", "COMMENT", "TRAILING", "WARNED", "MUST")
 }
 
 
@@ -194,6 +229,9 @@ def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:
     assert planned(text, "kernels/mm.py").change is not None
     packed = text + "out = torch.ops.aten._weight_int4pack_mm(out, w, 32, s)\n"
     assert planned(packed, "tools/quantize.py").change is None
+    assert planned("import triton\n" + text + "MAX = FP8_MAX_VALUE\n").change is None
+    assert planned("import triton\n" + text).change is not None
+    assert planned(text, "model/realquantize/linear.py").change is None
     assert planned(text, "tools/quantize.py").change is not None
 
 
@@ -210,7 +248,7 @@ def test_a_default_that_a_checkpoint_overrides_is_reported() -> None:
     assert finding.hint.endswith("src/model.py:12")
 
 
-@pytest.mark.parametrize("text", [COMMENT, TRAILING, WARNED])
+@pytest.mark.parametrize("text", [COMMENT, TRAILING, WARNED, MUST])
 def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> None:
     outcome = planned(text)
     assert outcome.change is None
@@ -233,6 +271,10 @@ CHANGED = {
     "a default that the code uses": OF_CHECKPOINT + "\n\nconfig = ModelConfig(hidden_size=8)\n",
     "a default that another file overrides": OF_CHECKPOINT.replace("config.json", "mine.yaml"),
     "a word that a function returns": 'def compute_dtype(on):\n    return "bfloat16" if on else "float16"\n',
+    "a flag whose other branch is float32": RETURNED_HALF.replace("t.half()", "t.float()"),
+    "a function with another attention": PACKS.replace(
+        "    out = flash_attn_func(q, k, v)", "    out = flash_attn_func(q, k, v) if fast else attention(q, k, v)"
+    ),
     "a flag that is on": TORCH + "def run(bf16=True):\n    return torch.bfloat16 if bf16 else torch.float16\n",
     "a key of the project's config": TORCH + 'dtype = torch.bfloat16 if cfg["bf16"] else torch.float16\n',
     "the other branch": TORCH + "dtype = torch.float16 if args.fp16 else torch.bfloat16\n",

@@ -197,16 +197,17 @@ ARGUMENTS = "TrainingArguments({})"
 def test_an_argument_has_the_name_that_transformers_5_accepts(before, after, message):
     wanted = ARGUMENTS.format(before if after is STAYS else after)
     findings = [(1, message)] if message else []
-    assert outcome(trainer_arguments, ARGUMENTS.format(before), {"transformers": "5.0"}) == (wanted, findings)
+    assert outcome(trainer_arguments, ARGUMENTS.format(before), {"transformers": "5.15"}) == (wanted, findings)
 
 
 @pytest.mark.parametrize(
     ("call", "earlier", "later", "package", "old", "new"),
     [
-        ("TrainingArguments({}=1)", "evaluation_strategy", "eval_strategy", "transformers", "4.45.2", "4.46"),
+        ("TrainingArguments({}=1)", "evaluation_strategy", "eval_strategy", "transformers", "4.50.3", "4.51"),
         ("TrainingArguments({}=True)", "no_cuda", "use_cpu", "transformers", "4.57", "5.0"),
+        ("TrainingArguments({}=1)", "warmup_ratio", "warmup_steps", "transformers", "5.14.1", "5.15.0"),
         ("Trainer({}=t)", "tokenizer", "processing_class", "transformers", "4.57.1", "5.0"),
-        ("SFTConfig({}=1)", "max_seq_length", "max_length", "trl", "0.15.2", "0.16.0"),
+        ("SFTConfig({}=1)", "max_seq_length", "max_length", "trl", "0.19.1", "0.20.0"),
         ("t.train({}=p)", "model_path", "resume_from_checkpoint", "transformers", "4.57", "5.1"),
     ],
 )

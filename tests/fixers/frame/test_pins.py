@@ -107,8 +107,9 @@ def test_subfolders_count_only_where_they_agree(tmp_path: Path) -> None:
     ("version", "options"),
     [
         ("4.37.2", '--evaluation_strategy "no" --warmup_ratio 0.03'),
-        ("4.46.1", '--eval_strategy "no" --warmup_ratio 0.03'),
-        ("5.0.0", '--eval_strategy "no" --warmup_steps 0.03'),
+        ("4.46.1", '--evaluation_strategy "no" --warmup_ratio 0.03'),
+        ("5.0.0", '--eval_strategy "no" --warmup_ratio 0.03'),
+        ("5.15.0", '--eval_strategy "no" --warmup_steps 0.03'),
     ],
 )
 def test_a_launcher_gets_the_names_of_the_version_that_pyproject_pins(
@@ -145,7 +146,7 @@ def test_the_nearest_file_above_a_script_says_its_versions(
     tmp_path: Path, files: dict[str, str], expected: str
 ) -> None:
     scripts = dict.fromkeys(("old/tune/train.py", "train.py"), RENAMED.format("warmup_ratio=0.1"))
-    for path, text in {"requirements.txt": "transformers==5.0.0\n", **scripts, **files}.items():
+    for path, text in {"requirements.txt": "transformers==5.15.0\n", **scripts, **files}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     changed = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixers.frame.disk_tree import DiskTree
-from fixers.frame.scope import ACCELERATORS, FOREIGN, INFERENCE, TESTS
+from fixers.frame.scope import ACCELERATORS, FOREIGN, INFERENCE, LOW_BIT, TESTS
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_offers
 from tests.fixers.casebook import TITAN_RTX
@@ -53,6 +53,7 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
         ("data.py", 'import tensorflow as tf\n\npolicy = dict(dtype="bfloat16")\n', FOREIGN),
         ("mlx/launch.sh", LAUNCH, FOREIGN),
         ("launch_tpu.sh", LAUNCH, ACCELERATORS),
+        ("scripts/sft_fp8.sh", LAUNCH, LOW_BIT),
         ("examples/ascend/train.yaml", "bf16: true\n", ACCELERATORS),
         ("run.sh", f"export ASCEND_RT_VISIBLE_DEVICES=0,1\n{LAUNCH}", ACCELERATORS),
         ("xla_train.py", f"import torch_xla.core.xla_model as xm\n{HALF}", ACCELERATORS),
@@ -83,6 +84,7 @@ def test_a_file_that_no_training_on_the_card_runs_is_unchanged_and_the_reason_is
         ("train.py", f"def to_jax(x):\n    import jax\n    return jax.numpy.asarray(x)\n\n\n{HALF}"),
         ("run.sh", f"export CUDA_VISIBLE_DEVICES=0  # else ASCEND_RT_VISIBLE_DEVICES\n{LAUNCH}"),
         ("input.sh", LAUNCH),
+        ("scripts/sft_fp16.sh", LAUNCH),
         ("finetune.py", TRAINS),
         ("decode.py", TRAINS),
         ("evaluate_later.py", DECODES),

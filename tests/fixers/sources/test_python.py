@@ -154,12 +154,13 @@ def test_python_files_are_recognised_by_name(path: str) -> None:
 
 MASKED = [
     ("%matplotlib inline\nx\n", "0" + " " * 17 + "\nx\n"),
-    ("  !ls\n", "  0  \n"),
+    ("  !ls\n", "0    \n"),
     ("x = !ls -l\n", "0         \n"),
     ("model.layer??\n", "0            \n"),
     ("?model\r\ny", "0     \r\ny"),
     ("!a \\\n  b \\\n  c\nd", "0   \n     \n   \nd"),
     ("%%bash\nls\n", "      \n  \n"),
+    ("\n  !a \\\n   b\nd", "\n0     \n    \nd"),
     ("%%time\nx\n", "0     \nx\n"),
     ("x = a % b\n", "x = a % b\n"),
     ("!é\n", "0  \n"),

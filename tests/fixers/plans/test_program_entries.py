@@ -1,0 +1,113 @@
+"""Which files start a training program, which modules belong to it, and which of their functions it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.plans.programs import scripts_in
+from tests.fixers.plans.program_files import ACCELERATE, DEMO, LOOP, SHARED, changed, planned
+
+OWN_FUNCTION = """import torch
+
+
+class Cut(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, grad):
+        return kernels.backward(grad)
+
+
+DTYPE = torch.bfloat16
+"""
+LOADER = "import importlib\n\nbuild = importlib.import_module({name}).build\n"
+BUILDS = "import torch\n\n\ndef build():\n    return torch.nn.Linear(2, 2).to(torch.bfloat16)\n"
+PLAIN = "import torch\nfrom lib import model_of\n\nnet = model_of()\nnet.to(torch.bfloat16)\n"
+HELPERS = """import torch
+
+
+def cast(batch):
+    return batch.to(torch.float32)
+
+
+{decorator}def narrow(batch):
+    return batch.to(torch.bfloat16)
+"""
+SELF_TEST = (
+    f"{HELPERS.format(decorator='').partition('def narrow')[0]}import sys\n\nif __name__ == '__main__':\n    "
+    "print(cast(torch.ones(2, dtype=torch.bfloat16)))\n"
+)
+IMPORTS = f"import importlib.util\nfrom helpers import cast\n{ACCELERATE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        (b"python ${HERE}/run/train.py --x $A/b.py", ("/run/train.py", "A/b.py")),
+        (b"torchrun -m pkg.train\npython a.py", ("a.py", "pkg/train.py")),
+        (b"a.pyc train.py.bak x/.py end.py\n", ("train.py", "x/.py", "end.py")),
+        (b"a" * 5_000, ()),
+    ],
+)
+def test_the_scripts_in_a_text_are_found_also_beside_very_long_words(text: bytes, scripts: tuple[str, ...]) -> None:
+    assert scripts_in(text) == scripts
+
+
+def test_a_backward_pass_of_a_function_of_its_own_does_not_make_an_evaluation_a_training(tmp_path: Path) -> None:
+    evaluation = f"import sys\nimport kernel\n\nname = sys.argv[1]\n{DEMO}"
+    files = {"train.py": ACCELERATE, "kernel.py": OWN_FUNCTION, "judge/answers.py": evaluation}
+    assert set(changed(planned(tmp_path, files))) == {"train.py"}
+    assert set(changed(planned(tmp_path, {"kernel.py": f"{OWN_FUNCTION}\n\nloss.backward()\n"}))) >= {"train.py"}
+
+
+@pytest.mark.parametrize("folder", ["eval", "inference", "benchmark"])
+def test_a_script_in_a_folder_of_evaluation_that_only_imports_training_code_stays(tmp_path: Path, folder: str) -> None:
+    script = f"import sys\nimport engine\n\nname = sys.argv[1]\n{DEMO}"
+    files = {"train.py": f"import engine\n{LOOP}", "engine.py": ACCELERATE.replace("bf16", "fp16")}
+    assert set(changed(planned(tmp_path, {**files, f"{folder}/answers.py": script}))) == {"train.py"}
+    assert f"{folder}/answers.py" not in changed(planned(tmp_path, {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "belongs"),
+    [('"diffusers"', False), ("'.model'", False), ("sys.argv[1]", True), ('"zoo." + kind', True), ("f'{kind}'", True)],
+)
+def test_modules_belong_to_a_program_that_imports_names_which_are_values(
+    tmp_path: Path, name: str, belongs: bool
+) -> None:
+    files = {"train.py": f"{LOADER.format(name=name)}{ACCELERATE}", "zoo.py": BUILDS}
+    assert set(changed(planned(tmp_path, files))) == {"train.py", *(["zoo.py"] if belongs else [])}
+
+
+def test_a_script_without_definitions_is_no_module_that_a_program_imports(tmp_path: Path) -> None:
+    files = {"train.py": f"{LOADER.format(name='kind')}{ACCELERATE}", "show.py": PLAIN, "zoo.py": BUILDS}
+    assert set(changed(planned(tmp_path, files))) == {"train.py", "zoo.py"}
+
+
+@pytest.mark.parametrize("decorator", ["", "@torch.no_grad()\n"])
+def test_a_function_that_no_program_calls_stays(tmp_path: Path, decorator: str) -> None:
+    files = {"train.py": IMPORTS, "helpers.py": HELPERS.format(decorator=decorator)}
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == {"train.py"}
+    assert [each.where for each in plan.skipped] == ["helpers.py"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train.py": IMPORTS, "helpers.py": HELPERS.format(decorator="@register('narrow')\n")},
+        {"train.py": f"{IMPORTS}\nnarrow = helpers.narrow\n", "helpers.py": HELPERS.format(decorator="")},
+        {"train.py": f"hydra.utils.instantiate(cfg)\n{IMPORTS}", "helpers.py": HELPERS.format(decorator="")},
+        {"train.py": IMPORTS, "helpers.py": f"{HELPERS.format(decorator='')}\n\nprint(narrow(ones))\n"},
+        {"train.py": f"import helpers\n{ACCELERATE}", "helpers.py": SHARED},
+    ],
+    ids=["registered", "called", "named by a config", "called at import", "a constant"],
+)
+def test_a_function_that_a_program_may_call_is_changed(tmp_path: Path, files: dict[str, str]) -> None:
+    assert set(changed(planned(tmp_path, files))) == {"train.py", "helpers.py"}
+
+
+@pytest.mark.parametrize("training", [IMPORTS, f"hydra.utils.instantiate(cfg)\n{IMPORTS}"])
+def test_the_test_in_a_module_that_others_import_stays(tmp_path: Path, training: str) -> None:
+    files = {"train.py": training, "helpers.py": SELF_TEST}
+    assert set(changed(planned(tmp_path, files))) == {"train.py"}
