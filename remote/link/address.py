@@ -88,7 +88,11 @@ def judge_host(host: str) -> str:
     if len(unbracketed) <= MAX_HOST_LENGTH and (HOST.fullmatch(unbracketed) or IPV6.fullmatch(unbracketed)):
         return unbracketed
     shortened = host if len(host) <= 60 else host[:57] + "..."
-    why = "a name outside ASCII is written in its xn-- form" if not host.isascii() else "letters, digits, . _ - or IPv6"
+    why = (
+        "a name with non-ASCII characters needs its xn-- form"
+        if not host.isascii()
+        else "letters, digits, . _ - or IPv6"
+    )
     raise BadUsage(f"invalid host {shortened!r}: {why}, at most 253 characters", where="host")
 
 

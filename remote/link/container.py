@@ -32,8 +32,8 @@ class Container:
     """The `container:` settings of a host file.
 
     If `engine` is None, the first engine that is found is used. If `shm_size` is None, the host's size is used. A
-    volume is `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. `gpus` is auto, all or none. `user` is UID or UID:GID, or
-    None for the ids of the user who connects.
+    volume is `PATH`, `SOURCE:TARGET` or `SOURCE:TARGET:ro`. `gpus` is auto, all or none. `user` is UID or UID:GID; None
+    means the ids of the user who connects.
     """
 
     image: str

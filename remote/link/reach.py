@@ -19,8 +19,8 @@ def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None 
     """Return the host of `address`; the first call connects to it.
 
     If `keep` is False, no payload is stored on the host. With `scheduler: slurm`, the host is the login node.
-    `prompter` asks the user about unknown host keys, passphrases and passwords. If it is None, each question becomes an
-    error with a hint.
+    `prompter` asks the user about unknown host keys, passphrases and passwords. If `prompter` is None, each question
+    becomes an error with a hint.
     """
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:

@@ -44,7 +44,7 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return two tables by letter (advancing states, staying states), two sets of skipped states, and the end."""
+        """Return `step` and `stay` (sets of states by letter), `skip` and `skip_two` (sets), and the last state."""
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
         skip = skip_two = 0
         bit = 1

@@ -1,8 +1,8 @@
 """Ignore rules with the exact semantics of gitignore(5): nested ignore files, negation, and the order of patterns.
 
-Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. Combinations of
-patterns such as `*`, `!*/`, `!*.py` only work in this way. As in git, patterns match bytes: paths and patterns are
-compared as Latin-1 text of their UTF-8 bytes.
+Callers match every entry while they walk the tree, and do not enter ignored folders, as git does. Combinations such as
+`*`, `!*/`, `!*.py` require this order of matching. As in git, patterns match bytes: paths and patterns are compared as
+Latin-1 text of their UTF-8 bytes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ NOT_SOURCE = (
     ".hg", ".svn", ".tox", ".nox", ".venv", "node_modules", "site-packages", ".ipynb_checkpoints",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
 )  # fmt: skip
-"""Folders that are left out, unless git tracks files in them or a line such as `!node_modules/` includes them.
+"""Folders that are left out, unless git tracks files in a folder or an ignore file includes it (`!node_modules/`).
 """
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})

@@ -91,10 +91,10 @@ class JobResult:
 class Progress:
     """The newest optimizer step that the trainer or the hooks recorded. `at_unix` is the host's time.
 
-    `loss` is the mean over the newest steps (see remote/protocol/loss.py), and `best_loss` the lowest such mean.
-    `began` is the step at which this job's training began: 0 if it was not resumed, None if unknown. `pace_seconds` is
-    the mean time from step to step in this job. `unit` is what `step` counts: an evaluation counts answers. `memory`
-    describes the memory plan of the built-in trainer.
+    `loss` is the mean over the newest steps (see remote/protocol/loss.py), and `best_loss` is the lowest of these
+    means. `began` is the step at which this job's training began: 0 if it was not resumed, None if unknown.
+    `pace_seconds` is the mean time from step to step in this job. `unit` is what `step` counts: an evaluation counts
+    answers. `memory` describes the memory plan of the built-in trainer.
     """
 
     step: int

@@ -21,9 +21,9 @@ _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32})?\Z")
 class LineCollapser:
     """Returns each line in its last state. Lines that may still be redrawn are buffered.
 
-    The buffer contains the line with the cursor, and as many lines above it as the output has moved the cursor up
-    before, at most MOST_ROWS_UP. It uses at most a few megabytes. Text after a carriage return replaces the whole line,
-    even if the new text is shorter.
+    The buffer contains the line with the cursor and up to MOST_ROWS_UP lines above it. Their number is the largest
+    distance by which the output has moved the cursor up. The buffer uses at most a few megabytes. Text after a carriage
+    return replaces the whole line, even if the new text is shorter.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class LineCollapser:
     def _up(self, rows: int) -> None:
         below = len(self._rows) - 1 - self._row
         rows = max(0, min(rows, MOST_ROWS_UP - below, self._row + self._returned))
-        again = max(0, rows - self._row)  # Lines that were returned and are redrawn are returned again.
+        again = max(0, rows - self._row)  # A redrawn line is returned again.
         self._rows[:0] = [""] * again
         self._row += again - rows
         self._column = min(self._column, max(MOST_COLUMNS, len(self._rows[self._row])))

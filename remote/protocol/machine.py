@@ -92,7 +92,7 @@ class Disk:
 class OwnContainer:
     """The container that halfstep created on the host, in which everything runs.
 
-    `image` is the container's image with its digest. If the image's name still refers to this image, `newer` is "".
+    `image` is the container's image with its digest. `newer` is "" unless the image's name now refers to another image.
     """
 
     engine: str

@@ -12,8 +12,8 @@ class MergeSpec:
     """Everything that the merge needs. `training` contains the model and the precision of the training.
 
     `adapter` and `output` are absolute folders on the host. `adapter_sha256` is the expected digest of the adapter's
-    weights. If the adapter was trained on a base model in NF4, the merge fails, unless `dequantize` is True: it then
-    merges the adapter into the dequantized weights.
+    weights. If the adapter was trained on a base model in NF4, the merge fails. With `dequantize`, the adapter is
+    merged into the dequantized weights instead.
     """
 
     training: TrainingSpec

@@ -14,8 +14,8 @@ from remote.protocol.quantities import duration
 class ProofRequest:
     """The command to prove. Paths are on the host.
 
-    The proof copies the tree `source`, or the project's tree if it is "". `argv` may contain the placeholders of a
-    job's argv. `adapters` contains the names of the adapters to train, or () if the config does not name them.
+    The proof copies the tree `source`, or the project's tree if `source` is "". `argv` may contain the placeholders of
+    a job's argv. `adapters` contains the names of the adapters to train, or () if the config does not name them.
     `run_steps` is the length of the whole run, for the ETA. `secrets` maps names to values, which are never written to
     disk. `card_seen` is True if the host's driver lists the card; training on the CPU is then an error. `data` is the
     same as in `JobSpec`. `slurm` contains the srun options to run the proof on a compute node, or None to run it on the
@@ -49,7 +49,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class DtypeRow:
-    """The number and size of tensors of one dtype. `kind` is trainable, frozen, buffer or (of the optimizer) state."""
+    """The number and size of tensors of one dtype. `kind` is trainable, frozen, buffer or state (optimizer state)."""
 
     kind: str
     dtype: str
@@ -139,7 +139,7 @@ class ProofReport:
 
     @property
     def explains_failure(self) -> bool:
-        """True if the command failed and the first finding gives the reason, that is, is not `command-failed`."""
+        """True if the command failed and the first finding is more specific than `command-failed`."""
         return bool(self.exit and self.findings) and self.findings[0].check != "command-failed"
 
     @property

@@ -1,6 +1,6 @@
 """Sizes, durations, times and counts as text.
 
-Numbers from a host may be infinite, NaN or out of range: each has a text.
+Numbers from a host may be infinite, NaN or out of range; the functions accept all numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def memory(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration: 4,271 s as '1 h 11 min'. A negative duration, of a clock that was set back, is '0.0 s'."""
+    """Format a duration: 4,271 s as '1 h 11 min'. A negative duration (the clock was set back) is '0.0 s'."""
     if not is_time(seconds):
         return UNKNOWN
     seconds = max(0.0, seconds)

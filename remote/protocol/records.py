@@ -140,7 +140,7 @@ def _judge_header(header: Buffer) -> Ending:
 
 
 def _judge_data(body: memoryview) -> Ending:
-    """Judge the data of a record. A checksum of zero means that it is still being written into preallocated space."""
+    """Judge the data of a record. A zero checksum means that the data is still being written (preallocated space)."""
     (crc,) = FOOTER.unpack(body[-FOOTER.size :])
     if masked_crc32c(body[: -FOOTER.size]) == crc:
         return Ending.CLEAN

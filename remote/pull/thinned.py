@@ -50,9 +50,10 @@ class _Series:
 
 
 def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
-    """Return the scalars, thinned if there are more than MAX_POINTS of a tag in a file, or MAX_TOTAL of all tags.
+    """Return the scalars.
 
-    Tags of more than MAX_TAG characters, and all tags after the first MAX_SERIES, are left out.
+    They are thinned if a tag has more than MAX_POINTS in a file, or all tags more than MAX_TOTAL. Tags of more than
+    MAX_TAG characters, and all tags after the first MAX_SERIES, are left out.
     """
     series: dict[tuple[str, str], _Series] = {}
     held = 0

@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
     """Call `send(lost)` until it returns; `lost` is the number of lost connections.
 
-    Each wait is twice as long as the last. After TRIES lost connections, raises the last ConnectionLost or
+    Each wait is twice as long as the previous wait. After TRIES lost connections, raises the last ConnectionLost or
     DeadlineExceeded. For a RemoteFault, raises the error that `error_of_fault` returns.
     """
     lost = 0

@@ -35,8 +35,9 @@ class Channel(Protocol):
 class ChannelStream:
     """The stdin and stdout of one process on the host.
 
-    `loss_reason` returns why the connection was lost, or "" while it is open. `deadline` closes the connection if its
-    block takes too long. `progress` returns a value that changes while written data is still being sent.
+    `loss_reason` returns why the connection was lost, or "" while it is open. `deadline` is a context manager that
+    closes the connection if the block takes too long. `progress` returns a value that changes while written data is
+    still being sent.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """SSH with fewer round trips than paramiko's public interface allows.
 
-This is the only module that uses private names of paramiko. It saves three round trips per connection: the service
-request, the authentication request, the channel open request and the exec request are sent without waiting for the
-answer to the previous request. For a version of paramiko that is not in TESTED_VERSIONS, `transport_class` returns
+This is the only module that uses private names of paramiko. The module saves three round trips per connection: the
+service request, the authentication request, the channel open request and the exec request are sent without waiting for
+the answer to the previous request. For a version of paramiko that is not in TESTED_VERSIONS, `transport_class` returns
 SshTransport, which uses only public names and is slower. tests/remote/link/ssh/test_fast_paths.py contains the digest
 of every private function that is used here.
 """

@@ -12,7 +12,7 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import Route
 from remote.link.ssh.sockets import Timeouts, connect_socket
 
-# RFC 4253 lets a client send its identification before the server's, so it is sent while fabric is being imported.
+# RFC 4253 lets a client send its identification before the server does. It is sent while fabric is being imported.
 IDENTIFICATION = "SSH-2.0-halfstep"
 
 
@@ -36,10 +36,7 @@ class Preconnect:
             self._error = error
 
     def result(self) -> tuple[Route, socket.socket]:
-        """Return the route, and a socket to its first hop on which IDENTIFICATION was sent.
-
-        Raises CannotConnect, BadUsage.
-        """
+        """Return the route and a socket to its first hop. IDENTIFICATION was sent. Raises CannotConnect, BadUsage."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -48,7 +45,7 @@ class Preconnect:
 
 
 def connect_first_hop(route: Route, timeouts: Timeouts) -> socket.socket:
-    """Return a socket to the first hop of `route`, on which IDENTIFICATION was sent."""
+    """Return a socket to the first hop of `route`, after sending IDENTIFICATION."""
     sock = connect_socket(route.hops[0], timeouts)
     # If the server has already closed the connection, the next read raises the error.
     with contextlib.suppress(OSError):

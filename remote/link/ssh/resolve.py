@@ -45,7 +45,7 @@ def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str,
         if len(gateways) >= MAX_HOPS:
             raise BadUsage(f"more than {MAX_HOPS} gateways on the route to {address.host}", where="proxy_jump")
         options = read_options(hop)
-        # Gateways in the options of a gateway are used only for the first gateway of a list, as ssh does.
+        # Like ssh, use the ProxyJump option only of the first gateway of a list.
         jumps = jumps or _jumps_of(options)
         gateways.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
     return [*gateways, target]
@@ -142,7 +142,7 @@ def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> st
 
 
 def _expand(path: str, folder: Path) -> str:
-    """Expand ~ to `folder`, the value of HOME. In paths from `ssh -G`, it replaces the home folder of the account."""
+    """Expand ~ to `folder`, the value of HOME. Also replaces the account's home folder, which `ssh -G` writes for ~."""
     path = path.strip('"')
     if path == "~" or path.startswith("~/"):
         return str(folder / path[2:])
