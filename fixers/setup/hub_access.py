@@ -7,7 +7,7 @@ What it does
 
 Why
     Without this check, `You are trying to access a gated repo` appears only after queueing, copying and setup. Offline
-    mode with an empty cache, an unreachable mirror and a missing revision also fail only then.
+    mode with an empty cache, an unreachable mirror or a missing revision would also stop the run only at that point.
 
 Before
     HF_HUB_OFFLINE=1 and an empty cache

@@ -9,8 +9,8 @@ What it does
     * Below compute capability 8.0, frozen bfloat16 parameters become float16, and autocast, Accelerate and
       TrainingArguments use float16 instead of bfloat16.
     * A model whose parameters were cast runs under autocast, unless your command uses autocast.
-    * A plain loop (`loss.backward()`, `optimizer.step()`) under float16 autocast gets a loss scale, unless it has a
-      GradScaler, Accelerator or Trainer.
+    * A plain loop (`loss.backward()`, `optimizer.step()`) under float16 autocast gets a loss scale, unless the loop
+      uses a GradScaler, an Accelerator or a Trainer.
 
 Why
     Source code in site-packages, from a hub or configured over a network cannot be rewritten. The proof names such code

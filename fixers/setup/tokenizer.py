@@ -20,7 +20,7 @@ After
 
 What it can break
     An edited tokenizer.json that is no longer valid JSON is replaced with the hub's. A valid tokenizer.json that
-    differs from the hub's is only reported, because added tokens have the same effect.
+    differs from the hub's is only reported: a tokenizer with added tokens also differs.
 
 How to undo
     pipeline fix --undo
@@ -64,7 +64,7 @@ OURS = "tiny/"
 HINTS = {
     "gated": "accept the model's licence on its page, and add HF_TOKEN to `secrets:`",
     "unauthorized": "add HF_TOKEN to `secrets:` of the host or the config",
-    "not-found": "correct the model's id in `fixers.tokenizer.repo`; a private one needs HF_TOKEN",
+    "not-found": "correct the model's id in `fixers.tokenizer.repo`; a private model needs HF_TOKEN",
     "no-revision": "correct `model.revision`",
     "offline": "unset HF_HUB_OFFLINE for one run",
     "rate-limited": "run the command again in a few minutes, or set HF_TOKEN",

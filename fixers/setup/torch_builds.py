@@ -1,8 +1,8 @@
 """The published torch builds, the cards and drivers that they support, and the choice of a build.
 
 Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrices (pull requests 164471 for 2.9 and
-2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by
-`get_arch_list()` in issue 182250; 2.8 as 2.9). Drivers: NVIDIA, CUDA Compatibility, table 1.
+2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by `get_arch_list()`
+in issue 182250; 2.8 is assumed to equal 2.9). Drivers: NVIDIA, CUDA Compatibility, table 1.
 """
 
 from __future__ import annotations

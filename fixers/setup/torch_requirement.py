@@ -13,7 +13,7 @@ BARE = re.compile(rf"{VERSION}(?:\.\*)?")
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
-"""A YAML number below this is rejected, because YAML parses 2.10 as 2.1."""
+"""A YAML number below this value is rejected, because YAML parses 2.10 as 2.1."""
 
 
 class BadTorch(ValueError):

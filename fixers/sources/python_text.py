@@ -104,7 +104,7 @@ def _map_heredocs(data: bytes) -> MappedText:
 
 
 def _map_notebook(data: bytes) -> MappedText:
-    """Join the notebook's code cells; cells that do not parse are skipped and listed in `unread`."""
+    """Join the notebook's code cells. Cells that do not parse are skipped and listed in `unread`."""
     cells = code_cells(data)
     texts: list[str] = []
     unread: list[Unparsable] = []

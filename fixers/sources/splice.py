@@ -17,7 +17,10 @@ class EditRefused(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """Replaces `data[start : start + len(expected)]`; an empty `expected` inserts. `why` is shown to the user."""
+    """Replaces `data[start : start + len(expected)]`.
+
+    If `expected` is empty, the edit inserts. `why` is shown to the user.
+    """
 
     start: int
     expected: bytes

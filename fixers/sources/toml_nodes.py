@@ -97,7 +97,7 @@ class _Reader:
         return table
 
     def keys(self, at: int) -> tuple[list[Scalar], int]:
-        """Read a dotted key. Returns the position after it."""
+        """Read a dotted key. Returns the position after the key."""
         found: list[Scalar] = []
         while True:
             at = self.space(at)
@@ -115,7 +115,7 @@ class _Reader:
         return self.string(at)
 
     def pair(self, table: _Table, at: int) -> int:
-        """Read `key = value` into the table. Returns the position after it."""
+        """Read `key = value` into the table. Returns the position after the value."""
         keys, at = self.keys(at)
         value, at = self.value(self.space(at + 1))
         self.inner(table, keys[:-1]).entries[keys[-1].text] = (keys[-1], value)

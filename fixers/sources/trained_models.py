@@ -70,7 +70,7 @@ def _links(source: PythonSource) -> Iterator[tuple[str, str]]:
 
 
 def _origins(source: PythonSource, value: ast.expr) -> Iterator[str]:
-    """Yield the name itself, the object of a method call, and the first argument of a wrapping call."""
+    """Yield the names that the value may refer to: the name, the object of a method call, or the wrapped argument."""
     match value:
         case ast.Name() | ast.Attribute():
             yield written(source, value)

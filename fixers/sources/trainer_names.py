@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Renamed:
-    """The new name, and the first version that rejects the old one. `value`: the new value of a switch that is True."""
+    """The new name, and the first version that rejects the old name.
+
+    `value`: the new value of a switch that is True.
+    """
 
     to: str
     package: str

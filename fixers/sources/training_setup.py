@@ -34,7 +34,10 @@ HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class Consumer:
-    """A call that creates an optimizer or a trainer. `owner` is the model's source text, or empty if it has no name."""
+    """A call that creates an optimizer or a trainer.
+
+    `owner` is the model's source text, or empty if the model has no name.
+    """
 
     call: ast.Call
     statement: ast.stmt
@@ -151,7 +154,7 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for a variable that contains a model, False for one that contains the name of a model."""
+    """Return True for a variable that contains a model, and False for a variable that contains the name of a model."""
     if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
@@ -200,7 +203,7 @@ def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def function_of(source: PythonSource, node: ast.AST) -> ast.AST:
-    """Return the function or module that contains the node; lambdas are skipped."""
+    """Return the function or module that contains the node. Lambdas are skipped."""
     found = source.names.function(node)
     while isinstance(found, ast.Lambda):
         found = source.names.function(found)

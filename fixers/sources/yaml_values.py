@@ -32,7 +32,7 @@ class Duplicate:
 
 
 def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
-    """Return every repeated key, without the first occurrence in its mapping."""
+    """Return every occurrence of a key in a mapping after the first."""
     found: list[Duplicate] = []
     for path, value in [((), node), *((p, v) for p, _, v in walk(node))]:
         if isinstance(value, Mapping):
@@ -49,8 +49,8 @@ def duplicates(node: Node | None) -> tuple[Duplicate, ...]:
 def plain(node: Node | None, limits: Limits = LIMITS) -> Any:
     """Return the node as dict, list, str, bool, int, float or None, by the rules of YAML 1.1 (yes, 0x1F, 017, `<<`).
 
-    Unlike YAML 1.1, `1e-5` is a number, and dates and `22:22` stay text. The last of several equal keys is used. Raises
-    YamlProblem if aliases expand to more than `limits.values` values.
+    Unlike in YAML 1.1, `1e-5` is a number, and dates and `22:22` are text. The last of several equal keys is used.
+    Raises YamlProblem if aliases expand to more than `limits.values` values.
     """
     if node is None:
         return None

@@ -28,7 +28,7 @@ def error(message, hint=""):
 SAYS = "lab/speech is not in the host's cache, and the hub reports"
 LICENCE = "accept the model's licence on its page, and add HF_TOKEN to `secrets:`"
 NAME_TOKEN = "add HF_TOKEN to `secrets:` of the host or the config"
-PUT_ID_RIGHT = "correct the model's id in `fixers.tokenizer.repo`; a private one needs HF_TOKEN"
+PUT_ID_RIGHT = "correct the model's id in `fixers.tokenizer.repo`; a private model needs HF_TOKEN"
 NO_TOKEN = "; the host has no token"
 
 
