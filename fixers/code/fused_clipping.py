@@ -16,7 +16,7 @@ from remote.policy.precision import BF16_FROM
 FUSED = b"fused"
 CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
-"""The values that mean 16-mixed after all fixers. `traits.mixed` does not include `bf16-true`."""
+"""`16-mixed`, and `bf16-true`, which another fixer replaces with `16-mixed`. `traits.mixed` excludes `bf16-true`."""
 WHY = "in float16, Lightning cannot clip the gradients of a fused optimizer"
 
 

@@ -159,7 +159,7 @@ def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """Return True for a cast to float32, the softmax or quotient of such a cast, or a variable with such a value."""
+    """Return True for a cast to float32, its softmax, a quotient of it, or a variable with one of these values."""
     match operand:
         case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
             inner = _softmaxed(source, operand)

@@ -34,7 +34,7 @@ def may_scale(data: bytes) -> bool:
 def report_scaled(draft: Draft, target: Target) -> None:
     """Report optimizers that accelerate does not prepare, and clipping of gradients that are still scaled.
 
-    Clipping is reported once per file, and only if neither the file nor a function that it calls unscales the
+    Clipping is reported once per file. It is not reported if the file, or a function that it calls, unscales the
     gradients. DeepSpeed unscales gradients before it clips them.
     """
     source = draft.source

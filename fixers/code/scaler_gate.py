@@ -286,7 +286,7 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _is_constant(source: PythonSource, value: ast.expr) -> bool:
-    """Return True if the expression contains no name but torch: its value is then the same anywhere in the file."""
+    """Return True if `torch` is the only name in the expression: the value is then equal at every place in the file."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 

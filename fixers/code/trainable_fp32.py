@@ -115,7 +115,7 @@ UNNAMED_MODEL = (
 SHARED_LINE = (
     "no line can be inserted here, because this line has several statements; trainable parameters must be float32"
 )
-SHARDED_BY_FABRIC = "FSDP shards the model in this line, in one dtype; trainable parameters must be float32 before it"
+SHARDED_BY_FABRIC = "FSDP shards the model here, in one dtype; trainable parameters must be float32 before this line"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
@@ -254,7 +254,7 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """Return the first statement with one of the given ones, in the innermost block that contains all of them."""
+    """Return the first statement around a given statement, in the innermost block around all given statements."""
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:

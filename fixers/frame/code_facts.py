@@ -39,7 +39,7 @@ IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 class CodeFacts:
     """Facts about the project's Python code.
 
-    `keys`: bfloat16 keys that the code reads from a config; it does not read a float16 key beside them.
+    `keys`: bfloat16 keys that the code reads from a config without reading a float16 key.
     `paired`: bfloat16 keys that the code reads from a config, always together with a float16 key.
     `options`: names of renamed Trainer options that the project also defines itself. They are not renamed.
     `into_trainer`: the project parses a command line or a file into Trainer arguments.
@@ -90,7 +90,7 @@ class CodeFacts:
 
     @property
     def off_is_half(self) -> tuple[Float16WhenOff, ...]:
-        """The bfloat16 switches that select float16 when they are off; none if the project uses Trainer arguments."""
+        """The bfloat16 switches that select float16 when they are off. A project with Trainer arguments has none."""
         return () if self.into_trainer else self.traits.off_is_half
 
     def stays_pure(self, path: str) -> bool:
@@ -123,7 +123,10 @@ def reads_settings(path: str) -> bool:
 
 
 def judge_source(path: str, source: bytes) -> CodeFacts:
-    """Return the facts about one file; for settings, commands and documents, only bfloat16 values and launches."""
+    """Return the facts about one file.
+
+    For settings, commands and documents, these are only bfloat16 values and launches.
+    """
     if is_document(path):
         return CodeFacts(traits=Traits(launched=launched_in(path, source)))
     if not path.endswith(".py"):

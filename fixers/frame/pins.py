@@ -54,7 +54,7 @@ def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[st
 
 
 def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
-    """Return `{folder: {package: newest allowed version}}`; the version is empty if nothing limits it.
+    """Return `{folder: {package: newest allowed version}}`. The version is empty if no file limits it.
 
     The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and exact versions
     in a README. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
@@ -117,9 +117,9 @@ def _limits(pins: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_pins(text: str) -> dict[str, str]:
-    """Return the newest version that each line of a requirements file allows, such as `{"transformers": "4.46.1"}`.
+    """Return the newest version of each package that a requirements file allows, such as `{"transformers": "4.46.1"}`.
 
-    The version is empty if nothing limits it; for `<5`, it is the version just below 5.
+    The version is empty if the file does not limit it. For `<5`, it is the version just below 5.
     """
     return dict(filter(None, map(_parse, text.splitlines())))
 

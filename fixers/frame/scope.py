@@ -70,7 +70,7 @@ def _judge_place(path: str) -> str:
 
 
 def _is_edited(path: str, data: bytes) -> bool:
-    """Return True for a module that always casts to bfloat16; original libraries contain no such cast."""
+    """Return True for a module that always casts to bfloat16: the project has edited this copy of a library."""
     return bool(LIBRARIES.intersection(path.split("/"))) and HARD_CAST.search(data) is not None
 
 

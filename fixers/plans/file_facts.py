@@ -1,4 +1,4 @@
-"""Facts that planning needs about each file. A file is read once; the facts about an unchanged file are cached."""
+"""Facts that planning needs about each file. A file is read once, and the facts about an unchanged file are cached."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _processes(items: int) -> int:
 
 
 def _start(make: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, int]:
-    """Fork a process that writes the pickled results to a pipe; return its id and the pipe."""
+    """Fork a process that writes the pickled results to a pipe. Return the process id and the pipe."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:

@@ -99,7 +99,8 @@ def _is_unused(
 ) -> bool:
     """Return True if each changed definition is unused, or all its calls pass every argument with a changed default.
 
-    `texts` are the sources of all modules; the first one is that of the changed module, whose statements are `body`.
+    `texts`: the sources of all modules, beginning with the changed module. `body`: the statements of the changed
+    module.
     """
     words = [(each, _words(text)) for each, text in body]
     return all(

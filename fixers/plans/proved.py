@@ -143,7 +143,7 @@ class _Sharing:
     def held_back(self, doubts: Collection[str]) -> frozenset[str]:
         """Return the files that stay unchanged.
 
-        All programs of such a file are unproved, or the change affects an unproved program.
+        A file stays if all its programs are unproved, or if its change affects an unproved program.
         """
         return frozenset(
             path
@@ -164,7 +164,7 @@ def _entries(programs: Iterable[Program]) -> set[str]:
 class _Warnings:
     """The warnings that count as doubts, each with the programs that own the file of the warning.
 
-    `unsuited` are the configs of a known format that have such a warning. They keep bfloat16 and add no doubt.
+    `unsuited`: configs of a known format with a warning that counts. They keep bfloat16 and add no doubt.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]

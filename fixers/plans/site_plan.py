@@ -40,7 +40,7 @@ OF_PRECISION = {
     *("bf16-probe", "bf16-to-fp16", "mixed-precision-config", "launch-flags", "attention-to-sdpa", "scaler-gate"),
     *("loss-fp32", "trainable-fp32"),
 }
-"""Fixers whose changes belong together: a program gets all of them or none."""
+"""Fixers whose changes belong together: a program gets all these changes or none."""
 OF_ATTENTION = {"attention-to-sdpa"}
 FOR_JOBS = {"trainer-resume", "port"}
 """Fixers that serve only jobs of `pipeline run`. Their changes do not depend on the card."""

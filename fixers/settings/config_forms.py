@@ -60,7 +60,7 @@ WHY_BLOCK = "float16 needs a loss scale"
 
 @dataclass
 class Settings:
-    """The settings of one file; `edit_list` collects the edits and findings.
+    """The settings of one file. `edit_list` collects the edits and findings.
 
     `code_facts`: a key that the project's code reads keeps its name, because that code selects float16 itself.
     `visited`: ids of the nodes judged so far.
@@ -141,7 +141,7 @@ class Settings:
             self.edit_list.put(at, at + len(BFLOAT16), wanted, WHY_RANGE if to_float32 else NO_BFLOAT16)
 
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
-        """Replace `precision: bf16` and `precision: {training: bf16}`; keep tables that map dtypes to dtypes."""
+        """Replace `precision: bf16` and `precision: {training: bf16}`, and keep tables that map dtypes to dtypes."""
         parent = within.rpartition(".")[2]
         if MEANS_PRECISION.fullmatch(parent) and name not in COUNTERPARTS and not MEANS_PRECISION.fullmatch(name):
             name = parent

@@ -1,4 +1,4 @@
-"""Edits of the commands in one file: flags, their values, and variables; ambiguous cases are reported."""
+"""Edit flags, their values, and variables in the commands of one file, and report ambiguous cases."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?
 
 @dataclass
 class Launch:
-    """The commands of one file; `edit_list` collects their edits and findings.
+    """The commands of one file. `edit_list` collects their edits and findings.
 
     `code_facts`: an override of a key that the project's code reads (`bf16=true`) keeps its name. `program`: the Python
     script that the current command starts, or "". Options before the offset `launcher_end` belong to accelerate.
@@ -120,7 +120,7 @@ class Launch:
             self.judge_text(inside)
 
     def judge_loop(self, words: Sequence[Word]) -> None:
-        """Warn about `for p in bf16; do` instead of changing it: other iterations may be for other cards."""
+        """Warn about `for p in bf16; do` and do not change it: other iterations may be for other cards."""
         match [word.text for word in words[:3]]:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:

@@ -24,7 +24,7 @@ FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 @dataclass(frozen=True)
 class TextRange:
-    """The range and text of a value in an argument; `text` is None if the shell expands part of it."""
+    """The range and text of a value in an argument. `text` is None if the shell expands part of the value."""
 
     start: int
     end: int

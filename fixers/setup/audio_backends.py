@@ -60,7 +60,7 @@ OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
 
 def plan(site: Site) -> Plan:
-    """Report audio packages that the host lacks; in a venv that halfstep created, plan their installation."""
+    """Report audio packages that the host lacks, and plan their installation in a venv that halfstep created."""
     survey, host, project = site.survey, site.host, site.project
     if survey is None or host is None or project is None or survey.interpreter.error:
         return Plan()

@@ -49,7 +49,7 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """Plan to replace stale copies of the collator in the project and on the host; report other copies."""
+    """Plan to replace stale copies of the collator in the project and on the host, and report other copies."""
     paths = sorted(site.tree.paths())
     setting = site.settings.get(name)
     wanted = str(setting.get("path") or "") if isinstance(setting, Mapping) else ""

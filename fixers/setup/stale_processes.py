@@ -42,7 +42,7 @@ SMALL_BYTES = 64 * 2**20
 
 
 def plan(site: Site) -> Plan:
-    """Plan to terminate orphans of this project's runs; report other processes."""
+    """Plan to terminate orphans of this project's runs, and report other processes."""
     if site.survey is None or site.project is None:
         return Plan()
     findings: list[Finding] = []

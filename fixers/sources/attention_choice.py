@@ -89,7 +89,7 @@ def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]
 
 
 def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls of the function, or of the class whose `__init__` it is."""
+    """Yield the calls of the function. For an `__init__`, yield the calls of the class."""
     called, above = getattr(function, "name", ""), source.names.parent(function)
     if called == "__init__" and isinstance(above, ast.ClassDef):
         called = above.name

@@ -17,7 +17,7 @@ VERSION = re.compile(r"^__version__[ ]*=[ ]*[\"'](\d+(?:\.\d+)*)", re.MULTILINE)
 def library_copies(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the folders that contain the complete source of a library: its package and its build file.
 
-    Each path ends with a slash. The top folder is excluded, because the project may be that library itself.
+    Each path ends with a slash. The top folder is excluded, because the project may be the library.
     """
     return tuple(sorted({root for root, _ in copied_packages(paths)}))
 

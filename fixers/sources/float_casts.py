@@ -124,7 +124,7 @@ def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
 
 
 def _casting_functions(source: PythonSource) -> frozenset[str]:
-    """Return the functions of this file that loop over parameters and cast trainable ones to float32."""
+    """Return the functions of this file that loop over parameters and cast the trainable parameters to float32."""
     return source.remember("casting-functions", lambda: frozenset(_find_casting_functions(source)))
 
 

@@ -189,7 +189,7 @@ def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
 
 
 def preserves_model(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
-    """Return True if the value is the same model: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
+    """Return True if the value is the model `owner`: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
     if value is None or not isinstance(value, ast.Call):
         return value is not None and written(source, value) == owner
     if tail_of(value) not in KEEPS | KEEPS_TOO:

@@ -32,7 +32,7 @@ QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 COPIES = frozenset({"deepcopy", "copy"})
 BUILTINS = frozenset(dir(builtins))
 LANGUAGE_MODEL = re.compile(r"\w*CausalLM|(?:Qwen|Llama|Gemma|Mistral|Mixtral|Phi|DeepSeek|Glm)\w*")
-"""Model classes whose checkpoints are bfloat16 or float16; checkpoints of encoders and Whisper are mostly float32."""
+"""Model classes whose checkpoints are bfloat16 or float16. Checkpoints of encoders and Whisper are mostly float32."""
 
 
 def may_be_half(

@@ -1,4 +1,4 @@
-"""Parse JSON to nodes with byte positions; by default, comments, trailing commas and duplicate keys are accepted.
+"""Parse JSON to nodes with byte positions. By default, comments, trailing commas and duplicate keys are accepted.
 
 Strings are scalars of style `"`. Numbers, true, false and null are plain scalars with their original spelling.
 """

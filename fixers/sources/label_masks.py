@@ -35,7 +35,7 @@ CLASS_TARGETS = re.compile(rb"cross_entropy|CrossEntropy|nll_loss|NLLLoss|IGNORE
 TOKENS = re.compile(
     rb"input_ids|input_features|input_values|inputs_embeds|attention_mask|decoder_|tokenizer|processor|pad_token|transformers|[cC]ollator"
 )
-"""Matches arguments of transformers models that are passed together with `labels`; their losses ignore -100."""
+"""Matches arguments of transformers models that are passed together with `labels`. These models' losses ignore -100."""
 
 
 def reason_against_masking(source: PythonSource, padded: ast.expr) -> str:

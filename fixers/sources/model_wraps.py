@@ -23,7 +23,7 @@ WRAPS_APART = re.compile(
 def before_wrap(python: PythonSource, statement: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
     """Return the statement before which a cast must be inserted, and the model's name at that point.
 
-    It is the earliest statement in the block that wraps or copies the model, or `statement` if no statement does.
+    The returned statement is the earliest one in the block that wraps or copies the model, or else `statement`.
     """
     block = block_of(python, statement)
     cast = False

@@ -237,7 +237,7 @@ class _Scanner:
         raise self.fail('the " that ends this string is missing', start)
 
     def expansion(self, at: int) -> tuple[int, str]:
-        """Return the position after an expansion, and "". If `$` starts no expansion, the text is "$"."""
+        """Return the position after an expansion, and an empty text. The text is "$" if the `$` starts no expansion."""
         if self.text[at] == "`":
             return self.script(at + 1, "`"), ""
         if self.text.startswith("$((", at) and (end := self.arithmetic(at + 1)):

@@ -1,4 +1,4 @@
-"""Edit assignments such as `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
+"""Edit assignments such as `args.bf16 = True` and `config["bf16"] = True`, and report switches that enable tf32."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_assignments(draft: Draft, consumers: Consumers) -> None:
 
 
 def _judge_assignment(draft: Draft, consumers: Consumers, node: ast.Assign) -> None:
-    """Change `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
+    """Change `args.bf16 = True` and `config["bf16"] = True`, and report switches that enable tf32."""
     if constant_of(node.value) is not True or len(node.targets) != 1:
         return
     target = node.targets[0]
@@ -71,7 +71,7 @@ def _follows_switch(source: PythonSource, node: ast.Assign) -> bool:
 
 
 def _rename_key(draft: Draft, consumers: Consumers, key: ast.Constant) -> None:
-    """Rename the key of `config["bf16"] = True`; warn if the project's settings class declares no float16 key."""
+    """Rename the key of `config["bf16"] = True`, or warn if the project's settings class declares no float16 key."""
     name, counterpart = str(key.value), COUNTERPARTS[str(key.value)]
     if refused := consumers.refusing(name, counterpart):
         draft.warn(key, *refusal_of(name, refused, counterpart))

@@ -22,7 +22,7 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
 
-    The code must select float16 otherwise: in the `else` part, or in the previous assignment to the same name.
+    If the test is false, the code must select float16, in the `else` part or in the previous assignment to that name.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True
@@ -101,7 +101,7 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
 def selects_other_device(test: ast.expr) -> bool:
     """Return True if the test is true only on devices other than CUDA: `device == "cpu"`, `torch.xpu.is_available()`.
 
-    For `a and b`, it is enough that one operand is such a test.
+    An `and` counts if one of its operands is such a test.
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(selects_other_device(each) for each in test.values)
@@ -166,7 +166,7 @@ def _find_switched_on(source: PythonSource) -> set[str]:
 def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test compares an existing dtype with bfloat16.
 
-    A branch with such a test only preserves that dtype.
+    The branch of this test only preserves that dtype.
     """
     return any(
         source.names.meaning(each) == "torch.bfloat16"

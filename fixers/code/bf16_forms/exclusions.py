@@ -151,7 +151,7 @@ def _judge_function(
 def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test is a flag of Trainer arguments, such as `training_args.bf16`, or an `and` with one.
 
-    In a file that parses Trainer arguments, every `x.bf16` is such a flag.
+    In a file that parses Trainer arguments, every `x.bf16` counts as a flag of Trainer.
     """
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     flags = [written(source, each) for each in parts if isinstance(each, ast.Attribute) and each.attr == "bf16"]

@@ -79,7 +79,7 @@ def _after(
 ) -> tuple[list[ast.stmt], tuple[str, ...]]:
     """Return the default statement of a chain without `else`, and all values that the chain tests.
 
-    The default statement is a `return` or `raise` after the chain; the list is empty if there is none.
+    The default statement is a `return` or `raise` after the chain. If there is none, the list is empty.
     """
     block = _block_of(source, last)
     subject = source.segment(without_cast(test.subject))

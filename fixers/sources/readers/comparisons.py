@@ -23,7 +23,7 @@ class Test:
 
 
 def test_of(source: PythonSource, node: ast.expr) -> Test | None:
-    """Parse `x == "bf16"`, `x in ("bf16", "fp32")`, and several such comparisons of one x joined by `and` or `or`."""
+    """Parse `x == "bf16"`, `x in ("bf16", "fp32")`, or several comparisons of one `x` joined by `and` or `or`."""
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = test_of(source, inner)
