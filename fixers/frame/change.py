@@ -38,7 +38,7 @@ def _place(lines: list[str]) -> str:
 class HostChange:
     """One change on the host outside the project tree: a payload operation with its arguments and a description.
 
-    `undo` is the operation that reverts the change, or empty if no operation does.
+    `undo` is the operation that reverts the change, or empty if the change cannot be reverted.
     """
 
     fixer: str

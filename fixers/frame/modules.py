@@ -53,8 +53,8 @@ OWN_ATTENTION = LinePattern(
     (b"flash_attn", b"_supports_sdpa"),
 )
 TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
-"""OWN_ATTENTION and TAKES_SWITCH match code that implements attention. Without FlashAttention, it may fail or return
-other results."""
+"""OWN_ATTENTION and TAKES_SWITCH match code that implements attention. This code may fail or return other results
+without FlashAttention."""
 
 
 @dataclass(frozen=True)

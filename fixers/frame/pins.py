@@ -44,7 +44,7 @@ def project_pins(folders: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 def nearest_pins(folders: Mapping[str, Mapping[str, str]], path: str) -> dict[str, str]:
     """Return the newest allowed version of each package.
 
-    The nearest folder above the file that limits the package decides.
+    If several folders above the file limit a package, the limit of the nearest folder is used.
     """
     pins: dict[str, str] = {}
     parts = dirname(path).split("/")

@@ -83,7 +83,7 @@ def _leaves(
 
 @lru_cache(maxsize=4)
 def _statements(source: bytes) -> tuple[tuple[ast.stmt, bytes], ...]:
-    """Return the top-level statements of a module, each with its source text and that of its decorators."""
+    """Return the top-level statements of a module, each with its source text. The text includes decorators."""
     lines = source.splitlines(keepends=True)
     body = ast.parse(source).body
     return tuple((each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body)
@@ -111,9 +111,9 @@ def _is_unused(
 
 
 def _is_used(name: str, body: Sequence[tuple[ast.stmt, set[str]]], others: Sequence[bytes]) -> bool:
-    """Return True if another module, or a statement of this one that runs on import, may reach the definition.
+    """Return True if another module, or a statement of this module that runs on import, may use the definition.
 
-    A statement uses every word of its source text; a definition is reached if its name is used.
+    Every word in the source text of a statement counts as a use of the definition with that name.
     """
     definitions = [(each.name, words) for each, words in body if isinstance(each, DEFINITIONS)]
     reaching: set[str] = set()

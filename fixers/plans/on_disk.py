@@ -167,7 +167,7 @@ def _read_journal(root: Path) -> Journal:
     except (OSError, ValueError) as error:
         raise FixRefused(f"the record of earlier fixes cannot be read: {error}", where=str(path)) from None
     if not all(DIGEST.fullmatch(step.before) for step in journal.steps.values()):
-        raise FixRefused("the record of earlier fixes has an original that is not named by a digest", where=str(path))
+        raise FixRefused("the record of earlier fixes contains an original whose name is not a digest", where=str(path))
     return journal
 
 

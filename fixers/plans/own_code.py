@@ -50,7 +50,7 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
 
 
 def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
-    """Add the facts that depend on which files the project's commands start."""
+    """Add the facts about files that the project's commands start."""
     if own.pure_folders:
         shared = several.judge(SHARED, several.modules, partial(_shared, own.pure_folders)).shared
         own = replace(own, shared=shared)
@@ -128,7 +128,10 @@ def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) ->
 
 
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:
-    """Return the scripts whose name is imported by a file that is in the same folder or imports the folder's name."""
+    """Return the scripts that other files may import.
+
+    Such a file imports the script's name, and it is in the same folder or imports the folder's name too.
+    """
     by_name: dict[bytes, list[str]] = {}
     for script in scripts:
         by_name.setdefault(splitext(basename(script))[0].encode(), []).append(script)

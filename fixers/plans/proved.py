@@ -1,9 +1,9 @@
 """Keep precision changes only in training programs that are proved to work with them.
 
-A program is a script with everything that it imports, the commands that start it, and the configs that it reads. It is
-converted completely or not at all: if one place cannot be converted, or if it is unknown which code reads a value, the
-whole program keeps bfloat16. A program that the config of a run starts is converted without this proof, because
-`verify` runs it on the card before the training.
+A program is a script with everything that it imports, the commands that start it, and the configs that it reads. A
+program is converted completely or not at all: if one place cannot be converted, or if it is unknown which code reads a
+value, the whole program keeps bfloat16. A program that the config of a run starts is converted without this proof,
+because `verify` runs it on the card before the training.
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
 class _Sharing:
     """The files that several programs share.
 
-    If one of these programs is not proved, the file stays unchanged for all of them, unless the change does not affect
-    that program.
+    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
     """
 
     attached: Mapping[str, tuple[Program, ...]]
@@ -121,7 +120,10 @@ class _Sharing:
         return is_unneeded(self.changes[path], program, self.read)
 
     def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Add a doubt for each program that needs a change which another program's doubt withholds."""
+        """Add a doubt for each program that needs a withheld change.
+
+        Another program is the reason for withholding it.
+        """
         spread = dict(doubts)
         while True:
             new: dict[str, Doubt] = {}

@@ -87,7 +87,7 @@ class Settings:
             self.edit_list.put(node.span.start, node.span.end, new, why)
 
     def read(self, node: Node, is_run_config: bool = False, within: str = "") -> None:
-        """Judge every mapping below the node, and a node that several aliases share only once.
+        """Judge every mapping below the node. Shared nodes (aliases) are judged once.
 
         `is_run_config`: the node is the root of a halfstep config; `precision` stays. `within`: the dotted path.
         """

@@ -179,7 +179,7 @@ def _count_stored(source: PythonSource, owner: str, scope: ast.AST | None) -> in
 
 
 def _find_stored(source: PythonSource) -> defaultdict[str, list[ast.expr]]:
-    """Return the nodes that store a value, by their source text."""
+    """Return the names and attributes that the file assigns, grouped by their source text."""
     stored: defaultdict[str, list[ast.expr]] = defaultdict(list)
     named: list[ast.Name | ast.Attribute] = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
     for node in named:

@@ -22,7 +22,7 @@ NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
     """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
 
-    If the test is false, the code must select float16, in the `else` part or in the previous assignment to that name.
+    If the test is false, the code must select float16: in the `else` part, or in the statement before.
     """
     if child is choice.body and _is_flag(source, choice.test) and source.names.meaning(choice.orelse) in HALVES:
         return True

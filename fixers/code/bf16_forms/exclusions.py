@@ -149,7 +149,7 @@ def _judge_function(
 
 
 def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is a flag of Trainer arguments, such as `training_args.bf16`, or an `and` with one.
+    """Return True if the test is a flag of Trainer arguments (`training_args.bf16`), or an `and` with such a flag.
 
     In a file that parses Trainer arguments, every `x.bf16` counts as a flag of Trainer.
     """

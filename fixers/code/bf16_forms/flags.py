@@ -78,7 +78,7 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
 
 
 def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:
-    """Add `fp16=` to a call with only `bf16=<test of the card>`: without it, this card uses no mixed precision."""
+    """Add `fp16=` to a call with only `bf16=<test of the card>`, which uses no mixed precision on this card."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
     if given is None or "fp16" in flags or torch is None or not tests_card(draft.source, given.value):

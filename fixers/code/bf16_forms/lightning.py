@@ -40,8 +40,8 @@ def warn_of_memory(draft: Draft) -> None:
 def keeps_frozen_weights(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
     """Report frozen weights that 16-mixed would hold in float32, and return True if there are any.
 
-    If the project loads these weights, this is an error: its other files now use float16, and float16 inputs do not
-    work with bfloat16 weights.
+    If the project loads these weights, this is an error: the project's other files now use float16, and float16 inputs
+    do not work with bfloat16 weights.
     """
     if frozen_loads:
         draft.refuse(node, FROZEN.format(place=frozen_loads[0]), hint=LOAD_IN_HALF)

@@ -55,7 +55,7 @@ def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
 
 
 def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
-    """Add a dtype to a load without one: transformers 5 uses the dtype of the checkpoint."""
+    """Add a dtype to a load without a dtype: transformers 5 uses the dtype of the checkpoint."""
     if target.at_least("transformers", (5,)) is False:
         return
     if is_speech_load(draft.source, call) and not target.code_facts.traits.half_speech:

@@ -104,7 +104,7 @@ def test_SE_12_an_undo_deletes_no_originals_behind_a_link(project: Path, victim:
 )
 def test_SE_12_the_original_of_a_planted_journal_is_named_by_a_digest(project: Path, victim: Path, before: str) -> None:
     plant_journal(project, "a.py", before, sha256(b"1"))
-    with pytest.raises(FixRefused, match="not named by a digest"):
+    with pytest.raises(FixRefused, match="whose name is not a digest"):
         undo_on_disk(project)
     assert (project / "a.py").read_bytes() == b"1"
 
