@@ -18,7 +18,7 @@ SCRIPT_PATHS = {
     "zsh": ".zfunc/_{}",
     "fish": ".config/fish/completions/{}.fish",
 }
-"""Paths in the home folder. bash reads its path only if the package bash-completion is installed."""
+"""The paths of the completion scripts in the home folder. bash reads the script only with bash-completion."""
 NEXT_STEPS = {
     "bash": "open a new shell",
     "zsh": "add `fpath+=~/.zfunc; autoload -Uz compinit; compinit` to ~/.zshrc and open a new shell",

@@ -74,7 +74,7 @@ class Document:
     def _override_of(self, key: KeyPath) -> Override | None:
         """Return the override that set the key, or None.
 
-        If the file lacks the key, an override inside its section counts.
+        If the file lacks the key, return an override of another key in the same section.
         """
         found = [override for override in self.overrides if override.covers(key)]
         while key and not found and not self.line_of(key):

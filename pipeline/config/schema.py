@@ -1,4 +1,4 @@
-"""Read the JSON Schemas of config files, and their keys, from files, which is faster than importing the models."""
+"""Read the JSON Schemas of config files. Reading the schema files is faster than importing the models."""
 
 from __future__ import annotations
 

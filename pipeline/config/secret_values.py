@@ -34,7 +34,7 @@ def secret_reason(name: str, value: str) -> str:
 
 
 def check_environment(env: Mapping[str, str], document: Document) -> Iterator[Finding]:
-    """Yield a problem for each variable of `env:` that looks like a secret, without its value."""
+    """Yield a problem for each variable of `env:` that looks like a secret. The problem does not contain the value."""
     for name, value in env.items():
         if reason := secret_reason(name, value):
             message = f"{reason}, and env: is stored in plain files on both machines; export the variable and name it"

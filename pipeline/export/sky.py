@@ -13,7 +13,7 @@ DISK_GB = 100
 
 
 def render_sky(task: Task, file: Path) -> str:
-    """Return the text of the task file. `file` is its future path, which the commands in its first lines contain."""
+    """Return the text of the task file. `file` is the path of the task file, for the commands in its first lines."""
     return "".join(f"{line}\n" for line in _lines(task, file))
 
 

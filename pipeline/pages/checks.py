@@ -31,7 +31,7 @@ CURES = {
     ),
     "config:leave-label-padding": (
         "Undo the fixer label-padding",
-        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The cure "
+        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore -100. The cure "
         "restores the project's own padding and turns the fixer off for this config.",
     ),
     "config:free-port": (

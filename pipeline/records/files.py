@@ -42,7 +42,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock. After `sign`, the error Busy that another process raises names the holder."""
+    """A held lock. After `sign`, other processes can name the holder in the error Busy."""
 
     path: Path
     doing: str
@@ -82,7 +82,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
 
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Convert a full disk in the block to DiskFull, and a file in place of a folder to BadUsage. Other errors pass."""
+    """Raise DiskFull if the disk becomes full in the block, and BadUsage if a file is in place of a folder."""
     try:
         yield
     except OSError as error:

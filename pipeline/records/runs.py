@@ -248,7 +248,7 @@ def note_job(
     number: int = 0,
     waits: str = "",
 ) -> None:
-    """Record the state of the job `number`; 0 is the recorded job."""
+    """Record the state of a job. `number` is the job's number, or 0 for the job in the record."""
     if (note := read_note(folder)) is None:
         return
     if number not in (0, note.job):

@@ -74,7 +74,7 @@ def _place(name: str) -> tuple[str | int, ...]:
 def _parts(name: str) -> tuple[str, list[str]]:
     """Return the task of a metric, and the other parts of its name.
 
-    If the name has only one part, the task is also the only other part.
+    If the name has only one part, return that part for both.
     """
     task, *parts = name.split("/")
     return task, parts or [task]

@@ -48,7 +48,7 @@ def evaluation(result: EvaluationResult) -> str:
 
 
 def _published(result: EvaluationResult) -> str:
-    """Return all published rows, with a footnote on how the experiments differ, or "" for other tasks."""
+    """Return all published rows, with a footnote on how the experiments differ, or "" if no metric is published."""
     if not is_comparable(result):
         return ""
     head = "".join(f'<th class="n">{text(label(name))}</th>' for name in NAMES)

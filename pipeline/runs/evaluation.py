@@ -37,7 +37,7 @@ class Adapter:
 
 @dataclass(frozen=True)
 class AdapterWork:
-    """One evaluation or merge. `run` is the id of its run, a digest of the work; `job` is the spec of its job."""
+    """One evaluation or merge: the id of its run, which contains a digest of all inputs, and the spec of its job."""
 
     run: str
     project: str

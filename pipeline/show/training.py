@@ -50,7 +50,7 @@ def scale_parts(progress: Progress) -> Iterator[str]:
 
 
 def gpu_lines(gpus: Sequence[GpuUse]) -> Iterator[str]:
-    """Yield one line per GPU. More than MOST_GPUS are summarised in one line."""
+    """Yield one line per GPU. More than MOST_GPUS GPUs are summarised in one line."""
     if len(gpus) > MOST_GPUS:
         yield "  ".join((f"{len(gpus)} GPUs", *_summary(gpus)))
         return

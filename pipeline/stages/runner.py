@@ -35,7 +35,7 @@ class RunResult:
 
 
 def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh: Refresh) -> RunResult:
-    """Run every stage up to `until` that is not done, stop at the first failure, and write checkpoints to `record`."""
+    """Run every incomplete stage up to `until`, stop at the first failure, and write checkpoints to `record`."""
     result = RunResult()
     context.stages = result.stages
     checkpoints = read_checkpoints(record)
@@ -72,7 +72,7 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
 def _pending(
     context: Context, stages: Sequence[Stage], checkpoints: StageCheckpoints, forced: set[str]
 ) -> tuple[str, ...]:
-    """Return the names of the stages up to `until` that have work to do, before the first of these stages runs."""
+    """Return the names of the stages up to `until` that have work to do."""
     names = [stage.name for stage in stages]
     wanted = stages[: names.index(context.options.until) + 1] if context.options.until in names else stages
     return tuple(

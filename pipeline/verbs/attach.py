@@ -1,4 +1,4 @@
-"""`pipeline attach`: print a run's output as it is written; Ctrl-C detaches, and the job keeps running."""
+"""`pipeline attach`: print a run's output until its job ends. Ctrl-C detaches, and the job keeps running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline list`: list the runs of this project from local records; no host is contacted."""
+"""`pipeline list`: list the runs of this project from local records, without a connection to a host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline logs`: print the trainer's output, or its last lines, once or as it is written."""
+"""`pipeline logs`: print the trainer's output or its last lines. With `--follow`, keep printing until the job ends."""
 
 from __future__ import annotations
 

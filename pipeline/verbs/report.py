@@ -51,7 +51,7 @@ def report(runs: Sequence[str] = (), open_page: bool = False, as_json: bool = Fa
 
 
 def _runs_with_reports(runs: Sequence[str | None]) -> list[tuple[RunNote, Records]]:
-    """Return all runs. Raises BadUsage for one or several problems."""
+    """Return all runs, each with its records. Raises BadUsage if a run is unknown or has no report."""
     found, problems = [], []
     for run in runs:
         try:
