@@ -16,8 +16,8 @@ VERBS: dict[str, Verb] = {
     "init": Verb(
         "create the config files of this project",
         "Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml, unless the host has a file already or is an SSH "
-        "alias. DESTINATION is user@address:port, or the ssh command that your provider shows, in quotes. If it is "
-        "given, init also checks whether the host has torch and a persistent volume.",
+        "alias. DESTINATION is user@address:port, or the ssh command that your provider shows, in quotes. With "
+        "DESTINATION, init also checks whether the host has torch and a persistent volume.",
         [
             click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
