@@ -58,3 +58,36 @@ def test_a_batch_of_placeholders_only_has_no_text_to_exchange() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     found = examine(ModelCall(model, (), inputs, "cpu", None), optimizer, 1)
     assert (found.why, found.padding_gap) == ("", None)
+
+
+class Faint(torch.nn.Module):
+    """A model with a loss that audio changes by less than half precision resolves. `share` scales the audio."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(64, dtype=torch.float16))
+        self.share = share
+
+    def forward(self, input_features: Any) -> dict[str, Any]:
+        heard = (input_features * self.weight * self.share).sum(-1)
+        return {"loss": (4 + heard.mean()).to(self.weight.dtype)}
+
+
+@pytest.mark.parametrize(("share", "used"), [(1e-5, True), (0.0, False)])
+def test_audio_that_changes_a_half_precision_loss_by_less_than_its_resolution_is_used(share: float, used: bool) -> None:
+    model = Faint(share)
+    inputs = {"input_features": torch.rand(4, 64, dtype=torch.float16)}
+    found = examine(ModelCall(model, (), inputs, "cpu", None), torch.optim.SGD(model.parameters(), lr=0.1), 1)
+    assert found.why == ""
+    assert found.silence_gap is not None and (found.silence_gap > 0.0) is used
+
+
+def test_audio_that_changes_the_logits_is_used_even_if_the_loss_stays() -> None:
+    class SameLoss(Faint):
+        def forward(self, input_features: Any) -> dict[str, Any]:
+            return {"loss": self.weight.sum(), "logits": input_features * self.weight}
+
+    model = SameLoss(1.0)
+    inputs = {"input_features": torch.rand(4, 64, dtype=torch.float16)}
+    found = examine(ModelCall(model, (), inputs, "cpu", None), torch.optim.SGD(model.parameters(), lr=0.1), 1)
+    assert found.silence_gap == pytest.approx(1.0)

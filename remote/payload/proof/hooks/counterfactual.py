@@ -32,7 +32,11 @@ class ModelCall:
     cast: Optional[str]
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
-        """Return the loss in float32, or the logits if there is no loss.
+        """Return the loss in float32, or the logits if there is no loss; see `results`."""
+        return next(iter(self.results(changed, cast=cast)), None)
+
+    def results(self, changed: Dict[str, Any], *, cast: bool = True) -> List[Any]:
+        """Return the loss and the logits in float32, those that the model returns.
 
         `changed` maps arguments to (tensor, replacement).
         """
@@ -42,7 +46,7 @@ class ModelCall:
         kwargs = {name: _with_replacements(value, by_id) for name, value in self.kwargs.items()}
         dtype = getattr(torch, self.cast) if cast and self.cast else None
         with torch.autocast(self.device, dtype=dtype, enabled=dtype is not None):
-            return _loss_or_logits(self.root(*args, **kwargs))
+            return _loss_and_logits(self.root(*args, **kwargs))
 
 
 def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
@@ -78,11 +82,7 @@ def _examine(call: ModelCall) -> Counterfactual:
     padded = _other_padding(inputs)
     if padded is not None:
         result["padding_gap"] = _gap(base, call.run({"input_ids": padded}), inputs)
-    named = [(name, value) for name, value in inputs.items() if not name.isdigit()]
-    audio = {name: (value, value * 0) for name, value in named if is_varied_feature(name, value)}
-    if audio:
-        result["silence_gap"] = _gap(base, call.run(audio), inputs)
-    return Counterfactual(**result)
+    return Counterfactual(**result, silence_gap=_silence_gap(call, inputs))
 
 
 def _tensor_arguments(call: ModelCall) -> Dict[str, Any]:
@@ -98,10 +98,37 @@ def _with_replacements(value: Any, by_id: Dict[int, Any]) -> Any:
     return by_id.get(id(value), value)
 
 
-def _loss_or_logits(output: Any) -> Any:
-    loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
-    tensors = loss if loss is not None else first_float(output)
-    return None if tensors is None else local(tensors).float()
+def _loss_and_logits(output: Any) -> List[Any]:
+    named = [_named(output, "loss"), _named(output, "logits")]
+    tensors = [value for value in named if value is not None] or [first_float(output)]
+    return [local(value).float() for value in tensors if value is not None]
+
+
+def _named(output: Any, name: str) -> Any:
+    """Return the output's value of that name, or None if there is none."""
+    return output.get(name) if isinstance(output, dict) else getattr(output, name, None)
+
+
+def _silence_gap(call: ModelCall, inputs: Dict[str, Any]) -> Optional[float]:
+    """Return how much zeros as audio change the loss and the logits, or None if no audio features vary.
+
+    Half precision rounds a small change of the loss to none. If nothing changed, the comparison is repeated in float32.
+    """
+    named = [(name, value) for name, value in inputs.items() if not name.isdigit()]
+    silent = {name: (value, value * 0) for name, value in named if is_varied_feature(name, value)}
+    if not silent:
+        return None
+
+    def gap(same: Dict[str, Any], changed: Dict[str, Any], *, cast: bool) -> float:
+        pairs = zip(call.results(same, cast=cast), call.results({**same, **changed}, cast=cast))
+        return max(_gap(base, other, inputs) for base, other in pairs)
+
+    found = gap({}, silent, cast=True)
+    if found or not (call.cast or _half_owners(call.root)):
+        return found
+    wide = {name: (value, _as_float32(value)) for name, value in inputs.items()}
+    with _widened(call.root):
+        return gap(wide, {name: (value, _as_float32(zeros)) for name, (value, zeros) in silent.items()}, cast=False)
 
 
 def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
