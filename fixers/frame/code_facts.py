@@ -41,7 +41,7 @@ class CodeFacts:
 
     `keys`: bfloat16 keys that the code reads from a config without reading a float16 key.
     `paired`: bfloat16 keys that the code reads from a config, always together with a float16 key.
-    `options`: names of renamed Trainer options that the project also defines itself. They are not renamed.
+    `options`: old names of Trainer options that the project also defines for its own options. These are not renamed.
     `into_trainer`: the project parses a command line or a file into Trainer arguments.
     `jax`: paths of Python files that use JAX.
     `scripts`: paths of scripts that never train.

@@ -73,8 +73,8 @@ class Traits:
     float32 master weights of their own. `scales`: the code scales a loss, or uses a library with loss scaling.
     `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
-    `off_is_half`: switches for bfloat16, each with its line; the code selects float16 if they are off. `unprepared`:
-    classes that contain several optimizers but are no optimizer, and functions that return an instance of one.
+    `off_is_half`: bfloat16 switches that select float16 when they are off, each with its line. `unprepared`: classes
+    that contain several optimizers but are no optimizer, and functions that return such an instance.
     `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler.
     `one_machine`: commands or configs start processes on one machine. `more_machines`: they may use several machines.
     `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
@@ -83,7 +83,7 @@ class Traits:
     of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
     `half_speech`: a file names a speech checkpoint in half precision. `accelerate`: configs of Accelerate, each with
     its distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters
-    or names adapters. `optimizes`: its code names optimizers or trainers.
+    or names adapters. `optimizes`: the code names optimizers or trainers.
     """
 
     flash: bool = False

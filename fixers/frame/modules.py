@@ -30,7 +30,8 @@ OPTIMIZES = LinePattern(
     re.compile(rb"\b\w*Trainer\w*\(|\b\w*loss\w*\.backward\(|\.step\(|\.fit\(|\bTrainingArguments\(|\binit_trainer\("),
     (b"Trainer", b"backward(", b".step(", b".fit(", b"TrainingArguments", b"init_trainer"),
 )
-"""Matches training in a file with differentiable functions of its own, whose `.backward(` calls train nothing."""
+"""Matches training in a file that defines differentiable functions. There, `.backward(` alone is no sign of
+training."""
 DYNAMIC = LinePattern(
     re.compile(
         rb"\b(?:import_module|__import__)\((?![ \t]*[\"'][^\"'\n]*[\"'][ \t]*[,)])|\bspec_from_file_location\("
@@ -41,7 +42,7 @@ DYNAMIC = LinePattern(
         b"LightningCLI",
     ),
 )
-"""Matches imports of modules whose names are values; a name that is a literal is that of a library."""
+"""Matches imports of modules by computed names. A literal name is ignored: it names a library."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),

@@ -16,7 +16,7 @@ FOREIGN = "JAX, TensorFlow, MLX or Paddle"
 ACCELERATORS = "TPU, NPU, HPU or Intel XPU"
 INFERENCE = "scripts that never train"
 COPIED = "copies of libraries"
-LOW_BIT = "settings for FP8 or FP4, which this card does not have"
+LOW_BIT = "settings for FP8 or FP4, which this card does not support"
 
 IN_TESTS = re.compile(
     r"(?:.*/)?(?:tests?(?:_\w+)?|testing(?:_\w+)?|(?:unit|integration)_?tests?)/"

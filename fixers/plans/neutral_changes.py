@@ -34,9 +34,11 @@ def is_unneeded(change: FileChange, program: Program, read: Callable[[str], byte
 
 
 def is_unused(change: FileChange, programs: Sequence[Program], read: Callable[[str], bytes]) -> bool:
-    """Return True if no program calls the changed functions, or only the test in a module that others import changes.
+    """Return True if no program calls the changed functions.
 
-    Configs may name functions of a program that imports modules by names that are values.
+    A change in the main block of an imported module is unused.
+
+    If a program imports modules by computed names, no function counts as unused: a config may name it.
     """
     if any(change.path == each.entry for each in programs):
         return False
@@ -55,7 +57,10 @@ def _is_definition(node: ast.AST) -> bool:
 
 
 def _is_plain_function(node: ast.AST) -> bool:
-    """Return True for a function that is only called by its name: configs name classes, and decorators register."""
+    """Return True for a function that only code calls.
+
+    A config may name a class, and a decorator may register a function.
+    """
     return isinstance(node, FUNCTIONS) and all(WRAPS.search(ast.unparse(each)) for each in node.decorator_list)
 
 

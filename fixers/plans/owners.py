@@ -26,7 +26,7 @@ from fixers.sources.launched import is_document
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
 CALLS = re.compile(rb"^\w[\w.]*\(", re.MULTILINE)
-"""Matches a call at module level; a file with such calls and without definitions is a script."""
+"""Matches a call at module level. A file with such calls and without definitions is a script."""
 TRAINING_KEY = re.compile(
     rb"^[ \t\"']*(?:learning_rate|lr|optim\w*|\w*epochs|max_steps|\w*train\w*|gradient_accumulation\w*)[\"']?[ ]*[:=]",
     re.MULTILINE,
@@ -41,7 +41,7 @@ OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 WORD = rb"(?<![\w-])%b(?![\w-])"
 FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
-"""The forms in which a text names a file or a folder."""
+"""Patterns for the name of a file (WORD) and of a folder (FOLDER) in a text."""
 
 
 class Owners:
@@ -64,7 +64,7 @@ class Owners:
         return self._of_config(path, data)
 
     def of_change(self, change: FileChange) -> tuple[Program, ...] | None:
-        """Return the programs to which the changed file belongs; None if no training runs the code that changes."""
+        """Return the programs to which the changed file belongs, or None if no training runs the changed code."""
         own = self.of(change.path, change.before)
         return None if own and is_unused(change, own, self.read) else own
 
@@ -123,7 +123,7 @@ class Owners:
         return tuple(found)
 
     def _texts_with(self, name: bytes, form: bytes) -> tuple[tuple[str, bytes], ...]:
-        """Return the texts that contain the name; the configs of a folder often have the same names."""
+        """Return the texts that contain the name. The result is cached, because many configs have equal names."""
         known = self.naming.get((name, form))
         if known is None:
             pattern = re.compile(form % re.escape(name), re.MULTILINE)

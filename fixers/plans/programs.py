@@ -58,7 +58,7 @@ def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Reso
 
 
 def _may_start(module: Module, imported: Container[str]) -> bool:
-    """Return True for a script that may train; a module that others import usually starts a test of itself."""
+    """Return True for a script that may train. The main block of an imported module is usually only a test."""
     return module.starts and (module.trains or not (module.infers or module.path in imported))
 
 

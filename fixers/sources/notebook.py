@@ -132,7 +132,7 @@ def masked(source: str) -> str:
 
 
 def _no_op(line: str, *, indented: bool) -> str:
-    """Return a no-op expression of as many bytes as the line, not indented if it is the cell's first one."""
+    """Return a no-op expression with as many bytes as the line. The first line of a cell is not indented."""
     body = line.rstrip("\r\n")
     indentation = body[: len(body) - len(body.lstrip())] if indented else ""
     rest = len(body.encode()) - len(indentation.encode())

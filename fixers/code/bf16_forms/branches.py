@@ -63,7 +63,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
 
 
 def _otherwise(source: PythonSource, branch: ast.If) -> ast.stmt | None:
-    """Return the only statement of the other branch, or the one that follows a branch that returns."""
+    """Return the only statement of the `else` branch. If the branch returns, return the statement after it."""
     if not branch.orelse and isinstance(branch.body[-1], ast.Return):
         return _statement_after(source, branch)
     return branch.orelse[0] if len(branch.orelse) == 1 else None
@@ -78,7 +78,7 @@ def _is_flag(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _name_of_flag(test: ast.expr) -> str:
-    """Return `bf16` for `bf16`, `args.bf16` and `getattr(args, "bf16", False)`; empty for other expressions."""
+    """Return `bf16` for `bf16`, `args.bf16` and `getattr(args, "bf16", False)`, or "" for other expressions."""
     match test:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name

@@ -31,7 +31,7 @@ PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 OF_TRAINING = re.compile(r"(?:^|\.)_?train(?:ing|er)?_?arg(?:ument)?s\.bf16$")
 SAFETENSORS = ("F32", "F16", "F64")
 OF_TRL = ("peft_module_casting_to_bf16",)
-"""Functions of TRL, and of copies of its modules, that only the bf16 switch calls."""
+"""Functions of TRL, and of copied TRL modules, that run only if the bf16 switch is on."""
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
 

@@ -25,14 +25,14 @@ LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass|real
 
 
 def kernel_around(source: PythonSource, node: ast.expr) -> str:
-    """Return the reason to keep a use of bfloat16 in code that does not run on the card; empty if it may run."""
+    """Return the reason to keep a use of bfloat16 in code that does not run on the card, or "" if the code may run."""
     if _is_low_bit(source, node):
         return CAPABLE_ONLY
     return FLASH_KERNELS if _calls_flash_kernel(source, node) else ""
 
 
 def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the name of the function or file shows that it is for number formats of newer cards."""
+    """Return True if the function or the file is for number formats of newer cards, judged by names and imports."""
     if BF16_ONLY.search(source.text):
         return True
     if QUANTISES.search(source.path) and INTEGERS.search(source.text):
@@ -47,7 +47,7 @@ def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _calls_flash_kernel(source: PythonSource, node: ast.expr) -> bool:
-    """Return True if the function around the node cannot run without a function that it imports from flash_attn."""
+    """Return True if the function around the node needs a function of flash_attn whenever it runs."""
     function = source.names.function(node)
     if b"flash_attn" not in source.text or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
@@ -61,7 +61,7 @@ def _needs_flash_kernel(source: PythonSource, function: ast.AST) -> bool:
 
 
 def _steps_of(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of the function that run whenever it is called and its loops are entered."""
+    """Yield the nodes that run in every call of the function. Loops are assumed to run at least once."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, (ast.If, ast.IfExp, ast.Try, *FUNCTIONS)):
             yield child
