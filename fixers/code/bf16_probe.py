@@ -74,7 +74,9 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
     cuda = _cuda(draft, node)
     if cuda is None:
         draft.warn(
-            node, "returns True for emulated bfloat16, and torch is not imported here", hint=f"torch.cuda{CAPABLE}"
+            node,
+            "this check returns True for emulated bfloat16, and this file does not import torch",
+            hint=f"torch.cuda{CAPABLE}",
         )
         return
     draft.edits.append(source.replace_node(call, _test(draft, call, cuda), WHY))

@@ -129,8 +129,8 @@ def _digest_on_disk(root: Path, path: str) -> str | None:
 def _inside(root: Path, path: str) -> Path:
     """Return the file under `root`.
 
-    Raises FixRefused for root itself, for paths that leave it by `..` or through a link, and for those that no fixer
-    rewrites: the journal of a cloned project could name git's settings.
+    Raises FixRefused for `root`, for paths outside `root` (by `..` or through a link), and for files that no fixer
+    rewrites. The journal of a cloned project could name any path, such as git's settings.
     """
     name = PurePosixPath(path)
     file = root / name

@@ -54,7 +54,7 @@ INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
 TAGGED = re.compile(r"\bname:torch\.bfloat16$")
 BFLOAT16 = b"torch.bfloat16"
 BLOCKS = ("bf16", "bfloat16")
-"""The names that DeepSpeed accepts for the block."""
+"""The names that DeepSpeed accepts for its bf16 block."""
 WHY_BLOCK = "float16 needs a loss scale"
 
 

@@ -33,7 +33,7 @@ def _results(source: PythonSource, call: ast.Call) -> Iterator[ast.Call]:
 
 
 def _uses(source: PythonSource, made: ast.Call) -> Iterator[str | None]:
-    """Yield each method called on the result until its name is reassigned.
+    """Yield each method called on the result, until the variable is reassigned.
 
     Yield None for a use that cannot be followed.
     """

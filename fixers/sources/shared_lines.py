@@ -1,4 +1,4 @@
-"""Add a statement before or after another one, on a separate line or, if `;` joins statements, on the same line."""
+"""Add a statement before or after another statement: on a new line, or on the same line if it contains `;`."""
 
 from __future__ import annotations
 

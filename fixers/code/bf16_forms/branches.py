@@ -144,7 +144,7 @@ def _keys(source: PythonSource) -> tuple[str, ...]:
 
 
 def _switched_on(source: PythonSource) -> frozenset[str]:
-    """Return the names of variables and of arguments' defaults that this file sets to True."""
+    """Return the names of variables that this file sets to True, and of arguments with the default True."""
     return source.remember("switched-on", lambda: frozenset(_find_switched_on(source)))
 
 

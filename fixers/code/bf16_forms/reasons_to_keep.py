@@ -79,7 +79,7 @@ def _holds_wide(expression: ast.expr) -> bool:
 
 
 def _is_asserted(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
-    """Return True if the value is cast or assigned to bfloat16 and an assertion requires this dtype for its name."""
+    """Return True if the value is cast to bfloat16 or assigned, and an assertion requires bfloat16 for the name."""
     names = source.remember("asserted-bf16", lambda: frozenset(_asserted(source)))
     if not names:
         return False

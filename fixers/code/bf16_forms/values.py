@@ -16,7 +16,7 @@ BFLOAT16 = "torch.bfloat16"
 
 
 def find_values(draft: Draft) -> None:
-    """Replace the dtype wherever code selects it, and change the imports of the dtype."""
+    """Replace `torch.bfloat16` and `.bfloat16()` wherever they select a dtype, and change the imports of bfloat16."""
     for attribute in draft.source.names.of_type(ast.Attribute):
         if attribute.attr == "bfloat16":
             _judge_attribute(draft, attribute)
