@@ -263,7 +263,7 @@ def folder_size(folder: Path) -> int:
 
 
 def loads_in_plain_peft(model: Path, adapter: Path) -> bool:
-    """Return True if transformers and peft load model and adapter, with the adapter's weights."""
+    """Return True if transformers and peft load the model and the adapter, and the adapter's weights are equal."""
     plain: Any = transformers.Phi4MultimodalForCausalLM.from_pretrained(model, dtype=torch.float16)
     loaded = PeftModel.from_pretrained(plain, str(adapter)).state_dict()
     with safe_open(adapter / "adapter_model.safetensors", "pt") as file:

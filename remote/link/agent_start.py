@@ -76,7 +76,8 @@ class AgentStarter:
     def start(self, first_request: bytes = b"", waits: Iterator[float] | None = None) -> tuple[FrameReader, Json]:
         """Start an agent and return its stream and its greeting.
 
-        Retries after HungUp and ConnectionLost, once for each of `waits`, which is shared with the caller's retries.
+        Retries after HungUp and ConnectionLost, once for each of `waits`. The caller uses the same iterator for its own
+        retries.
         """
         waits = self._retries.waits() if waits is None else waits
         while True:

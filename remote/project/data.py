@@ -96,7 +96,7 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
 
 
 def left_out_of(root: Path) -> Iterator[Path]:
-    """Yield each file and folder below `root`, also behind links, that `scan_data` leaves out because of its name."""
+    """Yield the files and folders that `scan_data` leaves out because of their names, also in linked folders."""
     for folder, _, left_out in _walk(root):
         yield from (Path(folder, name) for name in sorted(left_out))
 

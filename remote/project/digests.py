@@ -23,8 +23,9 @@ MEMORY = "scan.json"
 CHUNK = 2**20
 MAX_JSON = 64 * 2**20
 MAX_VALUES = 2 * 10**6
-"""The limit for a JSON file of a project's records. The curves of a report have up to 1.2 million values, and the
-digests of 250,000 files as many as this."""
+"""The maximum number of values in a JSON file of a project's records. The curves of a report have up to 1.2 million
+values, and the digests of 250,000 files have as many values as this limit.
+"""
 DEEPEST = 50
 TRIES = 3
 SETTLED_NS = 100_000_000
@@ -133,7 +134,7 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
     """Return the value in a JSON file of a project's records.
 
-    Raises OSError as `read_regular`, and ValueError as `parse_record`.
+    Raises OSError like `read_regular`, ValueError like `parse_record`.
     """
     try:
         return parse_record(read_regular(path, MAX_JSON), is_cache=is_cache)
@@ -142,10 +143,11 @@ def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
 
 
 def parse_record(data: bytes, *, is_cache: bool = False) -> Any:
-    """Return the value. Raises ValueError if it is not JSON, has more than MAX_VALUES values or is nested too deeply.
+    """Return the JSON value.
 
-    With `is_cache`, the depth is not checked, since the check is slow for a large file; the caller must not traverse
-    the value recursively.
+    Raises ValueError if `data` is not JSON, has more than MAX_VALUES values or is nested too deeply. If `is_cache` is
+    True, the depth is not checked, since the check is slow for a large file. The caller must then not traverse the
+    value recursively.
     """
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES} values")

@@ -226,7 +226,7 @@ def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
 
 
 def _judge_records(walk: Walk) -> Iterable[Finding]:
-    """Warn about tracked records, which everyone who clones the project gets, with the settings of all runs."""
+    """Warn about tracked records. Everyone who clones the project gets these files, with the settings of all runs."""
     tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
     if tracked:
         yield Finding(

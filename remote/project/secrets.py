@@ -154,7 +154,7 @@ def _is_random(value: bytes) -> bool:
 def _password(text: bytes) -> str:
     """Describe the first line that assigns a real value to a password, key or token.
 
-    Placeholders and hashes do not count.
+    Return "" if there is no such line.
     """
     lower = text.lower()
     for word in WORDS:

@@ -67,7 +67,7 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 
 def parse_json(body: bytes) -> Dict[str, Any]:
-    """Parse a JSON frame. Every string in the result can be encoded by `dumps`. Raises BadFrame."""
+    """Parse a JSON frame. `dumps` can encode every string in the result. Raises BadFrame."""
     value = parse_value(body)
     if not isinstance(value, dict):
         raise BadFrame(f"expected an object, got {type(value).__name__}")

@@ -34,7 +34,7 @@ def judge_safetensors(path: Path) -> str:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(MAX_HEADER, size - 8):
-            return f"the header would be {length} bytes of a file of {size}"
+            return f"the header would have {length} bytes, but the file has {size}"
         raw = file.read(length)
     if sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
         return f"the header has more than {MAX_VALUES} values"
@@ -61,7 +61,7 @@ def _judge_spans(spans: list[tuple[int, int]], data_bytes: int) -> str:
         if begin != at:
             return f"tensors leave a gap or overlap at byte {at} of the data"
         at = end
-    return "" if at == data_bytes else f"the header accounts for {at} bytes of data and there are {data_bytes}"
+    return "" if at == data_bytes else f"the header describes {at} bytes of data, but the file has {data_bytes}"
 
 
 def _span(entry: Any) -> tuple[int, int] | None:

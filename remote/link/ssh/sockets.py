@@ -14,7 +14,7 @@ from remote.link.ssh.route import ResolvedHop
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Limits in seconds: for connect and login, between keepalives, and of silence before the connection is closed."""
+    """The time limits of a connection, in seconds. After `silence_s` without received data, it is closed."""
 
     connect_s: float = 15.0
     keepalive_s: float = 8.0
