@@ -83,6 +83,6 @@ def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[F
     if access_denied and not look.token and not token_configured:
         message += "; the host has no token"
     hint = HINTS.get(look.fault, "")
-    if (access_denied and token_configured) or look.fault in WARNING_ONLY:
+    if (access_denied and (token_configured or look.withheld)) or look.fault in WARNING_ONLY:
         return (warning(name, message, repo, hint),)
     return (error(name, message, repo, hint, exit_code=ExitCode.ENVIRONMENT),)

@@ -10,7 +10,8 @@ class HubFacts:
     """The access to one model. `cached` is True if the host has the revision.
 
     `token` names the variable or file that contains a token. `fault` and `message` describe an error of the hub or the
-    network; they are "" if the model is available.
+    network; they are "" if the model is available. `withheld`: no token of the host was sent, because the config
+    selects the server.
     """
 
     cached: bool
@@ -18,3 +19,4 @@ class HubFacts:
     token: str = ""
     fault: str = ""
     message: str = ""
+    withheld: bool = False

@@ -52,11 +52,12 @@ class Repository:
 
 @dataclass
 class Hub:
-    """The served files, the planned faults, and every request so far."""
+    """The served files, the planned faults, and every request so far with its header `Authorization`."""
 
     repositories: dict[str, Repository]
     faults: dict[str, Fault] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    authorizations: list[str] = field(default_factory=list)
     api_status: int = 0
     url: str = ""
 
@@ -112,6 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         # A slash in the name of a revision stays quoted until the path is divided.
         path = unquote(urlsplit(self.path).path.replace("%2F", "%252F"))
         self.world.requests.append(f"{self.command} {path}")
+        self.world.authorizations.append(self.headers.get("Authorization") or "")
         kind = next((kind for kind in ("models", "datasets") if path.startswith(f"/api/{kind}/")), "")
         if kind:
             self._api(path.removeprefix(f"/api/{kind}/"))

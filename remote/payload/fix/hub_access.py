@@ -28,7 +28,8 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
         return _encoded(HubFacts(False, cache, token, "no-library", "the project's interpreter cannot be run"))
     request = {"do": "tree", "repo": repo, "revision": revision, "names": []}
     answer = ask_hub_client(call.args["python"], call.payload, request, environment, ASK_TIMEOUT_S)
-    return _encoded(HubFacts(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
+    fault, message = str(answer.get("fault", "")), str(answer.get("message", ""))
+    return _encoded(HubFacts(False, cache, token, fault, message, withheld=bool(token and answer.get("withheld"))))
 
 
 def token_source(environment: Mapping[str, str]) -> str:

@@ -12,6 +12,12 @@ from remote.protocol.exits import ExitCode
 
 LOADS_CODE = ("PYTHON", "LD_", "DYLD_")
 """The beginnings of variables that make an interpreter load other code, such as PYTHONPATH and LD_PRELOAD."""
+REDIRECTS = {
+    *("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+}
+"""The variables that decide, in upper or lower case, which server gets a request to the hub, or can read it."""
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
 def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
@@ -61,10 +67,30 @@ def ask_hub_client(
 ) -> Dict[str, Any]:
     """Run the verb `hub` as `ask_python` does, with the job's environment except for variables that load code.
 
-    `plan` runs it too, which executes nothing of the project, and `--host local` would do that on the laptop.
+    `plan` runs it too, which executes nothing of the project, and `--host local` would do that on the laptop. If the
+    environment sends the request to another server, only a token of this environment is sent, and none of the host.
+    Then a fault has the key `withheld`, the name of that variable.
     """
     harmless = {name: value for name, value in environment.items() if not name.startswith(LOADS_CODE)}
-    return ask_python(python, payload, "hub", request, harmless, timeout_s)
+    redirect = redirect_of(harmless)
+    if redirect:
+        harmless["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+    answer = ask_python(python, payload, "hub", request, harmless, timeout_s)
+    if redirect and "fault" in answer:
+        message = f"{answer.get('message', '')}; the host's token was not sent, because the config sets {redirect}"
+        answer.update(message=message, withheld=redirect)
+    return answer
+
+
+def redirect_of(environment: Mapping[str, str]) -> str:
+    """Return the variable that sends requests to the hub to a server that the host itself does not use, or "".
+
+    It is also "" if the environment contains a token, unless that is a variable of the host.
+    """
+    if any(environment.get(name) and "$" not in environment[name] for name in TOKENS):
+        return ""
+    redirects = (name for name in environment if name.upper() in REDIRECTS)
+    return next((name for name in redirects if environment[name] != os.environ.get(name)), "")
 
 
 def _unusable(python: str, why: str) -> Refusal:

@@ -111,3 +111,28 @@ def test_SE_03_a_query_of_the_hub_runs_nothing_of_the_project(host, hub, tmp_pat
     assert plan_of(host, hub, tmp_path, environment=environment) == hub_access.Plan()
     assert any("/revision/" in request for request in hub.requests)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("where", ["file", "variable"])
+def test_SE_03_a_token_of_the_host_is_not_sent_to_a_server_that_a_config_selects(
+    host, hub, tmp_path, monkeypatch, where
+):
+    hub.repositories[REPO] = Repository({"config.json": b"{}"}, private=True, token="hf_of_the_host")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text("hf_of_the_host" if where == "file" else "")
+    if where == "variable":
+        monkeypatch.setenv("HF_TOKEN", "hf_of_the_host")
+    environment = {"HF_TOKEN": "$HF_TOKEN"} if where == "variable" else {}
+    finding = plan_of(host, hub, tmp_path, environment=environment).findings[-1]
+    assert finding.severity is WARNING
+    assert "the host's token was not sent, because the config sets HF_ENDPOINT" in finding.message
+    assert not any("hf_of_the_host" in sent for sent in hub.authorizations)
+    assert hub.authorizations
+
+
+def test_a_token_of_the_host_is_sent_to_the_server_that_the_host_itself_uses(host, hub, tmp_path, monkeypatch):
+    hub.repositories[REPO] = Repository({"config.json": b"{}"}, private=True, token="hf_of_the_host")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text("hf_of_the_host")
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    assert plan_of(host, hub, tmp_path) == hub_access.Plan()
