@@ -223,7 +223,7 @@ def _cast_again(python: PythonSource, consumer: Consumer, project: _Project) -> 
 
 
 def _cast_after(draft: Draft, consumer: Consumer, project: _Project) -> None:
-    """Insert the cast after a trainer that builds or wraps the model: `train()` creates its optimizer later."""
+    """Insert the cast after a trainer that builds or wraps the model: `train()` creates the optimizer later."""
     python, statement = draft.source, consumer.statement
     variable = _variable_of(consumer)
     rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)

@@ -69,8 +69,8 @@ HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash",
 class Traits:
     """`flash`: the code imports or selects FlashAttention. `sdpa`: it calls PyTorch's own attention.
 
-    `overwritten` are the float16 switches that the code overwrites. `master_loops` are files that cast gradients for
-    float32 master weights of their own. `scales`: the code scales a loss, or uses a library with loss scaling.
+    `overwritten` are the float16 switches that the code overwrites. `master_loops` are files whose training loop casts
+    gradients to update float32 master weights. `scales`: the code scales a loss, or uses a library with loss scaling.
     `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
     `off_is_half`: bfloat16 switches that select float16 when they are off, each with its line. `unprepared`: classes

@@ -130,7 +130,7 @@ def _not_imported(scripts: tuple[str, ...], tree: Tree, paths: Sequence[str]) ->
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:
     """Return the scripts that other files may import.
 
-    Such a file imports the script's name, and it is in the same folder or imports the folder's name too.
+    A file may import a script if it imports the script's name and is in the same folder or imports the folder's name.
     """
     by_name: dict[bytes, list[str]] = {}
     for script in scripts:
