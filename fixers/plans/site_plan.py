@@ -163,8 +163,8 @@ def _merged_change(first: FileChange, second: FileChange | HostChange) -> FileCh
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
     """Return the given fixers and the fixers that they require, or all fixers, except those that the config turns off.
 
-    If a folder is fixed without a config, all fixers means all except those that serve only jobs of halfstep. With
-    `precision: fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
+    If a folder is fixed without a config, fixers that serve only jobs of halfstep are excluded too. With `precision:
+    fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
     """
     known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
     needed = known if site.config or site.project else known - FOR_JOBS

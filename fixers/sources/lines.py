@@ -62,13 +62,16 @@ def may_name(source: bytes, names: frozenset[bytes]) -> bool:
 
 @cache
 def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
-    """Return the texts with other characters than letters, digits and `_`, each with the words in it, longest first."""
+    """Return the texts that are not a single word, each with the words in it, longest first."""
     parts = {word: sorted(re.findall(rb"\w+", word), key=len, reverse=True) for word in words}
     return tuple((word, each) for word, each in parts.items() if each != [word])
 
 
 class _Vocabulary(NamedTuple):
-    """The distinct words of a file, and a text with these words. A large file has no words here, and its whole text."""
+    """The distinct words of a file, and a text with these words.
+
+    For a large file, `words` is empty and `text` is the file.
+    """
 
     words: frozenset[bytes]
     text: bytes

@@ -30,7 +30,7 @@ def commands_in_notebook(data: bytes) -> tuple[Script, tuple[int, ...]]:
     for start, end in (line for cell in code_cells(data) for line in _shell_lines(cell)):
         try:
             if b"\\" in data[start:end]:
-                raise Unparsable("an escape of JSON")
+                raise Unparsable("a JSON escape")
             commands += scan_shell(data, start, end).commands
         except Unparsable:
             unparsed.append(start)
