@@ -167,7 +167,10 @@ def _caveat(view: View, proof: ProofReport) -> str:
     """Return a phrase if the command trained without the planned autocast or without the assumed card, else ""."""
     gpu = view.survey.gpu
     if gpu is not None and gpu.assumed and not proof.total_bytes:
-        return f"{_mode(view)} trains on this CPU, not proved on the assumed card ({card_name(gpu)})"
+        card = f"the assumed card ({card_name(gpu)})"
+        if view.precision.autocast_dtype and any(one.check == "autocast" for one in proof.unseen):
+            return f"trains on this CPU without float16; {_mode(view)} is not proved on {card}"
+        return f"{_mode(view)} trains on this CPU, not proved on {card}"
     return _without_autocast(view, proof)
 
 

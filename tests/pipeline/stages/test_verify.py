@@ -11,7 +11,7 @@ from pipeline.config.load import load_config
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import describe_proof, prove
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.proof import ProofReport, ProvedStep
+from remote.protocol.proof import NotChecked, ProofReport, ProvedStep
 from remote.protocol.values import encode
 from tests.fixers.casebook import TITAN_RTX
 from tests.lab.fake_host import FakeHost
@@ -87,6 +87,23 @@ def test_a_proof_on_the_cpu_is_not_described_as_a_proof_on_the_assumed_card(
     proof = ProofReport((Finding("loss-scale", severity, "m"),), step_seconds=0.5, total_bytes=card_bytes)
     words = "works" if proved else "trains on this CPU, not proved on the assumed card (NVIDIA TITAN RTX 7.5)"
     assert describe_proof(view, proof) == f"fp16-mixed {words}: 0.5 s per step"
+
+
+@pytest.mark.parametrize(
+    ("requested", "words"),
+    [
+        ("fp16-mixed", "trains on this CPU without float16; fp16-mixed is not proved on the assumed card"),
+        ("fp32", "fp32 trains on this CPU, not proved on the assumed card"),
+    ],
+)
+def test_a_command_that_uses_float16_only_on_a_card_is_not_said_to_train_with_it(
+    requested: str, words: str, tmp_path: Path
+) -> None:
+    view = view_of(tmp_path)
+    view = replace(view, loaded=load_config("plain", tmp_path, [f"precision={requested}"]))
+    view = replace(view, survey=replace(view.survey, gpus=(replace(TITAN_RTX, assumed=True),)))
+    proof = ProofReport((), unseen=(NotChecked("autocast", "bfloat16 on this CPU"),), step_seconds=0.5)
+    assert describe_proof(view, proof) == f"{words} (NVIDIA TITAN RTX 7.5): 0.5 s per step"
 
 
 def test_a_short_run_is_estimated_in_seconds() -> None:
