@@ -161,7 +161,7 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     if disk.error:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     elif disk.volume:
-        warning = f"{free}, the container's own file system, which is deleted with it; {disk.volume} is a volume"
+        warning = f"{free}, a file system that is deleted with the container; {disk.volume} is a volume"
         yield Row("workdir", State.WARNING, warning, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
     else:
         yield Row("workdir", State.OK, free)

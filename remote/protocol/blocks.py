@@ -18,7 +18,7 @@ FRESH = 2
 HEADER = struct.Struct(">BI")
 BLOCK = 256 * 1024
 MAX_BODY = 2**20
-AS_IT_IS = 0
+UNCOMPRESSED = 0
 QUICK_LEVEL = 1
 SMALL_LEVEL = 6
 SAMPLE = 32 * 1024
@@ -106,21 +106,21 @@ class _Coder:
 
     def __init__(self, packer: Callable[[int], Any], level: Callable[[], int]) -> None:
         self._make, self._level = packer, level
-        self._is_at = AS_IT_IS
+        self._current_level = UNCOMPRESSED
         self._packer: Any = None
 
     def code(self, buffered: bytearray) -> Iterator[bytes]:
         """Return and clear the buffered data."""
         data = bytes(buffered)
         buffered.clear()
-        level = self._level() if data else AS_IT_IS
-        if level == AS_IT_IS:
+        level = self._level() if data else UNCOMPRESSED
+        if level == UNCOMPRESSED:
             yield from raw_blocks(data)
             return
         for start in range(0, len(data), MAX_BODY):
             kind = CODED
-            if level != self._is_at:
-                kind, self._is_at, self._packer = FRESH, level, self._make(level)
+            if level != self._current_level:
+                kind, self._current_level, self._packer = FRESH, level, self._make(level)
             body: bytes = self._packer.pack(data[start : start + MAX_BODY])
             yield HEADER.pack(kind, len(body)) + body
 

@@ -30,9 +30,9 @@ class JobSpec:
     come from a 0600 file that is deleted after reading. `grace_s` is the time that the job has to save a checkpoint
     when it is stopped. A job without a new step for `stall_after_s` is reported as stalled. `processes` is the number
     of ranks that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data.
-    `notify` is a shell command or URL for the end of the job. `slurm` contains the sbatch options of the job;
-    `jobs_left` is the number of jobs that the supervisor may still queue by itself after Slurm's time limit. `after`
-    lists the folders of the jobs that must end first. A job that waits too and has a later `turn` is ignored.
+    `notify` is the shell command or URL for the notification when the job ends. `slurm` contains the sbatch options of
+    the job; `jobs_left` is the number of jobs that the supervisor may still queue by itself after Slurm's time limit.
+    `after` lists the folders of the jobs that must end first. A job that waits too and has a later `turn` is ignored.
     """
 
     run: str
@@ -116,7 +116,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """A note of the watch about a step. Severity `error`: it ended the training. `info`: the training began."""
+    """A note of the watch about a step. After an `error`, the training was ended. An `info` is the first step."""
 
     check: str
     severity: str

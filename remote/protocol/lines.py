@@ -53,7 +53,7 @@ class LineCollapser:
         at = 0
         for control in _CONTROL.finditer(text):
             self._write(text[at : control.start()])
-            self._obey(control.group(), control.group(1) or "", control.group(2) or "")
+            self._apply_control(control.group(), control.group(1) or "", control.group(2) or "")
             at = control.end()
         self._write(text[at:])
         return self._unfinished_rows() if final else self._finished()
@@ -87,10 +87,10 @@ class LineCollapser:
         self._column += len(text)
         self._replaces = False
 
-    def _obey(self, control: str, parameter: str, kind: str) -> None:
+    def _apply_control(self, control: str, parameter: str, kind: str) -> None:
         amount = int(parameter) if parameter.isdecimal() else 0
         if kind:
-            self._obey_sequence(kind, amount)
+            self._apply_sequence(kind, amount)
         elif control.endswith("\n"):
             self._down(1)
             self._return()
@@ -99,7 +99,7 @@ class LineCollapser:
         else:
             self._move_to(self._column - len(control))
 
-    def _obey_sequence(self, kind: str, amount: int) -> None:
+    def _apply_sequence(self, kind: str, amount: int) -> None:
         if kind in "AF":
             self._up(amount or 1)
         elif kind in "BE":

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from remote.protocol.blocks import AS_IT_IS, QUICK_LEVEL, SMALL_LEVEL, pack_blocks
+from remote.protocol.blocks import QUICK_LEVEL, SMALL_LEVEL, UNCOMPRESSED, pack_blocks
 
 DEPTH = 8
 DRAINED_BYTES = 16 * 2**10
@@ -28,8 +28,8 @@ class PackingThread:
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
-        self._made: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
-        self._gone = threading.Event()
+        self._produced: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
+        self._consumer_stopped = threading.Event()
         self._written = False
         self._idle = False
 
@@ -46,33 +46,33 @@ class PackingThread:
         elif self._written and in_flight <= DRAINED_BYTES:
             self._idle = True
         if self._idle:
-            return AS_IT_IS
-        return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
+            return UNCOMPRESSED
+        return SMALL_LEVEL if self._produced.full() else QUICK_LEVEL
 
     def run(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield `chunks`. The thread computes up to `DEPTH` chunks in advance."""
-        maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
+        maker = threading.Thread(target=self._produce, args=(chunks,), daemon=True)
         maker.start()
         try:
-            while (one := self._made.get()) is not None:
+            while (one := self._produced.get()) is not None:
                 if isinstance(one, BaseException):
                     raise one
                 yield one
                 self._written = True
         finally:
-            self._gone.set()
+            self._consumer_stopped.set()
             maker.join()
 
-    def _make(self, chunks: Iterator[bytes]) -> None:
+    def _produce(self, chunks: Iterator[bytes]) -> None:
         try:
-            if all(self._offer(chunk) for chunk in chunks):
-                self._offer(None)
+            if all(self._put(chunk) for chunk in chunks):
+                self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised again in `run`
-            self._offer(error)
+            self._put(error)
 
-    def _offer(self, one: bytes | BaseException | None) -> bool:
-        while not self._gone.is_set():
+    def _put(self, one: bytes | BaseException | None) -> bool:
+        while not self._consumer_stopped.is_set():
             with contextlib.suppress(queue.Full):
-                self._made.put(one, timeout=0.1)
+                self._produced.put(one, timeout=0.1)
                 return True
         return False

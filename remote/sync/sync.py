@@ -83,7 +83,7 @@ class _Attempt:
 
     def run(self) -> SyncReport:
         while True:
-            base, staged = self._look()
+            base, staged = self._read_base()
             plan = plan_sync(self.scan, self.tree, base, force=self.force)
             if plan.empty or any(finding.check == "mass-delete" for finding in plan.report.findings):
                 return self._report(plan.report)
@@ -99,7 +99,7 @@ class _Attempt:
                 return self._done(plan, staged, answer, answer.survey)
             self._explain_damage(plan, answer.torn)
 
-    def _look(self) -> tuple[Manifest, dict[str, int]]:
+    def _read_base(self) -> tuple[Manifest, dict[str, int]]:
         """Return the host's manifest and the sizes of staged contents by digest, in as few exchanges as possible."""
         if self.survey_outdated:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}

@@ -16,9 +16,9 @@ from remote.errors import RemoteFault
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.paths import check_link, check_path
 from remote.protocol.blocks import (
-    AS_IT_IS,
     QUICK_LEVEL,
     SMALL_LEVEL,
+    UNCOMPRESSED,
     BadStream,
     is_dense,
     pack_blocks,
@@ -133,7 +133,7 @@ def test_blocks_are_unpacked_however_the_connection_splits_them(pieces, cut):
     assert b"".join(unpack_blocks(chunks, "zlib")) == b"".join(data for data, _ in pieces)
 
 
-@given(levels=st.lists(st.sampled_from([AS_IT_IS, QUICK_LEVEL, SMALL_LEVEL]), min_size=1, max_size=8))
+@given(levels=st.lists(st.sampled_from([UNCOMPRESSED, QUICK_LEVEL, SMALL_LEVEL]), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_a_change_of_the_compression_level_does_not_change_the_data(levels):
     code = [f"x_{number} = load({number})\n".encode() * 30_000 for number in range(len(levels))]
@@ -141,7 +141,7 @@ def test_a_change_of_the_compression_level_does_not_change_the_data(levels):
     packed = list(pack_blocks([(piece, False) for piece in code], "zlib", lambda: next(turns)))
     assert len(packed) == len(code)
     assert [len(block) >= len(piece) for block, piece in zip(packed, code, strict=True)] == [
-        level == AS_IT_IS for level in levels
+        level == UNCOMPRESSED for level in levels
     ]
     assert b"".join(unpack_blocks(packed, "zlib")) == b"".join(code)
 
