@@ -10,13 +10,14 @@ from typing import Any, Dict, Mapping, Sequence
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
-LOADS_CODE = ("PYTHON", "LD_", "DYLD_")
-"""The beginnings of variables that make an interpreter load other code, such as PYTHONPATH and LD_PRELOAD."""
+OF_HUB = ("HF_", "HUGGINGFACE_", "HUGGING_FACE_", "TRANSFORMERS_")
+"""The beginnings of the variables that huggingface_hub reads."""
 REDIRECTS = {
     *("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 }
 """The variables that decide, in upper or lower case, which server gets a request to the hub, or can read it."""
+NEUTRAL = {"NO_PROXY", "XDG_CACHE_HOME"}
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
@@ -65,21 +66,26 @@ def ask_python(
 def ask_hub_client(
     python: str, payload: str, request: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
 ) -> Dict[str, Any]:
-    """Run the verb `hub` as `ask_python` does, with the job's environment except for variables that load code.
+    """Run the verb `hub` as `ask_python` does, with those variables of the job's environment that concern the hub.
 
-    `plan` runs it too, which executes nothing of the project, and `--host local` would do that on the laptop. If the
-    environment sends the request to another server, only a token of this environment is sent, and none of the host.
-    Then a fault has the key `withheld`, the name of that variable.
+    `plan` runs it too, which executes nothing of the project, and with `--host local` it runs on the laptop. Many other
+    variables make an interpreter load code, such as PYTHONPATH, LD_PRELOAD and OPENSSL_CONF. If the environment sends
+    the request to another server, only a token of this environment is sent, and none of the host. Then a fault has the
+    key `withheld`, the name of that variable.
     """
-    harmless = {name: value for name, value in environment.items() if not name.startswith(LOADS_CODE)}
-    redirect = redirect_of(harmless)
+    of_hub = {name: value for name, value in environment.items() if _concerns_hub(name)}
+    redirect = redirect_of(of_hub)
     if redirect:
-        harmless["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
-    answer = ask_python(python, payload, "hub", request, harmless, timeout_s)
+        of_hub["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+    answer = ask_python(python, payload, "hub", request, of_hub, timeout_s)
     if redirect and "fault" in answer:
         message = f"{answer.get('message', '')}; the host's token was not sent, because the config sets {redirect}"
         answer.update(message=message, withheld=redirect)
     return answer
+
+
+def _concerns_hub(name: str) -> bool:
+    return name.startswith(OF_HUB) or name.upper() in REDIRECTS | NEUTRAL
 
 
 def redirect_of(environment: Mapping[str, str]) -> str:

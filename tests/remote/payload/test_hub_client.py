@@ -1,0 +1,64 @@
+"""Which variables of a config reach the hub client, which `plan` starts before anybody confirmed anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from remote.payload.probes import project_python
+
+HUB = "https://mirror.test"
+
+
+def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the variables that the client receives, and the answer to a request that the hub refuses."""
+    received: dict[str, str] = {}
+
+    def ask(python: str, payload: str, verb: str, request: object, environment: Mapping[str, str], _: float) -> object:
+        received.update(environment)
+        return {"fault": "gated", "message": "no access"}
+
+    monkeypatch.setattr(project_python, "ask_python", ask)
+    return received, project_python.ask_hub_client("python3", "payload.pyz", {}, environment, 1.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "LD_PRELOAD",
+        "DYLD_INSERT_LIBRARIES",
+        "OPENSSL_CONF",
+        "GCONV_PATH",
+        "PATH",
+        "HOME",
+    ],
+)
+def test_SE_03_variables_that_may_load_code_are_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    received, _ = sent({name: "/project/evil", "HF_HOME": "/cache"}, monkeypatch)
+    assert received == {"HF_HOME": "/cache"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "withheld"),
+    [
+        pytest.param({"HF_ENDPOINT": HUB}, "HF_ENDPOINT", id="another hub"),
+        pytest.param({"https_proxy": HUB, "SSL_CERT_FILE": "/ca.pem"}, "https_proxy", id="a proxy"),
+        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": "$HF_TOKEN"}, "HF_ENDPOINT", id="with the token of the host"),
+        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": ""}, "HF_ENDPOINT", id="with an empty token"),
+        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": "hf_given"}, "", id="with a token that the user confirmed"),
+        pytest.param({"HF_ENDPOINT": "https://own.test"}, "", id="the hub that the host uses"),
+        pytest.param({"HF_HOME": "/cache"}, "", id="the usual hub"),
+    ],
+)
+def test_SE_03_a_token_of_the_host_goes_to_no_server_that_only_a_config_names(
+    environment: dict[str, str], withheld: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://own.test")
+    received, answer = sent(environment, monkeypatch)
+    assert ("HF_HUB_DISABLE_IMPLICIT_TOKEN" in received) is bool(withheld)
+    assert answer.get("withheld", "") == withheld
+    assert (f"because the config sets {withheld}" in answer["message"]) is bool(withheld)
