@@ -41,7 +41,7 @@ import re
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
-from fixers.sources.autocast_blocks import is_evaluated, is_under_autocast
+from fixers.sources.autocast_blocks import is_called_under_autocast, is_evaluated, is_under_autocast
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.half_values import is_half
 from fixers.sources.lines import holds_any
@@ -51,7 +51,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "loss-fp32"
-version = 5
+version = 6
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BF16_FROM
@@ -101,7 +101,7 @@ def _is_needed(source: PythonSource, call: ast.Call, loss: Loss) -> bool:
     torch casts a half-precision target to the dtype of the prediction. torch rejects a float32 target with a
     half-precision prediction.
     """
-    if is_under_autocast(source, call):
+    if is_under_autocast(source, call) or is_called_under_autocast(source, call):
         return _is_huber(call)
     if is_evaluated(source, call):
         return False

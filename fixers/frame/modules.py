@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from posixpath import basename, splitext
 from typing import Any
 
-from fixers.sources.file_roles import INFERS, SCALES, is_for_accelerator, is_foreign
+from fixers.sources.file_roles import INFERS, OF_EVALUATION, SCALES, is_for_accelerator, is_foreign
 from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.python_text import map_python
@@ -47,7 +47,6 @@ PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
-OF_EVALUATION = re.compile(r"(?:^|/)(?:eval|evaluation|evaluate|inference|benchmarks?|demos?)/")
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
 OWN_ATTENTION = LinePattern(
     re.compile(rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b", re.MULTILINE),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from posixpath import basename, dirname, normpath, splitext
 
 from fixers.frame.site import Tree
-from fixers.sources.file_roles import INFERS, imported_names
+from fixers.sources.file_roles import DEFINES, INFERS, OF_EVALUATION, imported_names, names_training
 from fixers.sources.launched import Launched, scripts_of
 
 DEEPSPEED = "DEEPSPEED"
@@ -30,7 +30,7 @@ def deepspeed_only(
     without: set[str] = set()
     unnamed = _unnamed(launched, accelerate)
     for each in launched:
-        scripts = [path for path in scripts_of(each, modules) if path not in untrained and not _infers(path)]
+        scripts = [path for path in scripts_of(each, modules) if path not in untrained and not _infers(tree, path)]
         deepspeed = _type_of(each, accelerate) == DEEPSPEED or each.deepspeed
         (with_deepspeed if deepspeed else without).update(scripts)
         if each.config and unnamed:
@@ -55,8 +55,14 @@ def _is_named(path: str, launched: Launched) -> bool:
     return bool(launched.config) and f"/{path}".endswith(f"/{normpath(launched.config)}")
 
 
-def _infers(path: str) -> bool:
-    return INFERS.search(splitext(basename(path))[0].lower()) is not None
+def _infers(tree: Tree, path: str) -> bool:
+    """Return True for a script that uses a trained model, or that defines code of its own and names no training."""
+    if INFERS.search(splitext(basename(path))[0].lower()) or OF_EVALUATION.search(path.lower()):
+        return True
+    with suppress(OSError):
+        data = tree.read(path)
+        return DEFINES.search(data) is not None and not names_training(data)
+    return False
 
 
 class _Imports:

@@ -19,6 +19,15 @@ def is_under_autocast(source: PythonSource, node: ast.AST) -> bool:
     return autocast_around(source, node) is not None
 
 
+def is_called_under_autocast(source: PythonSource, node: ast.AST) -> bool:
+    """Return True if this file calls the function around the node, and only under autocast."""
+    function = source.names.function(node)
+    if not isinstance(function, ast.FunctionDef) or isinstance(source.names.parent(function), ast.ClassDef):
+        return False
+    uses = [each for each in source.names.of_type(ast.Name) if each.id == function.name]
+    return bool(uses) and all(is_under_autocast(source, each) for each in uses)
+
+
 def is_evaluated(source: PythonSource, node: ast.AST) -> bool:
     """Return True if the node is inside a `no_grad` block or a function named like an evaluation or a metric."""
     for above in source.names.ancestors(node):

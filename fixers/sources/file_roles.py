@@ -41,6 +41,8 @@ INFERS = re.compile(
     r"(?=$|[-_])|[a-z]2(?:hf|dcp|pt)"
 )
 """Matches names of scripts that use a trained model."""
+OF_EVALUATION = re.compile(r"(?:^|/)(?:eval|evaluation|evaluate|inference|benchmarks?|demos?)/")
+"""Matches paths in a folder of such scripts."""
 TRAINS = LinePattern(
     re.compile(
         rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
@@ -87,6 +89,13 @@ def is_jax(source: bytes) -> bool:
 def is_for_accelerator(source: bytes) -> bool:
     """Return True for code that imports the torch extension of a TPU, NPU, HPU or Intel device at module level."""
     return may_name(source, ACCELERATORS) and ACCELERATOR_IMPORT.search(source[:HEAD_BYTES]) is not None
+
+
+def names_training(source: bytes) -> bool:
+    """Return True if the text calls, or imports, something that may train."""
+    if IMPORTS_TRAINING.search(lines_with(source, (b"train",))):
+        return True
+    return _trains(source if b"train" in source else source.replace(b"subprocess", b""))
 
 
 def never_trains(path: str, source: bytes) -> bool:

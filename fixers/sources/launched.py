@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from posixpath import dirname, join, normpath
+from posixpath import commonprefix, dirname, join, normpath
 
 DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
@@ -16,6 +16,10 @@ STARTS = re.compile(
     rb"|(?P<script>[^\s\"'`=,]*\w\.py)\b)"
 )
 USES_DEEPSPEED = re.compile(rb"deepspeed|zero[-_]?[123]|\bds[-_]?config", re.IGNORECASE)
+SHOWN = re.compile(
+    rb"""^([ \t]*)(?:echo|printf)[ \t]+(?:-\w+[ \t]+)*(?:"[^"\n]*"|'[^'\n]*')(?![^\n]*[|>])""", re.MULTILINE
+)
+"""Matches a command that a script only prints."""
 ASSIGNMENT = re.compile(rb"^[ \t]*(?:export[ \t]+)?(\w+)=([^\n]*)", re.MULTILINE)
 VARIABLE = re.compile(rb"\$\{?(\w+)")
 ONE_MACHINE = re.compile(
@@ -74,7 +78,7 @@ def may_be_more_machines(text: bytes) -> bool:
 def _launched(
     path: str, text: bytes, with_deepspeed: Collection[bytes], with_machines: Collection[bytes]
 ) -> Iterator[Launched]:
-    for line in text.splitlines():
+    for line in SHOWN.sub(rb"\1", text).splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
         used = VARIABLE.findall(line)
@@ -102,10 +106,12 @@ def _config_of(line: bytes) -> str:
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
     """Return the file at the script's path, relative to the starting file.
 
-    If there is none, return all files whose path ends with the script's path.
+    If there is none, return the files with that path's end that share the most folders with the starting file.
     """
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:
         return (beside,)
     plain = OUTSIDE.sub("", launched.script)
-    return tuple(path for path in known if f"/{path}".endswith(f"/{normpath(plain)}"))
+    named = [path for path in known if f"/{path}".endswith(f"/{normpath(plain)}")]
+    shared = {path: len(commonprefix([path.split("/"), launched.path.split("/")])) for path in named}
+    return tuple(path for path in named if shared[path] == max(shared.values()))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fixers.code.draft import Draft
+from fixers.frame.code_traits import ON_BY_DEFAULT
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.refusals import refusal_of
 from fixers.sources.chosen_words import constant_of
@@ -64,6 +65,8 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
     for keyword in call.keywords:
         if keyword.arg is not None:
             flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(draft, keyword))
+    if _forwards_both(draft.source, flags):
+        return
     if refused := _refusing_class(draft, consumers, call, flags):
         draft.warn(call, *refusal_of("bf16=True", refused, "fp16"))
         return
@@ -75,6 +78,15 @@ def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
         _flip(draft, flags, flag, counterpart, variables=True)
     _turn_off_tf32(draft, flags)
     _add_counterpart(draft, call, flags)
+
+
+def _forwards_both(source: PythonSource, flags: Flags) -> bool:
+    """Return True for `bf16=args.bf16, fp16=args.fp16`: the commands and configs that set these switches are edited."""
+    values = [flags[name].value for name in ("bf16", "fp16") if name in flags]
+    match values:
+        case [ast.Attribute(value=one, attr="bf16"), ast.Attribute(value=other, attr="fp16")]:
+            return source.segment(one) == source.segment(other) and not ON_BY_DEFAULT.search(source.text)
+    return False
 
 
 def _add_counterpart(draft: Draft, call: ast.Call, flags: Flags) -> None:

@@ -34,6 +34,8 @@ WORDS = {
     "bf16-mixed": "16-mixed",
     TRUE_WORD: "16-mixed",
 }
+OF_AMP = ("amp_bf16", "amp_bfloat16")
+"""Words of autocast in bfloat16 whose float16 spelling differs between projects: `amp`, `amp_fp16`."""
 TRUE_HALF = "16-true"
 """Lightning's value for half-precision weights that are not trained: they need no float32 copy and no loss scale."""
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
@@ -51,6 +53,8 @@ def find_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...]
             _judge_word(draft, consumers, node, frozen_loads)
         elif node.value == "--bf16":
             _judge_flag(draft, node)
+        elif node.value in OF_AMP:
+            _warn_of_amp(draft, node)
         else:
             _judge_override(draft, node)
 
@@ -71,6 +75,11 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_l
         _replace(draft, node, TRUE_HALF)
     elif judged.verdict is Verdict.ACT and (node.value != TRUE_WORD or _may_be_mixed(draft, node, frozen_loads)):
         _spell(draft, consumers, node, name)
+
+
+def _warn_of_amp(draft: Draft, node: ast.Constant) -> None:
+    if _option_of(draft, node) and judge_place(draft.source, node).verdict is Verdict.ACT:
+        draft.warn(node, f"{node.value} selects bfloat16, and its float16 spelling is unknown", hint="amp, or amp_fp16")
 
 
 def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:

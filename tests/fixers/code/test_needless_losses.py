@@ -29,6 +29,8 @@ CAST = {
     "left an autocast block of a variable": "mixed = torch.autocast('cuda', torch.float16) if c else nullcontext()\n"
     "with mixed:\n    a, b = m(x)\nF.mse_loss(b, y)",
     "the dtype of a half tensor": "h = x.half()\nF.mse_loss(y.to(h.dtype), z)",
+    "a function that is also called outside autocast": "model.half()\n\n\ndef loss_of(a, b):\n"
+    "    return F.mse_loss(a, b)\n\n\nwith autocast():\n    loss_of(model(x), y)\nloss_of(model(x), y)",
     "joined with others": "m.half()\nF.mse_loss(torch.cat([z, m(x)]), y)",
 }
 KEPT = {
@@ -48,6 +50,8 @@ KEPT = {
     "another class is half": MODEL + "class Encoder(nn.Module):\n    def __init__(self):\n        self.half()",
     "the name is half elsewhere": "def export(m):\n    m.half()\n\n\n"
     "def loss(m, x, y):\n    return F.mse_loss(m(x), y)",
+    "every call of its function is under autocast": "model.half()\n\n\ndef loss_of(out, y):\n"
+    "    return F.cross_entropy(model(out), y)\n\n\nwith autocast():\n    loss_of(x, y)",
     "the call is under autocast": "def loss(a, b):\n    return F.mse_loss(a, b)\n\n\n"
     "with torch.autocast('cuda', torch.float16):\n    out = m(x)\n    loss(out, y)",
     "float32 again": "m.half()\nout = m(x).float()\nF.mse_loss(out, y)",

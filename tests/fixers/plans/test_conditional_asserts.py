@@ -66,7 +66,7 @@ def test_the_word_changes_and_the_branch_that_asserts_it_stays(tmp_path: Path) -
     plan = _plan(tmp_path, model__py=MODEL.format(assertion=UNDER), run__yaml="compute_dtype: bf16\n")
     model = MODEL.format(assertion=UNDER).replace('compute_dtype="bf16"', 'compute_dtype="fp16"')
     assert _after(plan) == {"model.py": model, "run.yaml": "compute_dtype: fp16\n"}
-    assert [each.where for each in plan.findings if each.message.startswith("with packed,")] == ["model.py:14"]
+    assert [each.where for each in plan.findings if each.message.startswith("if packed is true,")] == ["model.py:14"]
 
 
 def test_an_assert_without_a_condition_keeps_the_word(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fixers.plans.program_files import planned as proved
 from tests.fixers.plans.project_plan import changed, planned, warned
 
 ENGINE = """import torch
@@ -71,6 +72,59 @@ def test_a_switch_that_is_on_by_default_selects_float16_in_weights_and_trainer(t
 def test_a_config_key_that_selects_float16_when_it_is_off_is_turned_off(tmp_path):
     files = {"engine.py": CHOICE.replace("args.bf16", "cfg.bf16").replace("(args)", "(cfg)"), "a.yaml": "bf16: true\n"}
     assert changed(planned(tmp_path, files)) == {"a.yaml": "bf16: false\n"}
+
+
+FORWARDED = """import torch
+from transformers import HfArgumentParser, Trainer
+
+
+def load(path, bf16=False, fp16=False):
+    return Model.from_pretrained(path, torch_dtype=torch.float16 if fp16 else torch.float32)
+
+
+(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+Trainer(model=load("m", {given}), args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "stays"),
+    [
+        ("bf16=args.bf16, fp16=args.fp16", True),
+        ("fp16=args.fp16, bf16=args.bf16", True),
+        ("bf16=args.bf16, fp16=other.fp16", False),
+        ("bf16=args.bf16, fp16=False", False),
+    ],
+)
+def test_two_switches_that_a_call_passes_on_stay(tmp_path, given, stays):
+    files = {"train.py": FORWARDED.format(given=given), "run.sh": "python train.py --bf16 True\n"}
+    after = changed(planned(tmp_path, files))
+    assert after["run.sh"] == "python train.py --fp16 True\n"
+    assert (given in after.get("train.py", files["train.py"])) is stays
+
+
+AMP = """import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--precision", default="amp_bf16")
+args = parser.parse_args()
+dtype = torch.bfloat16 if "bf16" in args.precision else torch.float16
+for batch in loader:
+    with torch.autocast("cuda", dtype=dtype):
+        loss = model(batch.to(torch.bfloat16)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("word", ["amp_bf16", "amp_bfloat16"])
+def test_a_program_with_a_word_of_amp_stays_because_its_spelling_differs_between_projects(tmp_path, word):
+    plan = proved(tmp_path, {"train.py": AMP.replace("amp_bf16", word)})
+    assert changed(plan) == {}
+    assert f"{word} selects bfloat16, and its float16 spelling is unknown" in warned(plan)
+    assert "spelling is unknown" not in warned(proved(tmp_path, {"train.py": AMP.replace("amp_bf16", "amp")}))
 
 
 def test_a_switch_that_selects_float32_when_it_is_off_is_replaced(tmp_path):

@@ -10,7 +10,7 @@ from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_offers
-from fixers.sources.launched import launched_in
+from fixers.sources.launched import Launched, launched_in, scripts_of
 from tests.fixers.casebook import TITAN_RTX
 
 TRAIN = """import torch
@@ -27,6 +27,7 @@ if __name__ == "__main__":
     train()
 """
 STARTS_IT = "from training.train import train\n\ntrain()\n"
+SPLITS = "import tools\n\n\ndef main():\n    tools.split('a.json')\n\n\nmain()\n"
 DEEPSPEED = "deepspeed training/train.py --deepspeed zero2.json\n"
 DDP = "torchrun --nproc_per_node 2 training/train.py --lr 1e-4\n"
 ACCELERATE = "accelerate launch --config_file cfg/zero3.yaml training/train.py\n"
@@ -41,6 +42,8 @@ MULTI = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
         ("run.sh", "python train.py --lr 1\n", [("train.py", False)]),
         ("run.sh", "# python train.py --lr 1\n", []),
         ("run.sh", "echo see train.py\n", []),
+        ("run.sh", 'echo "run torchrun train.py"\n', []),
+        ("run.sh", 'echo "python train.py" | sbatch\n', [("train.py", False)]),
         ("run.sh", 'ARGS="--deepspeed ds.json"\npython train.py $ARGS\n', [("train.py", True)]),
         ("run.sh", 'ARGS="--lr 1"\npython train.py $ARGS\n', [("train.py", False)]),
         ("run.sh", "accelerate launch --config_file cfg/zero3.yaml a/sft.py\n", [("a/sft.py", True)]),
@@ -55,12 +58,26 @@ def test_a_start_is_one_with_deepspeed_if_its_command_says_so(path: str, text: s
     assert [(each.script, each.deepspeed) for each in launched_in(path, text.encode())] == wanted
 
 
+@pytest.mark.parametrize(
+    ("path", "script", "found"),
+    [
+        ("a/run.sh", "train.py", ("a/train.py",)),
+        ("a/scripts/run.sh", "train.py", ("a/train.py",)),
+        ("run.sh", "train.py", ("a/train.py", "b/c/train.py")),
+        ("b/d/README.md", "c/train.py", ("b/c/train.py",)),
+        ("b/run.sh", "other.py", ()),
+    ],
+)
+def test_a_script_is_the_nearest_file_with_its_path(path: str, script: str, found: tuple[str, ...]) -> None:
+    assert scripts_of(Launched(path, script, deepspeed=False), ["a/train.py", "b/c/train.py"]) == found
+
+
 def _casts(root: Path, files: dict[str, str]) -> bool:
     for name, text in {"training/train.py": TRAIN, **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
-    return bool(plan.changes)
+    return any(getattr(each, "path", "") == "training/train.py" for each in plan.changes)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +108,10 @@ def _casts(root: Path, files: dict[str, str]) -> bool:
         ),
         ({"run.sh": DEEPSPEED, "cfg/ddp.yaml": MULTI}, False),
         ({"run.sh": DEEPSPEED, "e.sh": "python eval_it.py\n", "eval_it.py": STARTS_IT}, False),
+        ({"run.sh": DEEPSPEED, "e.sh": "python eval/it.py\n", "eval/it.py": STARTS_IT}, False),
+        ({"run.sh": DEEPSPEED, "d.sh": "python split.py\n", "split.py": SPLITS, "tools.py": STARTS_IT}, False),
+        ({"run.sh": DEEPSPEED, "d.sh": "python split.py\n", "split.py": "import tools\n", "tools.py": STARTS_IT}, True),
+        ({"run.sh": DEEPSPEED, "b/go.sh": "python train.py\n", "b/old/train.py": TRAIN}, False),
     ],
 )
 def test_a_model_that_only_deepspeed_trains_is_not_cast(tmp_path: Path, files: dict[str, str], casts: bool) -> None:
