@@ -79,7 +79,9 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_l
 
 def _warn_of_amp(draft: Draft, node: ast.Constant) -> None:
     if _option_of(draft, node) and judge_place(draft.source, node).verdict is Verdict.ACT:
-        draft.warn(node, f"{node.value} selects bfloat16, and its float16 spelling is unknown", hint="amp, or amp_fp16")
+        draft.warn(
+            node, f"{constant_of(node)} selects bfloat16, and its float16 spelling is unknown", hint="amp, or amp_fp16"
+        )
 
 
 def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
