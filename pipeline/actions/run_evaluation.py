@@ -92,7 +92,7 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
         raise Busy(message, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")
     if not run.adapter_sha256:
         raise RemoteFault(
-            f"{note.name} has no adapter: its training {run.state.value}",
+            f"{note.name} has no adapter (state of its training: {run.state.value})",
             kind="no-adapter",
             where=note.host,
             hint=note.resume_command,

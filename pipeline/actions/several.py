@@ -123,7 +123,10 @@ PHASES: tuple[tuple[Phase, Callable[[Outcome, RunOptions], bool]], ...] = (
 
 
 def combined_outcome(now: Outcome, before: Outcome) -> Outcome:
-    """Return the newer outcome of a run with the names of the older outcome. Also copy a missing run or job."""
+    """Return the newer outcome of a run.
+
+    Host, config and overrides, and a missing run or job, are copied from the older outcome.
+    """
     run, job = now.run or before.run, now.job or before.job
     return replace(
         now, host=before.host, config=before.config, given=before.given, varied=before.varied, run=run, job=job

@@ -34,7 +34,7 @@ OTHERS_S = 60.0
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a host's job: the job's last event, or the exception that following the job raised.
+    """The end of a host's job: the job's last event, or the exception that was raised while the job was followed.
 
     `at` is the index of the host.
     """

@@ -20,7 +20,7 @@ SECRET_VALUE = re.compile(
     r"|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|\w://[^/\s:@]+:[^/\s:@$]+@"
 )
 URL_USER = re.compile(r"\bhttps?://[^/\s@$]+@")
-"""The user in a URL, which package indexes accept as an access token."""
+"""The user name in a URL. Package indexes accept an access token as the user name."""
 CHECKED_ELSEWHERE = ("env", "secrets", "command")
 
 
@@ -56,16 +56,18 @@ def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
 
 
 def check_texts(document: Document) -> Iterator[Finding]:
-    """Yield a problem for each other value that looks like a secret or has credentials in a URL, without the value."""
+    """Yield a problem for each value of the other sections that looks like a secret or has credentials in a URL."""
     for key, value in _texts(document.values, ()):
         if key[0] not in CHECKED_ELSEWHERE and (SECRET_VALUE.search(value) or URL_USER.search(value)):
             message = "its value looks like a secret, and is stored in plain files and command lines on both machines"
-            hint = "on the host: ~/.netrc for a package index, or a file that the command reads"
+            hint = (
+                "write the secret on the host: into ~/.netrc for a package index, or into a file that the command reads"
+            )
             yield document.problem(key, message, hint)
 
 
 def _texts(value: Any, key: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield every text below a value, with its key."""
+    """Yield the key and the text of every text inside a value."""
     if isinstance(value, str):
         yield key, value
         return

@@ -1,4 +1,4 @@
-"""Build the summary at the end of `fix`: changes, places left alone with reasons, and decisions for the user."""
+"""Build the summary at the end of `fix`: changes, unchanged places with reasons, and decisions for the user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def summarise(plan: Plan, *, done: bool) -> Rows:
 
 
 def list_left(left: Sequence[SkippedPlace]) -> Rows:
-    """Return one row (reason, place) for each place that is left alone, sorted by reason."""
+    """Return one row (reason, place) for each place that was not changed, sorted by reason."""
     return tuple((each.reason, each.where) for each in sorted(left, key=lambda one: (one.reason, one.where)))
 
 

@@ -9,7 +9,7 @@ from pipeline.config.shipped import shipped_docs
 from remote.errors import BadUsage
 
 GENERATED = ("checks", "fixers", "schemas")
-"""Folders of docs/ that are not part of the manual. `pipeline explain` prints their pages, or they contain JSON."""
+"""Folders of docs/ that are not part of the manual: pages that `pipeline explain` prints, and JSON files."""
 
 
 def manual_pages() -> dict[str, Path]:
