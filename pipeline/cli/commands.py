@@ -26,7 +26,7 @@ VERBS: dict[str, Verb] = {
             options.text(
                 "--data", metavar="PATH", help="training data: a folder or file, sent separately from the code"
             ),
-            options.card("GPU of the host, such as titan-rtx or 7.5; with it, `plan` needs no connection"),
+            options.card("GPU of the host, such as titan-rtx or 7.5, for a `plan` without a connection"),
             options.flag("--force", help="overwrite existing configs"),
             options.flag("-y", "--yes", help="answer each prompt with its default or yes; reject new host keys"),
         ],
@@ -156,7 +156,7 @@ VERBS: dict[str, Verb] = {
     ),
     "stop": Verb(
         "stop a run's job and keep its checkpoint",
-        "End the job and every process it started; `pipeline run` resumes from its checkpoint.",
+        "End the job and every process it started; `pipeline run` resumes the run from its checkpoint.",
         [
             options.run(),
             click.Option(
@@ -169,7 +169,7 @@ VERBS: dict[str, Verb] = {
         group=RUN,
     ),
     "wait": Verb(
-        "wait for a run's job to end; the exit code shows how it ended",
+        "wait for a run's job to end; the exit code shows the result",
         "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped early, checkpoint kept.",
         [options.run()],
         group=WATCH,

@@ -120,7 +120,7 @@ def _parse_command(text: str) -> Destination:
         elif key in USED:
             settings.setdefault(key, setting)
         elif option in REFUSED or key in REFUSED_SETTINGS:
-            hint = "write it into a Host block of ~/.ssh/config, and use that alias as the host"
+            hint = "write the option into a Host block of ~/.ssh/config, and use that alias as the host"
             raise BadUsage(f"the ssh option -{option} {value} cannot be used here", where=WHERE, hint=hint)
         else:
             ignored.append(f"-{option} {value}".rstrip())

@@ -27,9 +27,9 @@ BAR = re.compile(
 MOST_PREFIXES = 4
 """The maximum number of prefixes in a line, as in `trainer-1 | [default0]:[rank0]: 2024-05-01 12:00:00 `."""
 LONGEST_LINE = 4000
-"""The number of characters that are kept of a line: the time of some searches grows with its square."""
+"""Longer lines are cut to this length, because the time of some searches grows with the square of the length."""
 MOST_LINES = 500_000
-"""The number of lines that are kept of a log. Each takes a quarter of a kilobyte of memory."""
+"""The number of lines that are kept of a log. Each line takes a quarter of a kilobyte of memory."""
 CHUNK = 65536
 BOX_END = "\u2570\u2500"
 """The start of the last line of a traceback box that rich printed. The message below is wrapped at the box's width."""

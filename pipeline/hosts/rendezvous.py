@@ -39,6 +39,6 @@ def _unreachable(name: str, place: Listening, others: Sequence[tuple[str, Host, 
             message = f"{other} cannot connect to {name} at {place.address}, port {place.port}: {problem}"
             hint = (
                 f"set `address:` in the file of {name} to an address that {other} reaches; "
-                "their firewalls must allow every TCP port between them"
+                "the firewalls of both must allow every TCP port between them"
             )
             yield Finding.error("rendezvous", message, name, hint, ExitCode.ENVIRONMENT)

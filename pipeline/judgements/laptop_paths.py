@@ -80,10 +80,12 @@ def _hint(use: PathUse, laptop: Laptop) -> str:
     """Return a suggestion for a portable path."""
     path = laptop.absolute(use.path)
     if _is_inside(path, laptop.root) and path != laptop.root:
-        return f"write it relative to the project: {posixpath.relpath(path, laptop.root)}"
+        return f"write the path relative to the project: {posixpath.relpath(path, laptop.root)}"
     if use.model:
         return "write a hub id (owner/name), or the model's path on the host"
     if _is_inside(path, laptop.data):
-        return "read it from os.environ['HALFSTEP_DATA_DIR'] ({data_dir} in `command:`), the folder of `data.path`"
+        return (
+            "read the path from os.environ['HALFSTEP_DATA_DIR'] ({data_dir} in `command:`), the folder of `data.path`"
+        )
     named = use.path if is_windows(use.path) else path
     return f"data: {{path: {named}}} in the config, read from $HALFSTEP_DATA_DIR; or a path of the host, in `env:`"

@@ -96,7 +96,7 @@ def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
     if key := next((key for key in keys if key.startswith(BUILT_IN) and key not in read), None):
         raise BadUsage(
             f"{key} is a setting of the built-in trainer, and the `command:` of {loaded.name} does not contain it: "
-            "it would change nothing",
+            "the override would change nothing",
             where="--set",
             hint=f"pass it to your script in {loaded.path.name}:   command: python train.py --value {{{key}}}",
         )

@@ -51,7 +51,7 @@ def refuse_to_resume(view: View) -> None:
         message = f"{name} has succeeded with other inputs; there is nothing to resume"
         raise BadUsage(message, where="--resume", hint="pipeline run")
     if run.state is JobState.RUNNING:
-        message = f"{name} is running with other inputs; stop it to resume it with the current inputs"
+        message = f"{name} is running with other inputs; stop the run, then resume it with the current inputs"
         raise Busy(message, where=view.host.name, hint=f"pipeline stop {name}")
 
 

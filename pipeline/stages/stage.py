@@ -148,7 +148,7 @@ def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -
 def _difference(before: Inputs, now: Inputs) -> str:
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
-        return "its checkpoint does not match its own fingerprint"
+        return "the inputs in its checkpoint do not match the fingerprint"
     name = changed[0]
     label = INPUT_LABELS.get(name, name)
     old, new = before.get(name, "none"), now.get(name, "none")
