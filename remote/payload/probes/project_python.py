@@ -73,7 +73,7 @@ def ask_hub_client(
     the request to another server, only a token of this environment is sent, and none of the host. Then a fault has the
     key `withheld`, the name of that variable.
     """
-    of_hub = {name: value for name, value in environment.items() if _concerns_hub(name)}
+    of_hub = {name: value for name, value in environment.items() if _concerns_hub(name, value)}
     redirect = redirect_of(of_hub)
     if redirect:
         of_hub["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
@@ -84,8 +84,11 @@ def ask_hub_client(
     return answer
 
 
-def _concerns_hub(name: str) -> bool:
-    return name.startswith(OF_HUB) or name.upper() in REDIRECTS | NEUTRAL
+def _concerns_hub(name: str, value: str) -> bool:
+    """Return True for settings of the hub client that can send it no file, and no variable, of the host."""
+    if name.upper() in REDIRECTS:
+        return "$" not in value
+    return name.upper() in NEUTRAL or (name.startswith(OF_HUB) and name != "HF_TOKEN_PATH")
 
 
 def redirect_of(environment: Mapping[str, str]) -> str:

@@ -43,6 +43,21 @@ def test_SE_03_variables_that_may_load_code_are_left_out(name: str, monkeypatch:
 
 
 @pytest.mark.parametrize(
+    "environment",
+    [
+        {"HF_TOKEN_PATH": "~/.ssh/id_ed25519"},
+        {"HF_ENDPOINT": f"{HUB}/$DB_PASSWORD"},
+        {"http_proxy": "http://${A}.test"},
+    ],
+    ids=["a file as the token", "a variable in the address", "a variable in the proxy"],
+)
+def test_SE_03_no_file_or_variable_of_the_host_is_sent(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sent(environment, monkeypatch)[0] == {}
+
+
+@pytest.mark.parametrize(
     ("environment", "withheld"),
     [
         pytest.param({"HF_ENDPOINT": HUB}, "HF_ENDPOINT", id="another hub"),
