@@ -11,7 +11,7 @@ from remote.link.container import ContainerStarter
 from remote.link.prompter import Prompter
 from remote.link.streams import LocalStarter, Starter
 
-# This module is imported by name, because fabric is slow to import and only SSH hosts need it.
+# The module of SSH hosts is imported by name, because it imports fabric, which is slow, and only SSH hosts need it.
 SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 

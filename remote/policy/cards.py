@@ -95,7 +95,7 @@ MEMORY_GIB = {
     140: "h200",
     180: "b200",
 }
-"""The memory of each card in GiB, from NVIDIA's data sheets. For a card that is sold in several sizes: the smallest.
+"""The memory of each card in GiB, from NVIDIA's data sheets. A card that is sold in several sizes has the smallest.
 """
 
 

@@ -44,7 +44,7 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return `step` and `stay` (sets of states by letter), `skip` and `skip_two` (sets), and the last state."""
+        """Return the transitions (by letter: advance, stay; without a letter: skip one, two), and the last state."""
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
         skip = skip_two = 0
         bit = 1

@@ -10,7 +10,7 @@ from typing import Tuple
 class Copy:
     """Another file with the collator's name.
 
-    If `shadows` is True, the interpreter would import it instead of the project's.
+    If `shadows` is True, the interpreter would import it instead of the project's file.
     """
 
     path: str

@@ -93,7 +93,7 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
     """Measure the complete records of an open file from `start`. Lengths are verified, and data from `check_from` on.
 
-    Without `check_from`, all data is verified. `size_bytes` counts from the file's beginning.
+    Without `check_from`, all data is verified. `size_bytes` of the result is the end of the last record in the file.
     """
     size = os.fstat(file.fileno()).st_size
     at, records = start, 0

@@ -1,4 +1,4 @@
-"""A temporary copy of the fixed project on a host, which leaves the host's tree unchanged."""
+"""A temporary copy of the project on a host, with the changes of fixers. The host's tree is not changed."""
 
 from __future__ import annotations
 

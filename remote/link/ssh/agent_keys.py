@@ -12,7 +12,7 @@ import paramiko
 
 AGENT_TIMEOUT_S = 5.0
 SIGN_TIMEOUT_S = 60.0
-"""Long enough for a person to confirm the signature on a hardware token."""
+"""The timeout of a signature. A person may have to confirm the signature on a hardware token."""
 
 Result = TypeVar("Result")
 _environment_lock = threading.Lock()

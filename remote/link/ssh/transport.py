@@ -13,8 +13,8 @@ from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
 
-# The window allows 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, which is
-# slower.
+# The window allows 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, and the
+# transfer becomes slower.
 WINDOW_BYTES = 4 * 2**20
 PACKET_BYTES = 2**18
 MAX_PACKET_BYTES = 2 * PACKET_BYTES
