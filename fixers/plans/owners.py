@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
-from posixpath import basename, dirname, splitext
+from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
@@ -75,7 +75,10 @@ class Owners:
 
     def _started_by(self, path: str, data: bytes) -> tuple[Program, ...]:
         scripts = scripts_in(data)
-        return tuple(each for each in self.programs if any(starts(each, script, path) for script in scripts))
+        beside = {normpath(join(dirname(path), script)) for script in scripts}
+        return tuple(each for each in self.programs if each.entry in beside) or tuple(
+            each for each in self.programs if any(starts(each, script, path) for script in scripts)
+        )
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
         """Return the programs to which the file in the tree belongs, or none if the file cannot be read."""
@@ -150,6 +153,13 @@ class Owners:
             if reads_settings(path) or path.endswith(PYTHON):
                 with suppress(OSError):
                     yield path, self.tree.read(path)
+
+
+def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:
+    """Return the paths of the changed files of commands that name one of the configs."""
+    names = [basename(path).encode() for path in configs]
+    commands = (each for each in changes if reads_commands(each.path))
+    return frozenset(each.path for each in commands if any(name in each.before for name in names))
 
 
 def _only_evaluates(path: str, data: bytes) -> bool:

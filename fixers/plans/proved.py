@@ -21,7 +21,7 @@ from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.neutral_changes import is_neutral, is_unneeded
-from fixers.plans.owners import PYTHON, Owners
+from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.programs import Program, find_programs, scripts_in, starts
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
@@ -36,6 +36,7 @@ HARMLESS = (WHY_NO_DTYPE,)
 UNREAD = "could not be read"
 NOT_TRAINING = "files that no training of the project runs"
 UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
+OF_CONFIG = "commands with a config that stays in bfloat16"
 ABSENT = "commands that start no training of the project"
 LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} might fail without it"
@@ -81,7 +82,7 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
     if for_run and not run:
         return Proof()
     attached = _not_started(owners, run)
-    warnings = _blocking(plan, attribution)
+    warnings = _blocking(plan, attribution, changes)
     doubts: dict[str, Doubt] = {}
     attending: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
@@ -176,13 +177,13 @@ class _Warnings:
         return (Doubt(each.message, each.where) for each, users in self.users if program in users)
 
 
-def _blocking(plan: Plan, attribution: Owners) -> _Warnings:
+def _blocking(plan: Plan, attribution: Owners, changes: Mapping[str, FileChange]) -> _Warnings:
     blocking = [each for each in plan.findings if _blocks(each)]
-    unsuited = frozenset(
-        _path_of(each) for each in blocking if _has_known_format(_path_of(each), attribution.tree.read)
-    )
-    others = (each for each in blocking if _path_of(each) not in unsuited)
-    return _Warnings(tuple((each, attribution.of_existing(_path_of(each))) for each in others), unsuited)
+    read = attribution.read
+    unsuited = frozenset(_path_of(each) for each in blocking if _has_known_format(_path_of(each), read))
+    others = ((each, _path_of(each)) for each in blocking if _path_of(each) not in unsuited)
+    users = tuple((each, attribution.of_existing(path)) for each, path in others)
+    return _Warnings(users, unsuited | commands_naming(unsuited, changes.values()))
 
 
 def _proof(
@@ -199,6 +200,7 @@ def _proof(
     findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
     findings += [warning("attention-to-sdpa", each.reason, path) for path, each in kept.items()]
     skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
+    skipped += [SkippedPlace(path, OF_CONFIG) for path in sorted(unsuited) if reads_commands(path)]
     skipped += [SkippedPlace(path, UNSTARTED) for path in sorted(unstarted)]
     return Proof(withheld, frozenset(kept), tuple(findings), tuple(skipped))
 

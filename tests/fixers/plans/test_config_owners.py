@@ -63,6 +63,13 @@ def test_a_config_of_accelerate_belongs_to_the_programs_that_read_it(tmp_path: P
     assert set(changed(planned(tmp_path, reading))) == {"train.py", "accelerate.yaml"}
 
 
+def test_a_command_starts_the_script_beside_it_and_no_other_of_the_same_name(tmp_path: Path) -> None:
+    files = {"a/train.py": PARSED, "a/run.sh": "python train.py --bf16 True\n"}
+    refused = f"{PARSED}if args.fp16:\n    raise ValueError('half')\n"
+    plan = planned(tmp_path, {**files, "b/train.py": refused, "b/run.sh": "python train.py --bf16 True\n"})
+    assert set(changed(plan)) == {"a/train.py", "a/run.sh"}
+
+
 def test_programs_that_stay_for_the_same_reason_share_one_warning(tmp_path: Path) -> None:
     plan = planned(tmp_path, {f"{name}.py": HALF_LOOP for name in "abcdef"})
     (left,) = [each for each in plan.findings if "stays in bfloat16" in each.message]

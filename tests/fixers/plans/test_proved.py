@@ -206,6 +206,17 @@ def test_a_config_that_cannot_select_float16_stays_alone(tmp_path: Path, files: 
     assert config in {each.where.partition(":")[0] for each in plan.findings}
 
 
+def test_commands_that_name_a_config_which_stays_are_not_changed(tmp_path: Path) -> None:
+    ddp = f"accelerate launch --config_file configs/ddp.yaml {LAUNCH.partition(' ')[2]}"
+    fsdp = ddp.replace("ddp", "fsdp")
+    adapted = "from peft import LoraConfig, get_peft_model\n\nmodel = get_peft_model(model, LoraConfig())\ntrainer = "
+    script = PARSED.replace("trainer = ", adapted)
+    files = {"train.py": script, "configs/fsdp.yaml": FSDP, "configs/ddp.yaml": OF_ACCELERATE}
+    plan = planned(tmp_path, {**files, "ddp.sh": ddp, "fsdp.sh": fsdp, "train.yaml": WRITTEN})
+    assert set(changed(plan)) == {"train.py", "train.yaml", "configs/ddp.yaml", "ddp.sh"}
+    assert ("fsdp.sh", "commands with a config that stays in bfloat16") in {(e.where, e.reason) for e in plan.skipped}
+
+
 EVALUATED = {
     "of an evaluation": {"eval/configs/judge.yaml": "model: base\ntorch_dtype: bfloat16\n"},
     "of a filter": {"recipes/dataset_filtering/rate.yaml": "torch_dtype: bfloat16\nbatch: 4\n"},
