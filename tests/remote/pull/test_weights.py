@@ -249,10 +249,10 @@ F16 = {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}
     [
         (header(a=F16) + bytes(12), ""),
         (header(__metadata__={"format": "pt"}), ""),
-        (b"", "header would be"),
-        (struct.pack("<Q", 2**63) + b"{}", "header would be"),
-        (header(a=F16) + bytes(11), "accounts for 12"),
-        (header(a=F16) + bytes(13), "accounts for 12"),
+        (b"", "header would have"),
+        (struct.pack("<Q", 2**63) + b"{}", "header would have"),
+        (header(a=F16) + bytes(11), "describes 12"),
+        (header(a=F16) + bytes(13), "describes 12"),
         (header(a={**F16, "shape": [2, 4]}) + bytes(12), "is inconsistent"),
         (header(a={**F16, "dtype": "F17"}) + bytes(12), "is inconsistent"),
         (header(a={**F16, "shape": [-2, -3]}) + bytes(12), "is inconsistent"),
@@ -264,7 +264,7 @@ F16 = {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}
         (struct.pack("<Q", 13) + b'{"a":1,"a":2}', "twice"),
         (struct.pack("<Q", 100_000) + b"[" * 100_000, "not JSON"),
         (struct.pack("<Q", 3 * 10**6) + b"[]," * 10**6, "more than 1000000 values"),
-        (struct.pack("<Q", 2**25 + 1) + bytes(2**25 + 1), "header would be"),
+        (struct.pack("<Q", 2**25 + 1) + bytes(2**25 + 1), "header would have"),
     ],
 )
 def test_a_header_must_account_for_every_byte(tmp_path, data, words):
