@@ -1,4 +1,5 @@
-"""Ask the user to confirm host files of a project that redirect a name, train on the laptop, or request secrets."""
+"""Ask the user to confirm a project's host file that redirects a name, trains on the laptop, runs an image, or requests
+secrets."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.find import is_path, is_shipped_host
+from pipeline.config.host_model import ContainerConfig
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
@@ -25,7 +27,7 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.text import one_line
 
-RULES = "2 "
+RULES = "3 "
 """The version of the rules below. A confirmation that was stored under another version is not valid."""
 LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
@@ -124,8 +126,18 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
         yield reached
     elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
+    container = host.config.container if host.file_values.get("container") else None
+    if container is not None and (meaning or _unnamed_machine(host, environment)):
+        yield _container_use(host, container)
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
+
+
+def _container_use(host: LoadedHost, container: ContainerConfig) -> str:
+    """Return a phrase for the image that even `plan` starts on the user's machine, with its user and volumes."""
+    settings = [f"as user {container.user}"] if container.user else []
+    settings += [f"with the volumes {', '.join(container.volumes)}"] if container.volumes else []
+    return " ".join([f"runs the image {container.image} on {address_of(host).host}", *settings])
 
 
 def _contradicts_name(host: LoadedHost) -> str:
