@@ -33,7 +33,7 @@ def follow_to_end(
 
 
 def note_in_words(run: str, note: WatchNote) -> str:
-    """Return one line with the message, the step and the check of a note of the watch."""
+    """Return one line with the message, the step and the check of a WatchNote."""
     if note.severity == "info":
         return f"{run} {note.message}"
     return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"

@@ -233,7 +233,7 @@ def unwritable(disk: Disk) -> Finding:
 
 
 def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
-    """Yield a warning if the image's name now refers to another image than that of the running container."""
+    """Yield a warning if the image's name now refers to an image that differs from the running container's image."""
     if container is not None and container.newer:
         message = (
             f"the image's name now refers to {container.newer}; the container runs {container.image} until you remove "

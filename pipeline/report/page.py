@@ -174,10 +174,7 @@ def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[
 
 
 def _stages(report: RunReport) -> tuple[StageOutcome, ...]:
-    """Return the stages.
-
-    The duration of `train` is that of all jobs, not the time for which the command followed them.
-    """
+    """Return the stages. The duration of `train` is the total duration of all jobs."""
     seconds = report.seconds or 0.0
     return tuple(
         replace(stage, seconds=seconds or stage.seconds) if stage.name == "train" else stage for stage in report.stages

@@ -53,7 +53,10 @@ def save_report(folder: Path, report: RunReport) -> Path:
 
 
 def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
-    """Return the stages. A stage that did not run now, but was done earlier for this run, is returned as done."""
+    """Return the stages.
+
+    If an earlier command ran a skipped or pending stage of this run, return its earlier outcome.
+    """
     done = {stage.name: stage for stage in earlier if stage.state is StageState.DONE}
     again = (StageState.SKIPPED, StageState.PENDING)
     return tuple(done.get(stage.name, stage) if stage.state in again else stage for stage in stages)
