@@ -45,7 +45,7 @@ def is_unused(change: FileChange, programs: Sequence[Program], read: Callable[[s
     modules = {module.path: module for each in programs for module in each.modules}
     named = any(module.dynamic for module in modules.values())
     joint = Program("", tuple(modules.values()))
-    return _leaves(change, joint, read, _is_same, (lambda _: False) if named else _is_plain_function)
+    return _leaves(change, joint, read, _is_same, _is_main_function if named else _is_plain_function)
 
 
 def _is_same(old: ast.AST, new: ast.AST) -> bool:
@@ -62,6 +62,10 @@ def _is_plain_function(node: ast.AST) -> bool:
     A config may name a class, and a decorator may register a function.
     """
     return isinstance(node, FUNCTIONS) and all(WRAPS.search(ast.unparse(each)) for each in node.decorator_list)
+
+
+def _is_main_function(node: ast.AST) -> bool:
+    return isinstance(node, FUNCTIONS) and node.name == "main" and not node.decorator_list
 
 
 def _leaves(

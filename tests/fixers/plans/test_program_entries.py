@@ -107,7 +107,13 @@ def test_a_function_that_a_program_may_call_is_changed(tmp_path: Path, files: di
     assert set(changed(planned(tmp_path, files))) == {"train.py", "helpers.py"}
 
 
+STARTED = SELF_TEST.replace(
+    "if __name__", "def main():\n    print(torch.ones(2, dtype=torch.bfloat16))\n\n\nif __name__"
+)
+
+
+@pytest.mark.parametrize("helpers", [SELF_TEST, STARTED])
 @pytest.mark.parametrize("training", [IMPORTS, f"hydra.utils.instantiate(cfg)\n{IMPORTS}"])
-def test_the_test_in_a_module_that_others_import_stays(tmp_path: Path, training: str) -> None:
-    files = {"train.py": training, "helpers.py": SELF_TEST}
+def test_the_test_in_a_module_that_others_import_stays(tmp_path: Path, training: str, helpers: str) -> None:
+    files = {"train.py": training, "helpers.py": helpers}
     assert set(changed(planned(tmp_path, files))) == {"train.py"}
