@@ -12,13 +12,27 @@ from fixers.plans.file_plan import FileOutcome
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from pipeline.judgements import half_models, half_weights
 from pipeline.judgements.half_weights import judge_after_fixes
+from remote.policy.precision import judge_precision
 from remote.protocol.findings import Finding
+from remote.protocol.precision import PrecisionPlan
 
 EVERY_FILE = "*"
 """The path under which the cache stores findings that depend on all files."""
 
 
 def findings_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
+    """Return the error of a precision that the card does not support, and the findings of `judge_after_fixes`."""
+    refusal = precision_of(site).refusal if site.gpu is not None else None
+    return (*((refusal,) if refusal is not None else ()), *_cached(site, plan))
+
+
+def precision_of(site: Site) -> PrecisionPlan:
+    """Return the precision plan for the card of the site. Without a config, `precision` is auto."""
+    capability, card = (site.gpu.capability, site.gpu.name) if site.gpu is not None else (None, "")
+    return judge_precision(capability=capability, requested=site.config.get("precision") or "auto", card=card)
+
+
+def _cached(site: Site, plan: Plan) -> tuple[Finding, ...]:
     """Return the findings of `judge_after_fixes`, cached. If a file is unreadable, the cache is not used."""
     tree = site.tree
     if not isinstance(tree, Digested):

@@ -13,6 +13,13 @@ def shipped_configs() -> Path:
     return _first(_PACKAGE / "shipped" / "configs", _CHECKOUT / "configs")
 
 
+def place_of(path: Path, cwd: Path) -> str:
+    """Return the path of a config for a table: relative to `cwd`, or "shipped" for a file that comes with halfstep."""
+    if path.is_relative_to(cwd):
+        return str(path.relative_to(cwd))
+    return "shipped" if path.is_relative_to(shipped_configs()) else str(path)
+
+
 def shipped_data(name: str) -> Path | None:
     """Return the folder of a built-in data set, or None if no built-in data set has that name."""
     if name != "tiny-speech":

@@ -19,13 +19,17 @@ AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelF
 BUILT_IN = "AutoModelForMultimodalLM"
 """The class of the base model, if an adapter of the built-in trainer does not record it."""
 
+UNNAMED = "BASE_MODEL"
+"""The base model in the lines that load an adapter whose settings do not name its base model."""
+
 
 @dataclass(frozen=True)
 class CardFacts:
     """The content of a model card.
 
-    `base` is a hub id or a path, `datasets` are hub ids, and `settings` are the LoRA settings. `place` is the
-    repository or the folder of the adapter. `built_in` is True if the built-in trainer trained the adapter.
+    `base` is a hub id, a path, or "" if it is unknown, `datasets` are hub ids, and `settings` are the LoRA settings.
+    `place` is the repository or the folder of the adapter. `built_in` is True if the built-in trainer trained the
+    adapter.
     """
 
     place: str
@@ -43,7 +47,7 @@ def loading_lines(facts: CardFacts) -> tuple[str, ...]:
     """Return the lines of Python code that load the base model and the adapter with transformers and peft only."""
     name = _base_class(facts)
     revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
-    base = json.dumps(facts.base, ensure_ascii=False)
+    base = json.dumps(facts.base or UNNAMED, ensure_ascii=False)
     return (
         "from peft import PeftModel",
         f"from transformers import {name}",
@@ -71,7 +75,8 @@ def render_card(facts: CardFacts) -> str:
 
 def _lines(facts: CardFacts) -> Iterator[str]:
     yield "---"
-    yield f"base_model: {json.dumps(facts.base, ensure_ascii=False)}"
+    if facts.base:
+        yield f"base_model: {json.dumps(facts.base, ensure_ascii=False)}"
     yield "library_name: peft"
     yield "tags: [lora, halfstep]"
     if facts.datasets:
@@ -80,7 +85,8 @@ def _lines(facts: CardFacts) -> Iterator[str]:
     yield f"# {_plain(facts.title)}"
     yield ""
     revision = f" at revision {_code(facts.revision)}" if facts.revision else ""
-    yield f"A LoRA adapter of {_code(facts.base)}{revision}, trained with halfstep."
+    base = _code(facts.base) if facts.base else "a base model that its settings do not name"
+    yield f"A LoRA adapter of {base}{revision}, trained with halfstep."
     yield ""
     yield "```python"
     yield from loading_lines(facts)

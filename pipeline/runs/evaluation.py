@@ -22,6 +22,7 @@ from remote.protocol.training import TrainingPaths, TrainingSpec
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 EVALUATION_VERSION = 1
+ADAPTER_HINT = "pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config"
 TRAIN = ("{payload}", "train")
 ONLY_TRAINING = ("validation_split", "validation_samples")
 """Keys of `data:` that do not influence an evaluation."""
@@ -59,7 +60,7 @@ def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, pro
     Raises BadUsage if the job did not run the built-in trainer.
     """
     settings, data = answer_spec(loaded.config), loaded.config.data
-    spec = replace(training_spec_of(job), evaluation=settings)
+    spec = replace(training_spec_of(job, ADAPTER_HINT), evaluation=settings)
     spec = replace(spec, paths=TrainingPaths("", "", "", "", spec.paths.cache))
     fingerprint = digest(
         {
@@ -83,8 +84,11 @@ def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, pro
     return AdapterWork(run, project, config, kept)
 
 
-def training_spec_of(job: JobSpec) -> TrainingSpec:
-    """Return the spec in the command of a training job. Raises BadUsage if the job did not run the built-in trainer."""
+def training_spec_of(job: JobSpec, hint: str) -> TrainingSpec:
+    """Return the spec in the command of a training job.
+
+    Raises BadUsage with that hint if the job did not run the built-in trainer.
+    """
     for number, pair in enumerate(zip(job.argv, job.argv[1:], strict=False)):
         if pair == TRAIN and number + 2 < len(job.argv):
             try:
@@ -94,5 +98,5 @@ def training_spec_of(job: JobSpec) -> TrainingSpec:
     raise BadUsage(
         f"{job.run} was trained by the project's own command, so its model and data are unknown",
         where="RUN",
-        hint="pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config",
+        hint=hint,
     )

@@ -23,7 +23,8 @@ def merge_work(
 
     Raises BadUsage if the job did not run the built-in trainer.
     """
-    spec = training_spec_of(job)
+    hint = f"pipeline push {job.run}, and add .merge_and_unload() to the lines that it prints"
+    spec = training_spec_of(job, hint)
     spec = replace(spec, paths=TrainingPaths("", "", "", "", spec.paths.cache))
     fingerprint = digest(
         {

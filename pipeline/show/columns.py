@@ -1,12 +1,16 @@
-"""Choose the columns of a table that fit the terminal."""
+"""Lay out a table: choose the columns that fit the terminal, and wrap what does not fit between words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
+
+from pipeline.show.wrapping import wrap_text, wrap_words
 
 GAP = 2
+BELOW = 4
+"""The indentation of cells that are printed below the first cell of their row."""
 
 
 def fitting_columns(
@@ -24,3 +28,25 @@ def fitting_columns(
         columns = [column for column in columns if column[0] != name]
     left = [list(row) for row in zip(*columns, strict=True)]
     return left[0], left[1:]
+
+
+def table_rows(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Return the lines of each row, aligned in columns. With a `width` of 0, each row is one line.
+
+    The last cell is wrapped between words. If a word of a row does not fit beside the other cells, the last cell of the
+    row, or each cell except the first, is on lines below.
+    """
+    widths = [max(map(cell_len, column)) + GAP for column in zip(*rows, strict=True)]
+    return [_lines(row, widths[:-1], width) for row in rows]
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
+    start = "".join(set_cell_size(cell, room) for cell, room in zip(row[:-1], widths, strict=True))
+    if not width:
+        return [f"{start}{row[-1]}".rstrip()]
+    indent = sum(widths)
+    if max(map(cell_len, row[-1].split()), default=0) <= width - indent:
+        first, *rest = wrap_words(row[-1], width - indent)
+        return [f"{start}{first}".rstrip(), *(f"{'':<{indent}}{line}" for line in rest)]
+    first, below = (start.rstrip(), row[-1:]) if cell_len(start.rstrip()) <= width else (row[0], row[1:])
+    return [first, *(f"{'':<{BELOW}}{line}" for cell in below for line in wrap_text(cell, width - BELOW, width))]

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
-from pipeline.show.columns import fitting_columns
+from pipeline.show.columns import fitting_columns, table_rows
 from pipeline.show.console import open_console
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
@@ -43,6 +42,7 @@ FINDING_INDENT = 8
 LABEL_INDENT = 15
 ARTIFACT_INDENT = 14
 NEXT = "next: "
+ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -120,10 +120,11 @@ class Screen:
             self.progress(describe_news(news))
 
     def note(self, text: str) -> None:
-        """Print one indented line above the live view."""
+        """Print an indented text above the live view. Lines after the first are commands, which are not wrapped."""
         # Text must be printed by the live view's console; any other console would overwrite parts of the view.
         same = self._live is not None and self.out.is_terminal
-        for line in self._wrapped(safe_text(text), 2):
+        first, *commands = safe_text(text).split("\n")
+        for line in (*self._wrapped(first, 2), *commands):
             (self.err if same else self.out).print(Text(f"  {line}"))
 
     def stage_ended(self, stage: StageOutcome) -> None:
@@ -162,14 +163,20 @@ class Screen:
             self._live = None
 
     def confirm(self, question: str, *, default: bool = False) -> bool:
-        """Ask a yes/no question; return `default` if only Enter was typed, and False without a terminal."""
+        """Ask a yes/no question until the answer is one of ANSWERS.
+
+        Return `default` if only Enter was typed, and False without a terminal or at the end of the input.
+        """
         if not sys.stdin.isatty():
             return False
         self._stop_live()
         self._print_question(f"{safe_text(question)} {'[Y/n]' if default else '[y/N]'}")
-        line = sys.stdin.readline()
-        typed = line.strip().lower()
-        return typed in ("y", "yes") or (default and line.endswith("\n") and not typed)
+        while (line := sys.stdin.readline()).endswith("\n"):
+            answer = {**ANSWERS, "": default}.get(line.strip().lower())
+            if answer is not None:
+                return answer
+            self._print_question("please type y or n:")
+        return False
 
     def can_confirm(self) -> bool:
         """Return True if stdin is a terminal."""
@@ -249,22 +256,16 @@ class Screen:
                 self.out.print(Text(f"    {label if number == 0 and not is_long else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
-        """Print a table. The last column is wrapped on a terminal; otherwise each row is one line.
+        """Print a table: wrapped between words on a terminal, otherwise one line for each row.
 
         If the terminal is too narrow, columns are removed in the order of `optional`.
         """
         cells = [[safe_text(cell) for cell in row] for row in rows]
         if self.out.is_terminal:
             headings, cells = fitting_columns(headings, cells, optional, self.out.width)
-        widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *cells, strict=True)]
-        indent = sum(width + 2 for width in widths[:-1])
-        room = max(10, self.out.width - indent) if self.out.is_terminal else None
-        for row, style in ((headings, "bold"), *((row, "") for row in cells)):
-            start = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row, widths, strict=False))
-            first, *rest = wrap_words(row[-1], room) if room else [row[-1]]
-            self.out.print(Text(f"{start[:indent]}{first}".rstrip(), style=style))
-            for line in rest:
-                self.out.print(Text(f"{'':<{indent}}{line}"))
+        for number, lines in enumerate(table_rows([headings, *cells], self.out.width if self.out.is_terminal else 0)):
+            for line in lines:
+                self.out.print(Text(line, style="" if number else "bold"))
 
     def job(self, job: JobOutcome) -> None:
         """Print the job's state, step and loss. If these are local records, also print their age."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
-COMMAND = "pipeline "
+COMMANDS = ("pipeline ", "scp ", "cp ", "uv ", "ssh-copy-id ")
+QUOTED = re.compile("'[^']*'")
+SENTENCE = re.compile(r"[,;] |  \(|`")
+"""Text that follows a command in a sentence, or precedes the next command."""
 
 
 def wrap_text(text: str, room: int, width: int) -> list[str]:
@@ -26,11 +29,12 @@ def wrap_words(text: str, room: int) -> list[str]:
 def wrap_hint(hint: str, room: int, width: int) -> list[str]:
     """Return the lines of a hint.
 
-    Lines of a command end with a backslash, so that the command can be copied into a shell.
+    Lines of a command end with a backslash and no word is broken, so that the command can be copied into a shell. A
+    hint that contains more than a command is a sentence.
     """
-    if len(hint) <= room or not hint.startswith(COMMAND):
+    if len(hint) <= room or not hint.startswith(COMMANDS) or SENTENCE.search(QUOTED.sub("", hint)):
         return wrap_text(hint, room, width)
-    *lines, last = wrap_text(hint, room - 2, width)
+    *lines, last = wrap_words(hint, room - 2)
     return [*(f"{line} \\" for line in lines), last]
 
 

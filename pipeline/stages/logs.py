@@ -48,7 +48,7 @@ class Logs:
         own = None
         if not run.adapter_sha256:
             own = find_own_weights(context.host, view.host.config, view.layout.key, run.run)
-        follow_up = (own.message, f"to download them: {own.command}") if own else ()
+        follow_up = (own.message, f"to download them:\n{own.command}") if own else ()
         return StageResult(Report(pulled.findings), summary, follow_up=follow_up)
 
 

@@ -8,6 +8,7 @@ from pipeline.config.document import read_document
 from pipeline.config.find import list_configs
 from pipeline.config.model import RunConfig
 from pipeline.config.problems import validate
+from pipeline.config.shipped import place_of
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
@@ -16,10 +17,12 @@ from remote.errors import HalfstepError
 def configs(as_json: bool = False) -> int:
     """List the project's configs, then the configs that come with halfstep."""
     screen = Screen(as_json=as_json)
-    found = list_configs(Path.cwd())
+    cwd = Path.cwd()
+    found = list_configs(cwd)
     rows = [(name, _first_comment(path) or _use(name, path), str(path)) for name, path in found.items()]
     if not as_json:
-        screen.table(("config", "how it is used", "file"), rows)
+        shown = [(name, use, place_of(Path(file), cwd)) for name, use, file in rows]
+        screen.table(("config", "how it is used", "file"), shown)
     screen.closing(Outcome("configs", more={"configs": [{"name": n, "use": u, "file": f} for n, u, f in rows]}))
     return 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.config.find import list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
+from pipeline.config.shipped import place_of
 from pipeline.hosts.trust import can_trust_owners, keep_trust, require_trust, trusted_address
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
@@ -36,16 +37,17 @@ def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
 
 
 def _listed(screen: Screen) -> Outcome:
-    rows = []
-    for name, path in list_hosts(Path.cwd()).items():
+    rows, cwd = [], Path.cwd()
+    for name, path in list_hosts(cwd).items():
         try:
-            host = load_host(name, Path.cwd())
+            host = load_host(name, cwd)
             target, file = host.config.host, str(host.path or "~/.ssh/config")
         except HalfstepError as error:
             target, file = f"({error.message})", str(path)
         rows.append((name, target, file))
     if not screen.as_json:
-        screen.table(("host", "reaches", "file"), rows)
+        shown = [(name, target.replace(f"{file}: ", ""), place_of(Path(file), cwd)) for name, target, file in rows]
+        screen.table(("host", "reaches", "file"), shown)
         screen.line("Every Host alias of ~/.ssh/config is a host, too.")
     return Outcome("hosts", more={"hosts": [{"name": n, "reaches": t, "file": f} for n, t, f in rows]})
 

@@ -47,8 +47,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
-        remaining = findings_after_fixes(site_of(context.view, None), seen.fixes)
-        remaining += laptop_paths(context.host, context.view).findings
+        fixes = seen.fixes.findings + findings_after_fixes(site_of(context.view, None), seen.fixes)
+        paths = laptop_paths(context.host, context.view).findings
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
@@ -65,15 +65,14 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         )
     if runtime:
         screen.note(runtime)
-    findings = seen.sync.report.findings + seen.fixes.findings + remaining
     return Outcome(
         "plan",
-        exit_code_of(seen.fixes.findings, ExitCode.FIXER),
+        exit_code_of(fixes, ExitCode.FIXER),
         host=named.host.name,
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=findings,
+        findings=seen.sync.report.findings + fixes + paths,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),

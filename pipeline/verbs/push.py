@@ -14,7 +14,7 @@ from pipeline.hosts.hub import hub_library, upload_files
 from pipeline.messages.hints import overrides_in
 from pipeline.records.files import write_atomic
 from pipeline.records.runs import RunNote, artifacts_in, named_run
-from pipeline.report.model_card import CardFacts, loading_lines, render_card
+from pipeline.report.model_card import UNNAMED, CardFacts, loading_lines, render_card
 from pipeline.report.saved import read_evaluation, read_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
@@ -59,6 +59,8 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
         screen.note(address)
     if facts.place != str(adapter) and not repo:
         screen.note(f"the base model is only on {note.host}, so these lines load the adapter on {note.host}:")
+    if not facts.base and not repo:
+        screen.note(f"the adapter's settings name no base model: replace {UNNAMED} by the model that the script loads")
     for line in () if as_json else loading_lines(facts):
         screen.raw(f"{line}\n")
     more = {"repo": repo, "commit": address, "load": list(loading_lines(facts))}

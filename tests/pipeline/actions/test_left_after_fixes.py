@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from pipeline.actions.findings_after_fixes import findings_after_fixes
 from pipeline.judgements.half_weights import judge_after_fixes
+from remote.protocol.exits import ExitCode
+from remote.protocol.machine import Gpu
 from tests.fixers.casebook import AMPERE, TITAN_RTX
 
 LOOP = """import torch
@@ -56,3 +60,20 @@ def test_a_broken_cache_is_judged_again(tmp_path: Path) -> None:
     (stored,) = (tmp_path / ".halfstep/planned").glob("left-*.json")
     stored.write_text("{")
     assert left(tmp_path) == ["train.py:4"]
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "refused"),
+    [
+        (TITAN_RTX, "bf16", [ExitCode.PRECISION]),
+        (TITAN_RTX, "auto", []),
+        (TITAN_RTX, "fp16-mixed", []),
+        (AMPERE, "bf16", []),
+        (None, "bf16", []),
+    ],
+)
+def test_a_precision_that_the_card_does_not_support_is_an_error(
+    tmp_path: Path, card: Gpu | None, precision: str, refused: list[ExitCode]
+) -> None:
+    site = Site(DiskTree(tmp_path), gpu=card, config={"precision": precision})
+    assert [one.exit_code for one in findings_after_fixes(site, Plan())] == refused

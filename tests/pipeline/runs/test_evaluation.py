@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.config.load import LoadedConfig, load_config
 from pipeline.runs.evaluation import Adapter, AdapterWork, evaluation_work
+from pipeline.runs.merging import merge_work
 from remote.errors import BadUsage
 from remote.policy.precision import judge_precision
 from remote.protocol.evaluation import EvaluationSpec
@@ -78,3 +79,13 @@ def test_the_same_work_has_the_same_run_and_different_work_a_different_one(tmp_p
 def test_a_training_by_the_projects_own_command_is_refused(tmp_path: Path, argv: tuple[str, ...]) -> None:
     with pytest.raises(BadUsage, match="the project's own command"):
         evaluation_work(JobSpec("r", 1, "f", argv), ADAPTER, loaded(tmp_path), project="p", config="tiny")
+
+
+def test_the_hint_for_such_a_training_names_the_command_that_was_typed(tmp_path: Path) -> None:
+    job = JobSpec("r", 1, "f", ("python", "train.py"))
+    with pytest.raises(BadUsage) as evaluated:
+        evaluation_work(job, ADAPTER, loaded(tmp_path), project="p", config="tiny")
+    with pytest.raises(BadUsage) as merged:
+        merge_work(job, ADAPTER, "/out", dequantize=False, project="p", config="tiny")
+    assert "pipeline evaluate --adapter" in evaluated.value.hint
+    assert "evaluate" not in merged.value.hint and "merge_and_unload()" in merged.value.hint

@@ -13,6 +13,7 @@ import pytest
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
+from pipeline.show.wrapping import wrap_hint
 from remote.protocol.findings import Finding
 
 
@@ -67,6 +68,29 @@ def test_on_a_narrow_terminal_the_last_column_is_folded_and_nothing_is_lost(monk
     lines = terminal.getvalue().splitlines()
     assert max(len(line) for line in lines) <= 50
     assert " ".join(line.strip() for line in lines[1:]).split().count("strict") == 9
+
+
+def test_a_cell_that_does_not_fit_beside_the_others_is_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for name, value in {"COLUMNS": "50", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    path, use = "/home/me/speech/configs/paper_r64.yaml", "pipeline run --host HOST --config paper_r64"
+    Screen().table(("config", "use", "file"), [("tiny", "short", "shipped"), ("paper_r64", use, path)])
+    assert terminal.getvalue().splitlines()[-3:] == ["paper_r64", f"    {use}", f"    {path}"]
+    terminal.truncate(0)
+    Screen().table(("config", "file"), [("tiny", "shipped"), ("paper_r64", f"/mnt{path}")])
+    assert terminal.getvalue().lstrip("\0").splitlines()[1:] == ["tiny       shipped", "paper_r64", f"    /mnt{path}"]
+
+
+def test_a_command_in_a_note_is_on_one_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for name, value in {"COLUMNS": "40", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    command = "scp -r titan:/home/me/halfstep/projects/speech-0123/runs/speech-4567/code/out ."
+    Screen().note(f"to download the weights that the script saved:\n{command}")
+    assert terminal.getvalue().splitlines()[-1] == f"  {command}"
 
 
 def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +169,41 @@ class Keyboard(Terminal):
 
     def readline(self) -> str:
         return "\n"
+
+
+@pytest.mark.parametrize(
+    ("hint", "continued"),
+    [
+        ("pipeline run --host titan --config speech --set train.epochs=3", True),
+        ("pipeline run --host titan --config speech --set 'data.split=a, b'", True),
+        ("pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config", False),
+        ("scp -r me@titan:/home/me/halfstep/projects/speech-0123/runs/speech-4567/merged .", True),
+        ("pipeline run --force train   (starts again at step 0 as a new run)", False),
+    ],
+)
+def test_only_the_lines_of_a_command_end_with_a_backslash(hint: str, continued: bool) -> None:
+    *lines, last = wrap_hint(hint, 44, 60)
+    assert set(hint.split()) <= set(" ".join((*lines, last)).split())
+    assert lines and {line.endswith("\\") for line in lines} == {continued} and not last.endswith("\\")
+
+
+@pytest.mark.parametrize(
+    ("typed", "default", "answer"),
+    [
+        (["maybe\n", "\n"], True, True),
+        (["maybe\n", "n\n"], True, False),
+        (["2\n", "sure\n", "Yes\n"], False, True),
+        (["maybe\n", ""], True, False),
+    ],
+)
+def test_an_answer_other_than_yes_or_no_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: list[str], default: bool, answer: bool
+) -> None:
+    keyboard, lines = Keyboard(), iter(typed)
+    monkeypatch.setattr(keyboard, "readline", lambda: next(lines))
+    monkeypatch.setattr(sys, "stdin", keyboard)
+    assert Screen().confirm("Really?", default=default) is answer
+    assert capsys.readouterr().err.count("please type y or n") == sum(one not in ("\n", "") for one in typed[:-1])
 
 
 LONG = "Packages to install on the host, besides those from requirements.txt (empty: none)"

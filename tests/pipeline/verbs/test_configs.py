@@ -36,3 +36,17 @@ def test_hosts_check_shows_each_problem_once(capsys: pytest.CaptureFixture[str])
     assert run(["hosts", "check", "no-such-host.invalid"]) == 10
     out = capsys.readouterr().out
     assert out.count("cannot resolve") == 1 and "next: " in out
+
+
+@pytest.mark.parametrize(("words", "own"), [(["configs"], "base"), (["hosts"], "hosts/rig")])
+def test_a_table_of_files_has_short_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], own: str
+) -> None:
+    (tmp_path / "configs" / "hosts").mkdir(parents=True)
+    (tmp_path / "configs" / "base.yaml").write_text("train: {epochs: 1}\n")
+    (tmp_path / "configs" / "hosts" / "rig.yaml").write_text("port: abc\ncolour: red\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith(f"  configs/{own}.yaml") and lines[2].endswith("  shipped")
+    assert not any(str(tmp_path) in line for line in lines)

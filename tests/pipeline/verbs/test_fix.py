@@ -156,3 +156,31 @@ def test_the_hook_and_the_workflow_run_commands_that_exist(
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["halfstep"] == scripts["pipeline"]
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(("card", "code"), [("titan-rtx", 23), ("a100", 0)])
+@pytest.mark.parametrize("words", [["fix", ".", "--diff"], ["fix", "."], ["plan"]], ids=" ".join)
+def test_bf16_below_capability_8_0_has_the_exit_code_of_verify(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    card: str,
+    code: int,
+) -> None:
+    (project / "configs").mkdir()
+    (project / "configs/bf.yaml").write_text("command: python train.py\nprecision: bf16\n")
+    monkeypatch.chdir(project)
+    assert run([*words, "--config", "bf", "--card", card]) == code
+    assert ("bf16-unsupported" in capsys.readouterr().out) is bool(code)
+
+
+def test_plan_on_a_host_names_the_precision_that_verify_would_refuse(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "configs").mkdir()
+    (project / "configs/bf.yaml").write_text("command: python train.py\nprecision: bf16\n")
+    monkeypatch.chdir(project)
+    assert run(["plan", "--host", "local", "--config", "bf", "--card", "titan-rtx", "--json"]) == 23
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [one["where"] for one in findings if one["check"] == "bf16-unsupported"] == ["precision"]

@@ -23,6 +23,7 @@ from pipeline.hosts.hub import hub_library
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from pipeline.report.model import RunReport, Verdict
+from pipeline.report.model_card import CardFacts, render_card
 from pipeline.report.saved import save_report
 from remote.errors import BadUsage
 from remote.protocol.evaluation import Estimate, EvaluationResult, ModelScores
@@ -245,6 +246,29 @@ def test_the_adapter_of_the_user_s_own_script_is_loaded_by_the_class_of_its_task
     (project / "train.py").write_text("")
     (project / "configs" / "speech.yaml").write_text("command: [python, train.py]\n")
     assert "AutoModelForCausalLM.from_pretrained" in pushed(project, hub)[1]["load"][-1]
+
+
+def test_an_adapter_whose_settings_name_no_base_model_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "train.py").write_text("")
+    (project / "configs" / "speech.yaml").write_text("command: [python, train.py]\n")
+    folder = project / ".halfstep" / "runs" / RUN
+    (folder / "adapter" / "adapter_config.json").write_text(json.dumps({**SETTINGS, "base_model_name_or_path": None}))
+    monkeypatch.chdir(project)
+    assert run(["push"]) == 0
+    shown = capsys.readouterr()
+    assert 'AutoModelForCausalLM.from_pretrained("BASE_MODEL")' in shown.out
+    assert "the adapter's settings name no base model: replace BASE_MODEL" in shown.err
+    card = (folder / "model-card.md").read_text()
+    assert "base_model:" not in card and 'from_pretrained("")' not in card
+
+
+@pytest.mark.parametrize("base", ["", "someone/model"])
+def test_the_header_of_a_card_never_names_an_empty_base_model(base: str) -> None:
+    card = render_card(CardFacts("me/speech", "speech", base, None, (), {}, built_in=False))
+    header = yaml.safe_load(card.split("---")[1])
+    assert header.get("base_model") == (base or None) and '""' not in card and "``" not in card.replace("```", "")
 
 
 def test_a_base_model_that_is_not_on_a_hub_is_a_warning(project: Path, hub: Hub) -> None:
