@@ -42,7 +42,7 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     """
     by_path = {module.path: module for module in modules}
     resolver = _Resolver(by_path)
-    imported = {path for each in by_path.values() for path in resolver.imported_by(each) if path != each.path}
+    imported = resolver.imported_scripts()
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
     programs = [Program(each.path, resolver.closure(each)) for each in entries]
     found = [each for each in programs if each.entry in started or each.trains]
@@ -89,6 +89,13 @@ class _Resolver:
         for path in modules:
             name = basename(dirname(path)) if basename(path) == "__init__.py" else splitext(basename(path))[0]
             self.by_name.setdefault(name, []).append(path)
+
+    def imported_scripts(self) -> frozenset[str]:
+        """Return the modules that can be started, do not train, and are imported by another module."""
+        scripts = {each.path for each in self.modules.values() if each.starts and not each.trains}
+        names = {splitext(basename(path))[0] for path in scripts}
+        near = (each for each in self.modules.values() if any(_last(name) in names for name in each.imports))
+        return frozenset(path for each in near for path in self.imported_by(each) if path != each.path) & scripts
 
     def closure(self, entry: Module) -> tuple[Module, ...]:
         found = {entry.path: entry}
@@ -148,6 +155,10 @@ class _Resolver:
             if (package := join(folder, "__init__.py")) in self.modules:
                 yield package
             folder = dirname(folder)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _module_path(path: str) -> str:
