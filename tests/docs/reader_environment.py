@@ -16,7 +16,7 @@ SCRIPT = "train.py"
 OWN_SCRIPT = ("README.md", "docs/own-script.md", "docs/slurm.md")
 """Pages about the reader's own script: the tests use the script of the tutorial."""
 
-ALIASES = {"docs/tutorial.md": ("localhost",), "docs/slurm.md": ("cluster",)}
+ALIASES = {"docs/slurm.md": ("cluster",)}
 """The SSH aliases that each page needs; all other pages need `titan`."""
 
 WITH_SLURM = ("docs/slurm.md",)

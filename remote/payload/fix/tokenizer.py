@@ -7,6 +7,7 @@ import shutil
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
+from remote.payload.files.regular import read_regular
 from remote.payload.fix.journal import digest_after_fix, replace_kept
 from remote.payload.probes.project_python import ask_hub_client, job_environment
 from remote.payload.request.call import Call
@@ -31,6 +32,9 @@ from remote.protocol.values import decode, encode
 SKIPPED = {".git", "node_modules", "__pycache__", ".halfstep", ".cache", "site-packages", ".venv", "venv"}
 MAX_FOLDERS = 20_000
 MAX_LOADED = 8
+LARGEST_BYTES = 256 * 2**20
+"""Far above the largest tokenizers; those of 250,000 tokens have about 35 MB."""
+LARGEST_RECORD_BYTES = 64 * 2**10
 LOAD_TIMEOUT_S = 120.0
 ASK_TIMEOUT_S = 60.0
 FETCH_TIMEOUT_S = 1800.0
@@ -157,10 +161,11 @@ def _inspect(
 ) -> TokenizerFile:
     real, name = os.path.realpath(path), os.path.basename(path)
     try:
-        with open(real, "rb") as file:
-            data = file.read()
+        data = read_regular(real, LARGEST_BYTES)
     except FileNotFoundError:
         return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which does not exist"), repo=repo)
+    except OSError as error:
+        return TokenizerFile(path, real, 0, "", Fault("not-a-tokenizer", f"{real}: {error.strerror}"), repo=repo)
     actual = digest_of(data)
     return TokenizerFile(
         path=path,
@@ -210,8 +215,7 @@ def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
     """
     record = os.path.join(folder, ".cache", "huggingface", "download", f"{name}.metadata")
     try:
-        with open(record, encoding="utf-8") as file:
-            commit, etag, *_ = file.read().splitlines()
+        commit, etag, *_ = read_regular(record, LARGEST_RECORD_BYTES).decode("utf-8").splitlines()
     except (OSError, ValueError):
         return None, ""
     return digest_from_etag(etag), commit
@@ -238,9 +242,10 @@ def _commit_of(model: str, revision: str) -> str:
     if revision and os.path.isdir(os.path.join(model, "snapshots", revision)):
         return revision
     try:
-        with open(os.path.join(model, "refs", revision or "main"), encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
+        return (
+            read_regular(os.path.join(model, "refs", revision or "main"), LARGEST_RECORD_BYTES).decode("ascii").strip()
+        )
+    except (OSError, UnicodeDecodeError):
         return ""
 
 

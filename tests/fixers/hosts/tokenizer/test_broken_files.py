@@ -1,6 +1,7 @@
 """A broken tokenizer file is replaced; one that only differs is reported and kept."""
 
 import hashlib
+import os
 
 import pytest
 
@@ -97,3 +98,15 @@ def test_a_file_not_sent_yet_is_judged_from_the_laptop(host, hub, whole):
     plan = tokenizer.plan(site_of(host, hub, files={FILE: whole[:32768]}))
     (change,) = plan.changes
     assert change.args["path"] == f"{host.workdir}/{PROJECT.tree}/{FILE}"
+
+
+@pytest.mark.parametrize("planted", ["/dev/zero", "FIFO"])
+def test_SE_09_a_planted_file_that_never_ends_is_reported_and_not_read(host, hub, tmp_path, planted):
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    if planted == "FIFO":
+        os.mkfifo(folder / "tokenizer.json")
+    else:
+        (folder / "tokenizer.json").symlink_to(planted)
+    plan = tokenizer.plan(site_of(host, hub, setting={"repo": REPO, "folders": [str(folder)]}))
+    assert any("not a regular file" in finding.message for finding in plan.findings)
