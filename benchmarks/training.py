@@ -7,6 +7,7 @@ the same layers. With words, only the comparisons are run whose names contain on
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import statistics
@@ -30,28 +31,33 @@ from remote.payload.training.base_model import (
     freeze_base,
     trainable_parameters,
 )
-from remote.payload.training.batches import group_by_length
+from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import SAMPLES, Collator
 from remote.payload.training.families.registry import find_model
 from remote.payload.training.features import Clip
 from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.lora import embed_audio, lora_config
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
+from remote.payload.training.memory_plan import Device, plan_memory
+from remote.payload.training.micro_batches import TOKENS_OF_A_PASS, StepSampler
 from remote.payload.training.recordings import Recording
-from remote.payload.training.samples import Sample
+from remote.payload.training.samples import Sample, SampleSet
 from remote.policy.precision import judge_precision
-from remote.protocol.training import FRESH, LoraSpec
+from remote.protocol.precision import PrecisionPlan
+from remote.protocol.training import FRESH, LoopSpec, LoraSpec
 
 # The logits take the same share of all operations as in the full model: 16 %.
 ROWS = {
     "2 x 900 / 120": Row(PHI4, 384, 6, 2, 900, 120, 0, words=5300),
     "4 x 350 / 40 (apa)": Row(PHI4, 384, 6, 4, 350, 40, 0, words=5300),
     "4 x 240 / 60 (mdd)": Row(PHI4, 384, 6, 4, 240, 60, 0, words=5300),
+    # An eighth of the full model's hidden size, words, tokens and rank; its number of layers and bytes per weight. So
+    # weights, logits, the inputs of all layers and the tensors inside one layer take about its shares of the memory.
+    "1 x 900 / 120 (scaled)": Row(PHI4, 384, 32, 1, 900, 120, 0, "bf16", rank=8, words=25_008),
 }
 SHARED = {"4 x (700 + 200)": (4, 700, 80, 120), "8 x (276 + 110)": (8, 276, 52, 58)}
 SMALL = Row(PHI4, 256, 4, 0, 0, 0, 0, words=5300)
 PAIRS = 5
-LORA = LoraSpec(r=16, alpha=32, dropout=0.0)
 
 Batch = dict[str, Any]
 
@@ -62,6 +68,7 @@ class Variant:
 
     model: Any
     optimizer: Any
+    plan: PrecisionPlan
     micro_batches: Callable[[], list[Batch]]
 
     def step(self, micro_batches: Sequence[Batch]) -> float:
@@ -69,12 +76,17 @@ class Variant:
         labels = sum(int((batch["labels"] != -100).sum()) for batch in micro_batches)
         total = 0.0
         for batch in micro_batches:
-            loss = self.model(**batch, num_items_in_batch=labels).loss
+            with self.autocast():
+                loss = self.model(**batch, num_items_in_batch=labels).loss
             loss.backward()
             total += float(loss.detach())
         self.optimizer.step()
         self.optimizer.zero_grad()
         return total
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        dtype = getattr(torch, self.plan.autocast_dtype or "float32")
+        return torch.autocast("cpu", dtype=dtype, enabled=self.plan.autocast_dtype is not None)
 
     def peak(self) -> int:
         """Return the peak memory of a step, weights included."""
@@ -105,7 +117,7 @@ def comparisons() -> dict[str, Callable[[], tuple[Variant, Variant]]]:
             found[f"{name} | halfstep / plain, {words}"] = functools.partial(against_plain, row, count)
     for name, sizes in SHARED.items():
         found[f"{name} | halfstep, shared prefix / separate rows"] = functools.partial(shared_and_separate, *sizes)
-    found["64 samples | halfstep, by length / random order"] = mixed_lengths
+    found["64 samples | halfstep, by tokens and length / random order"] = mixed_lengths
     return found
 
 
@@ -136,10 +148,10 @@ def against_plain(row: Row, checkpointed: int) -> tuple[Variant, Variant]:
 
     plain = new_model(row)
     plain.config.use_cache = False
-    plain = adapted(plain, base_of(row))
+    plain = adapted(plain, row)
     if checkpointed:
         plain.gradient_checkpointing_enable({"use_reentrant": False})
-    return halfstep(row, checkpointed, lambda: [batch_of(row)]), variant_of(plain, plain_batch)
+    return halfstep(row, checkpointed, lambda: [batch_of(row)]), variant_of(plain, row, plain_batch)
 
 
 def shared_and_separate(count: int, prompt: int, audio: int, answer: int) -> tuple[Variant, Variant]:
@@ -153,7 +165,7 @@ def shared_and_separate(count: int, prompt: int, audio: int, answer: int) -> tup
 
 
 def mixed_lengths() -> tuple[Variant, Variant]:
-    """Return two variants of steps of 64 samples in micro-batches of 8: in the trainer's order, and in random order.
+    """Return two variants of steps of 64 samples: divided by the trainer, and in random order in micro-batches of 8.
 
     The samples alternate between the two prompts of `paper_r64`; durations are lognormal around 4 s.
     """
@@ -163,14 +175,20 @@ def mixed_lengths() -> tuple[Variant, Variant]:
         seconds = min(20.0, draw.lognormvariate(1.25, 0.5))
         prompt, answer = ((276, 25), (125, 10 + int(11 * seconds)))[number % 2]
         samples.append(made_sample(number, prompt, int(12.5 * seconds), answer))
-    # As in `paper_r64`, an optimizer step takes 64 samples.
-    grouped = group_by_length(range(64), [len(sample) for sample in samples], 64, 42, 0)
+    # As in `paper_r64`, an optimizer step takes 64 samples, and a micro-batch as many tokens as 8 of the longest.
+    memory = plan_memory(LoopSpec(), samples, Device("", 1), SMALL.layers, lambda shape, checkpointed: 0)
+    order = EpochOrder(lambda epoch: list(range(64)), [len(sample) for sample in samples], 64, 42)
+    data = SampleSet(tuple(samples), (), clip_of)
+    (divided,) = StepSampler(order, data, memory, pass_tokens=TOKENS_OF_A_PASS["cpu"])
     shuffled = draw.sample(range(64), 64)
 
-    def in_order(order: Sequence[int]) -> list[Batch]:
-        return collated([[samples[i] for i in order[at : at + 8]] for at in range(0, 64, 8)], 0.0)
+    def in_order(micro_batches: Sequence[Sequence[int]]) -> list[Batch]:
+        return collated([[samples[i] for i in one] for one in micro_batches], 0.0)
 
-    return halfstep(SMALL, 0, lambda: in_order(grouped)), halfstep(SMALL, 0, lambda: in_order(shuffled))
+    return (
+        halfstep(SMALL, 0, lambda: in_order([one.samples for one in divided])),
+        halfstep(SMALL, 0, lambda: in_order([shuffled[at : at + 8] for at in range(0, 64, 8)])),
+    )
 
 
 def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
@@ -205,35 +223,39 @@ def clip_of(sample: Sample) -> Clip:
     return Clip(torch.randn(8 * (last - first), 80, generator=noise), 8 * (last - first), last - first)
 
 
+def plan_of(row: Row) -> PrecisionPlan:
+    return judge_precision(capability=None, requested=row.mode)
+
+
 def new_model(row: Row) -> Any:
     torch.manual_seed(0)
     return Phi4MultimodalForCausalLM._from_config(
-        base_of(row).config, dtype=torch.float32, attn_implementation="sdpa"
+        base_of(row).config, dtype=getattr(torch, plan_of(row).frozen_dtype), attn_implementation="sdpa"
     )  # fmt: skip
 
 
-def adapted(model: Any, base: BaseModel) -> Any:
+def adapted(model: Any, row: Row) -> Any:
     torch.manual_seed(1)
-    return get_peft_model(model, lora_config(base, LORA))
+    return get_peft_model(model, lora_config(base_of(row), LoraSpec(r=row.rank, alpha=2 * row.rank, dropout=0.0)))
 
 
 def halfstep(row: Row, checkpointed: int, micro_batches: Callable[[], list[Batch]]) -> Variant:
     """Return a variant of the built-in trainer with the weights of the plain model."""
     model = new_model(row)
     freeze_base(model)
-    with_adapter = fuse_lora(adapted(model, base_of(row)))
+    with_adapter = fuse_lora(adapted(model, row))
     embed_audio(model, find_model(PHI4))
-    cast_trainable(with_adapter, judge_precision(capability=None, requested="fp32"))
+    cast_trainable(with_adapter, plan_of(row))
     checkpoint_layers(with_adapter, checkpointed)
-    return variant_of(with_adapter, micro_batches)
+    return variant_of(with_adapter, row, micro_batches)
 
 
-def variant_of(model: Any, micro_batches: Callable[[], list[Batch]]) -> Variant:
+def variant_of(model: Any, row: Row, micro_batches: Callable[[], list[Batch]]) -> Variant:
     model.train()
     # Phi-4's audio encoder draws a random streaming mask in training mode, which would make the losses differ.
     model.get_submodule("base_model.model.model.embed_tokens_extend").eval()
     optimizer = torch.optim.AdamW([parameter for _, parameter in trainable_parameters(model)])
-    return Variant(model, optimizer, micro_batches)
+    return Variant(model, optimizer, plan_of(row), micro_batches)
 
 
 def compare_full_model() -> None:

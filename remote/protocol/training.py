@@ -192,6 +192,8 @@ class MemoryPlan:
     `shared_length` is the number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none.
     `hint` is the suggested change if the plan does not fit. `first_tokens` are the tokens of each of the first
     optimizer steps, `mean_tokens` those of an average step of the run; the time of a step grows with its tokens.
+    `positions` and `labels` are the most padded tokens and labels of a micro-batch. If they are 0, a micro-batch has
+    `micro_batch` samples, and an optimizer step has `accumulation` micro-batches.
     """
 
     micro_batch: int
@@ -206,6 +208,8 @@ class MemoryPlan:
     shared_length: int = 0
     first_tokens: Tuple[int, ...] = ()
     mean_tokens: float = 0.0
+    positions: int = 0
+    labels: int = 0
 
     @property
     def fits(self) -> bool:
@@ -213,8 +217,10 @@ class MemoryPlan:
         return self.needed_bytes is None or self.available_bytes is None or self.needed_bytes <= self.available_bytes
 
     def describe(self) -> str:
-        """Return 'micro-batch 4 x 16, 20 of 32 layers checkpointed: estimated 14.4 of 22.5 GiB on TITAN RTX'."""
+        """Return 'micro-batches of up to 4 x 420 tokens, 20 of 32 layers checkpointed: estimated 14.4 GiB on ...'."""
         division = f"micro-batch {self.micro_batch} x {self.accumulation}, "
+        if self.positions:
+            division = f"micro-batches of up to {self.micro_batch} x {self.length} tokens, "
         division += "shared prefixes once, " if self.shared_length else ""
         division += f"{self.checkpointed} of {self.layers} layers checkpointed"
         if self.needed_bytes is None:

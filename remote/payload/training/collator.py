@@ -26,15 +26,18 @@ class Collator:
     """Collates items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
 
     A training batch is padded on the right, or consists of one row if the prompts have enough in common (`is_shared`).
-    Generation batches are padded on the left, without answers.
+    If `shares_prefixes` is False, no batch consists of one row. Generation batches are padded on the left, without
+    answers.
     """
 
     model: AudioModel
     extractor: Any
     pad_id: int
+    shares_prefixes: bool = True
 
     def __call__(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
-        batch = self._shared(items) if is_shared([sample for sample, _ in items]) else self._padded(items)
+        shared = self.shares_prefixes and is_shared([sample for sample, _ in items])
+        batch = self._shared(items) if shared else self._padded(items)
         return {
             **batch,
             LABEL_POSITIONS: find_labels(batch["labels"]),
@@ -82,7 +85,7 @@ def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: An
     labels = batch["labels"][batch["labels"] != IGNORED]
     remaining = labels.tolist()
     for sample in samples:
-        count = len(sample.answer) + len(sample.end)
+        count = sample.labels
         answer, remaining = remaining[:count], remaining[count:]
         decoded = tokenizer.decode(answer[: len(answer) - len(sample.end)], clean_up_tokenization_spaces=False)
         if decoded != sample.target or tuple(answer[len(answer) - len(sample.end) :]) != sample.end:

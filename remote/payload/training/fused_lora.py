@@ -33,7 +33,7 @@ def _forward(layer: Any, x: torch.Tensor, *inputs: Any, **named: Any) -> torch.T
     out = layer.base_layer(rows)
     small = layer.lora_A[name](layer.lora_dropout[name](rows)).to(out.dtype)
     out.addmm_(small, layer.lora_B[name].weight.to(out.dtype).t(), alpha=layer.scaling[name])
-    return out.view(*x.shape[:-1], -1)
+    return out.view(*x.shape[:-1], out.shape[-1])
 
 
 def _only_adapter(layer: Any) -> Any:

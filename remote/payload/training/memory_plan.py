@@ -8,17 +8,11 @@ from typing import Callable, List, Optional, Sequence
 
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.memory import Shape
+from remote.payload.training.micro_batches import TOKENS_OF_A_PASS
 from remote.payload.training.samples import Sample
 from remote.payload.training.shared_prefix import is_shared, row_length
 from remote.protocol.exits import ExitCode
 from remote.protocol.training import LoopSpec, MemoryPlan
-
-TOKENS_OF_A_PASS = 256
-"""Reading all weights once takes as long as computing this many tokens.
-
-Peak operations per byte of memory bandwidth are 193 on a TITAN RTX and 206 on an H200; a float16 weight is two bytes
-and two operations per token.
-"""
 
 Peak = Callable[[Shape, int], int]
 
@@ -48,7 +42,8 @@ def plan_memory(
     If no plan fits, return the plan that needs the least memory.
 
     `peak(shape, checkpointed)` estimates bytes. The plan is made for the longest samples, so it is valid for all
-    samples. If micro-batches share prefixes, the plan is made for the largest micro-batches in the epochs' `orders`.
+    samples. If micro-batches share prefixes, the plan is made for the largest micro-batches in the epochs' `orders`,
+    which then have a fixed number of samples. Otherwise, a micro-batch may have as many tokens as the longest samples.
     """
     length = max(len(sample) for sample in samples)
     step = loop.batch_size * loop.gradient_accumulation
@@ -59,6 +54,8 @@ def plan_memory(
             size, step // size, 0, layers, length, None, device.available_bytes, device.name,
             shared_length=_shared_length(shapes),
         )  # fmt: skip
+        if plan.accumulation > 1 and not plan.shared_length:
+            plan = replace(plan, positions=size * length, labels=shapes[0].labels)
         if best is not None and best.fits and _cost_of(plan) >= _cost_of(best):
             break
         cached = functools.lru_cache(maxsize=None)(functools.partial(_highest, peak, shapes))
@@ -105,7 +102,7 @@ def _shared_length(shapes: Sequence[Shape]) -> int:
 
 
 def _most_labels(samples: Sequence[Sample], size: int) -> int:
-    counts = sorted((len(sample.answer) + len(sample.end) for sample in samples), reverse=True)
+    counts = sorted((sample.labels for sample in samples), reverse=True)
     return sum(counts[:size])
 
 
@@ -137,7 +134,7 @@ def _cost_of(plan: MemoryPlan) -> float:
 
 def _cost(size: int, tokens: int, checkpointed: float) -> float:
     """Return the relative time per sample: forward, backward and recomputed passes over tokens and weights."""
-    return (2.0 + checkpointed) * (tokens + TOKENS_OF_A_PASS) / size
+    return (2.0 + checkpointed) * (tokens + TOKENS_OF_A_PASS["cuda"]) / size
 
 
 def check_memory(plan: MemoryPlan, device: Device) -> None:

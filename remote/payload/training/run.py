@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -36,7 +35,7 @@ from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tasks import example_of
 from remote.payload.training.tiny_models import tiny_model
 from remote.payload.training.trackers import FINISH_S, STOP_S, Tracker, close_trackers, name_run, start_trackers
-from remote.payload.training.trainer import AudioTrainer, training_arguments, use_memory_plan
+from remote.payload.training.trainer import AudioTrainer, training_arguments
 from remote.payload.training.validation import Validation
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
@@ -114,7 +113,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     name_run(arguments, spec.paths.run)
     trainer = build_trainer(spec, prepared, plan, arguments, stop, reporter, trackers)
     if resume_from:
-        warn_of_other_steps(resume_from, math.ceil(len(trainer.order) / step_samples(spec, arguments.world_size)))
+        warn_of_other_steps(resume_from, len(trainer.steps))
     limit_s = STOP_S
     try:
         trainer.train(resume_from_checkpoint=resume_from or None)
@@ -268,7 +267,7 @@ def build_trainer(
     trackers: Sequence[Tracker] = (),
 ) -> AudioTrainer:
     """Return the Trainer with model, adapter and callbacks."""
-    use_memory_plan(arguments, plan)
+    arguments.per_device_eval_batch_size = plan.micro_batch
     transformers.set_seed(spec.train.seed)
     # A sharded model need not fit on one card.
     device = "cpu" if is_sharded(spec, arguments) else str(arguments.device)
@@ -281,10 +280,12 @@ def build_trainer(
     trainer = AudioTrainer(
         plan=spec.precision,
         order=sample_order(spec, samples, arguments.world_size),
+        memory=plan,
         model=model,
         args=arguments,
         train_dataset=samples,
-        data_collator=prepared.collator,
+        # Memory is planned for shared rows only if micro-batches have a fixed number of samples.
+        data_collator=replace(prepared.collator, shares_prefixes=not plan.positions),
         callbacks=[stop, reporter, publisher, *trackers],
     )
     trainer.remove_callback(transformers.PrinterCallback)

@@ -32,6 +32,11 @@ class Sample:
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer) + len(self.end)
 
+    @property
+    def labels(self) -> int:
+        """The number of tokens with a label."""
+        return len(self.answer) + len(self.end)
+
 
 @dataclass(frozen=True)
 class SampleSet:

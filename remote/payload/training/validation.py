@@ -176,7 +176,7 @@ class Validation(TrainerCallback):  # type: ignore[misc]
             self.reporter.refresh_progress()
 
     def _batches(self, args: Any) -> Iterator[Any]:
-        size = args.per_device_train_batch_size
+        size = args.per_device_eval_batch_size
         order = sorted(range(len(self.samples)), key=lambda i: len(self.samples.samples[i]))
         for start in range(args.process_index * size, len(order), size * args.world_size):
             made = self.collator([self.samples[i] for i in order[start : start + size]])

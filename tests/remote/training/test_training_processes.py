@@ -66,6 +66,28 @@ def test_two_processes_resume_within_an_epoch_to_identical_weights(
     assert one.read_bytes() == two.read_bytes()
 
 
+def test_two_processes_have_the_losses_and_gradients_of_one(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    def spec_for(processes: int) -> Any:
+        # The last step of the epoch has three samples, so that one of two processes has only one.
+        loop = {"samples": 7, "epochs": 1, "gradient_accumulation": 2 // processes}
+        made = make_spec(run=f"run{processes}", micro_batch=1, **loop)
+        return replace(made, lora=replace(made.lora, dropout=0.0))
+
+    logged = []
+    for processes in (1, 2):
+        spec = spec_for(processes)
+        code, out, err = training(spec).run(processes=processes)
+        assert code == 0, err
+        assert "step 2/2  loss" in out
+        state = json.loads((Path(spec.paths.checkpoints) / "checkpoint-2" / "trainer_state.json").read_text())
+        logged.append([value for row in state["log_history"][:2] for value in (row["loss"], row["grad_norm"])])
+    trained = [len(step) for step in training(spec_for(2)).sample_ids]
+    assert trained == [2, 2]
+    assert logged[0] == pytest.approx(logged[1], rel=1e-3)
+
+
 def test_two_stopped_processes_save_one_checkpoint_together(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
