@@ -117,8 +117,8 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
     """Return the spec as TrainingArguments, before the memory is planned.
 
-    To Trainer, an optimizer step is one batch. Trainer's checkpoint rotation and gradient checkpointing are disabled; `Publisher` and `checkpoint_layers` do this
-    instead.
+    To Trainer, an optimizer step is one batch. Trainer's checkpoint rotation and gradient checkpointing are disabled;
+    `Publisher` and `checkpoint_layers` do this instead.
     """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(

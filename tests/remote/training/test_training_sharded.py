@@ -31,9 +31,11 @@ def largest_difference(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor
 def test_a_sharded_base_trains_the_same_adapter(
     make_spec: Callable[..., Any], training: Callable[..., Any], requested: str
 ) -> None:
-    whole = make_spec(run="whole", requested=requested, **SETTINGS)
+    # A last layer that is not checkpointed draws less dropout, because it computes fewer positions.
+    settings = {**SETTINGS, "requested": requested, "gradient_checkpointing": True}
+    whole = make_spec(run="whole", **settings)
     assert training(whole).run(processes=2)[0] == 0
-    sharded = make_spec(run="sharded", requested=requested, shard_base=True, gradient_checkpointing=True, **SETTINGS)
+    sharded = make_spec(run="sharded", shard_base=True, **settings)
     code, out, err = training(sharded).run(processes=2)
     assert code == 0, err
     assert "of the decoder layers" in out
