@@ -65,7 +65,7 @@ def _is_plain_function(node: ast.AST) -> bool:
 
 
 def _is_main_function(node: ast.AST) -> bool:
-    return isinstance(node, FUNCTIONS) and node.name == "main" and not node.decorator_list
+    return isinstance(node, FUNCTIONS) and node.name == "main" and _is_plain_function(node)
 
 
 def _leaves(

@@ -108,7 +108,7 @@ def test_a_function_that_a_program_may_call_is_changed(tmp_path: Path, files: di
 
 
 STARTED = SELF_TEST.replace(
-    "if __name__", "def main():\n    print(torch.ones(2, dtype=torch.bfloat16))\n\n\nif __name__"
+    "if __name__", "@torch.no_grad()\ndef main():\n    print(torch.ones(2, dtype=torch.bfloat16))\n\n\nif __name__"
 )
 
 
