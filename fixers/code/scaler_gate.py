@@ -6,10 +6,11 @@ What it does
     fixed dtype, and a variable that is float16 in every assignment for a card.
 
     A plain loop (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) under float16 autocast without a
-    scaler gets one. Any other such loop is reported. Also reported: a loss that is scaled by hand, clipping of
-    gradients that are still scaled, and an object that only contains models or optimizers, so that accelerate does not
-    prepare them. `fused` becomes False where Fabric or Lightning's Trainer clips the gradients: in `16-mixed`, both
-    reject a fused optimizer, because it unscales the gradients itself.
+    scaler gets one. If a learning rate schedule advances after each optimizer step, it gets a condition, so that it
+    does not advance for a step that the scaler skips. Any other loop without a scaler is reported. Also reported: a
+    loss that is scaled by hand, clipping of gradients that are still scaled, and an object that only contains models
+    or optimizers, so that accelerate does not prepare them. `fused` becomes False where Fabric or Lightning's Trainer
+    clips the gradients: in `16-mixed`, both reject a fused optimizer, because it unscales the gradients itself.
 
 Why
     One script often supports several precisions. With bfloat16, a scaler fails or is useless. With float32, it costs
@@ -52,6 +53,7 @@ from fixers.code.autocasts import (
 from fixers.code.draft import Draft
 from fixers.code.fused_clipping import FUSED, may_be_fused, turn_off_fused
 from fixers.code.scaled_clipping import may_scale, report_scaled
+from fixers.code.scaled_loop import scaled_loop
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -60,12 +62,10 @@ from fixers.sources.imports import name_of
 from fixers.sources.lines import holds_any
 from fixers.sources.plain_loop import PlainLoop, plain_loop, scaled_by_hand
 from fixers.sources.python import PythonSource, reads_python
-from fixers.sources.shared_lines import add_after, add_before
 from fixers.sources.source import Source
-from fixers.sources.splice import Edit
 
 name = "scaler-gate"
-version = 9
+version = 10
 safety = "safe"
 needles = (b"autocast", b"clip_grad", b".prepare(", FUSED)
 below = None
@@ -76,8 +76,6 @@ SCALERS = ("GradScaler", "ShardedGradScaler")
 SCALES = re.compile(r"\w*Trainer$|Accelerator$|Fabric$|LightningModule$|scale_loss$|(?:Sharded)?GradScaler$")
 SCALING_LIBRARIES = ("deepspeed", "lightning", "pytorch_lightning", "accelerate", "apex")
 SHARDS = re.compile(rb"FSDP|FullyShardedDataParallel|fully_shard")
-NAMES = ("scaler", "loss_scaler", "grad_scaler")
-ABSENT = "float16 gradients below 6e-8 are zero without a loss scale"
 WITHOUT_SCALER = "backward under float16 autocast without a loss scaler: small gradients become zero"
 BY_HAND = "the loss is scaled by hand: steps that overflow are not skipped, and the scale is never lowered"
 WHY = "only float16 needs the scaler"
@@ -202,7 +200,7 @@ def _scale(draft: Draft, target: Target) -> None:
         return
     shards = SHARDS.search(source.text) is not None
     loop = None if shards else plain_loop(source)
-    edits = _scaled(source, loop, _scaler_of_all(source, loop, halves, target)) if loop is not None else None
+    edits = scaled_loop(source, loop, _scaler_of_all(source, loop, halves, target)) if loop is not None else None
     if edits is None:
         message = BY_HAND if scaled_by_hand(source) else WITHOUT_SCALER
         device = device_written(source, halves[0]) or DEVICE
@@ -210,32 +208,6 @@ def _scale(draft: Draft, target: Target) -> None:
         draft.warn(halves[0], message, hint=f"scaler = {made}")
     else:
         draft.edits += edits
-
-
-def _scaled(source: PythonSource, loop: PlainLoop, expression: str | None) -> list[Edit] | None:
-    """Return the edits that add a scaler to the loop, or None if an edit is impossible."""
-    torch = name_of(source, "torch")
-    scaler = _free_name(source, loop.optimizer)
-    if torch is None or scaler is None or expression is None:
-        return None
-    made = f"{scaler} = {expression.format(torch=torch)}"
-    lines = [add_after(source, loop.made, made, ABSENT)]
-    lines += [add_before(source, each, f"{scaler}.unscale_({loop.optimizer})", ABSENT) for each in loop.clips]
-    for step in loop.steps:
-        lines.append(source.replace_node(step, f"{scaler}.step({loop.optimizer})", ABSENT))
-        lines.append(add_after(source, source.names.statement(step), f"{scaler}.update()", ABSENT))
-    edits = [each for each in lines if each is not None]
-    if len(edits) < len(lines):
-        return None
-    return edits + [edit for call in loop.backwards for edit in _scaled_backward(source, call, scaler)]
-
-
-def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[Edit]:
-    assert isinstance(call.func, ast.Attribute)
-    start, end = source.span(call.func.value)
-    if source.span(call)[0] < start:
-        return [source.insert(source.span(call)[0], f"{scaler}.scale", ABSENT)]
-    return [source.insert(start, f"{scaler}.scale(", ABSENT), source.insert(end, ")", ABSENT)]
 
 
 def _scaler_of_all(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
@@ -289,12 +261,3 @@ def _is_constant(source: PythonSource, value: ast.expr) -> bool:
     """Return True if `torch` is the only name in the expression: the value is then equal at every place in the file."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
-
-
-def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """Return an unused name for the scaler. If the optimizer is an attribute, the scaler becomes an attribute."""
-    before = optimizer.rpartition(".")[0]
-    taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
-    taken |= {each.attr for each in source.names.of_type(ast.Attribute)}
-    free = next((each for each in NAMES if each not in taken), None)
-    return f"{before}.{free}" if before and free else free

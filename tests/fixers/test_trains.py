@@ -85,6 +85,55 @@ def test_a_plain_text_replacement_fails_and_the_planned_fix_trains(tmp_path: Pat
     assert "{torch.float32} torch.float16" in fixed.stdout
 
 
+SCHEDULED = """\
+import torch
+
+torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Linear(16, 1).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+x = torch.randn(32, 16, device=device)
+rounds = 24
+for _ in range(rounds):
+    with torch.autocast(device, dtype=torch.float16):
+        loss = (8.0 * model(x)).sum()
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+    optimizer.zero_grad()
+print(rounds, int(optimizer.state[model.weight]["step"]), scheduler.last_epoch)
+"""
+GUARD = "if scaler.get_scale() >= scale_before:"
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("shared_line", [False, True])
+def test_the_schedule_of_a_loop_that_gets_a_scaler_counts_the_applied_steps(shared_line: bool, tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(SCHEDULED.replace("step()\n    scheduler", "step(); scheduler") if shared_line else SCHEDULED)
+    apply_to_disk(tmp_path, plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)))
+    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()
+    ran = _run(tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    rounds, applied, scheduled = map(int, ran.stdout.split())
+    assert 0 < scheduled == applied < rounds
+    assert "Detected call of `lr_scheduler.step()` before" not in ran.stderr
+
+
+@pytest.mark.train
+def test_without_the_condition_the_schedule_of_that_loop_counts_skipped_steps(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(SCHEDULED)
+    apply_to_disk(tmp_path, plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)))
+    assert train.read_text().count(GUARD) == 1
+    train.write_text(train.read_text().replace(GUARD, "if True:"))
+    ran = _run(tmp_path)
+    rounds, applied, scheduled = map(int, ran.stdout.split())
+    assert 0 < applied < scheduled == rounds
+    assert "Detected call of `lr_scheduler.step()` before" in ran.stderr
+
+
 LIGHTNING = '''\
 import lightning as L
 import torch

@@ -91,6 +91,50 @@ def test_statements_that_share_a_line_stay_on_it(loop, after):
     assert outcome(scaler_gate, MADE + HALF + loop) == (made() + HALF + after, [])
 
 
+S = "s = torch.optim.lr_scheduler.StepLR(o, 10)\n"
+STEPPED = "scaler.scale(l).backward()\nscaler.step(o)\nscale_before = scaler.get_scale()\nscaler.update()\n"
+GUARDED = STEPPED + "if scaler.get_scale() >= scale_before:\n    s.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "loop", "after"),
+    [
+        (S, LOOP + "s.step()\n", GUARDED),
+        (S, LOOP + "o.zero_grad()\nprint(l)\ns.step()\n", GUARDED.replace("if ", "o.zero_grad()\nprint(l)\nif ")),
+        (S, LOOP + "s.step()", GUARDED.removesuffix("\n")),
+        (S, LOOP + "if s:\n\ts.step()\n", STEPPED + "if s:\n\tif scaler.get_scale() >= scale_before:\n\t\ts.step()\n"),
+        (S, LOOP + "if s: s.step()\n", STEPPED + "if s: scaler.get_scale() >= scale_before and s.step()\n"),
+        (
+            S,
+            LOOP + "s.step(); o.zero_grad()\n",
+            STEPPED + "scaler.get_scale() >= scale_before and s.step(); o.zero_grad()\n",
+        ),
+        ("s = None\n" + S, LOOP + "s.step()\n", GUARDED),
+        ("s = make_lr_schedule(o, 10)\n", LOOP + "s.step()\n", GUARDED),
+        ("s = make_lr_schedule(m, 10)\n", LOOP + "s.step()\n", SCALED + "s.step()\n"),
+        ("s = make_lr_schedule(o, 10)\n", LOOP + "s.step(i)\n", SCALED + "s.step(i)\n"),
+        ("s = torch.optim.lr_scheduler.ReduceLROnPlateau(o)\n", LOOP + "s.step(l)\n", SCALED + "s.step(l)\n"),
+        (S, LOOP + "if s:\n    s.step()\n    log(s)\n", SCALED + "if s:\n    s.step()\n    log(s)\n"),
+        (S, LOOP + "if s:\n    s.step()\nelse:\n    log(s)\n", SCALED + "if s:\n    s.step()\nelse:\n    log(s)\n"),
+        (S, "s.step()\n" + LOOP, "s.step()\n" + SCALED),
+        (S, LOOP + "for _ in e:\n    s.step()\n", SCALED + "for _ in e:\n    s.step()\n"),
+        (S, "for b in c:\n    l.backward()\n    o.step()\ns.step()\n", None),
+    ],
+)
+def test_a_schedule_that_follows_each_step_does_not_advance_for_a_skipped_step(schedule, loop, after):
+    planned, findings = outcome(scaler_gate, MADE + schedule + HALF + loop)
+    assert findings == []
+    if after is None:
+        assert "scale_before" not in planned
+    else:
+        assert planned == made() + schedule + HALF + after
+
+
+def test_the_remembered_scale_gets_a_name_that_the_file_does_not_contain():
+    after, _ = outcome(scaler_gate, MADE + S + HALF + LOOP + "s.step()\nscale_before, scale_before_2 = 1, 2\n")
+    assert GUARDED.replace("scale_before", "scale_before_3") in after
+
+
 @pytest.mark.parametrize(
     "loop",
     [

@@ -8,4 +8,4 @@ for batch in batches:
     scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    scaler.step(optimizer); scaler.update(); scheduler.step(); optimizer.zero_grad()
+    scaler.step(optimizer); scale_before = scaler.get_scale(); scaler.update(); scaler.get_scale() >= scale_before and scheduler.step(); optimizer.zero_grad()

@@ -16,6 +16,8 @@ for step, batch in enumerate(batches):
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         nn.utils.clip_grad_value_(model.parameters(), 1.0)
         scaler.step(optimizer)  # the step
+        scale_before = scaler.get_scale()
         scaler.update()
-        scheduler.step()
+        if scaler.get_scale() >= scale_before:
+            scheduler.step()
         optimizer.zero_grad()
