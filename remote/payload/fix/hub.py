@@ -6,9 +6,11 @@ proxies apply exactly as in training.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import resource
 import sys
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional
@@ -17,6 +19,9 @@ from remote.protocol.tokenizer_files import ROUND_TRIPS, Digest, digest_of, judg
 from remote.protocol.values import encode
 
 ATTEMPTS = 3
+MEMORY_BYTES = {"tree": 2**30}
+"""The address space of each kind of request: a hostile server could send a small compressed answer without end."""
+MEMORY_OF_FILES_BYTES = 4 * 2**30
 
 
 class HubFault(Exception):
@@ -35,6 +40,7 @@ def main() -> int:
     os.environ.update(request.get("environment", {}))
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    _limit_memory(MEMORY_BYTES.get(request["do"], MEMORY_OF_FILES_BYTES))
     try:
         answer = REQUESTS[request["do"]](request)
     except HubFault as fault:
@@ -42,6 +48,13 @@ def main() -> int:
     answers.write(json.dumps(answer))
     answers.flush()
     return 0
+
+
+def _limit_memory(size_bytes: int) -> None:
+    """Limit the address space of this process, where the system supports that."""
+    with contextlib.suppress(ValueError, OSError):
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (size_bytes if hard < 0 else min(size_bytes, hard), hard))
 
 
 def tree(request: Dict[str, Any]) -> Dict[str, Any]:

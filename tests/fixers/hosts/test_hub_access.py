@@ -1,6 +1,9 @@
 """Access of the host to a model, queried from a hub on loopback."""
 
+import gzip
+import http.server
 import sys
+import threading
 
 import pytest
 
@@ -128,6 +131,30 @@ def test_SE_03_a_token_of_the_host_is_not_sent_to_a_server_that_a_config_selects
     assert "the host's token was not sent, because the config sets HF_ENDPOINT" in finding.message
     assert not any("hf_of_the_host" in sent for sent in hub.authorizations)
     assert hub.authorizations
+
+
+def test_SE_09_an_endless_compressed_answer_of_a_server_ends_in_bounded_memory(host, hub, tmp_path):
+    bomb = gzip.compress(b"[" + b" " * (3 * 2**29))
+
+    class Bomb(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(bomb)))
+            self.end_headers()
+            self.wfile.write(bomb)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bomb) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+        findings = plan_of(host, hub, tmp_path, environment=environment).findings
+        server.shutdown()
+    assert [finding.check for finding in findings] == ["hub-access"]
+    assert "Unable to allocate" in findings[0].message or "MemoryError" in findings[0].message
 
 
 def test_a_token_of_the_host_is_sent_to_the_server_that_the_host_itself_uses(host, hub, tmp_path, monkeypatch):
