@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 TRAINING_FILE_NAME = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
 TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|data|set|dl))")
+MAIN = "__main__.py"
 OPTIMIZER = re.compile(r"opt|scaler", re.IGNORECASE)
 TRAINING_TEXTS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
 INPUT_FUNCTIONS = ("input", "raw_input")
@@ -20,13 +21,15 @@ INPUT_METHODS = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Pr
 class Candidate:
     """A file that may start the training.
 
-    Files with a higher `score` are more likely to start it. `module`: the file has relative imports, so it must be
-    started with `python -m`. `interactive`: the script waits for keyboard input.
+    Files with a higher `score` are more likely to start it. `module`: the file has relative imports or is a
+    `__main__.py`, so it must be started with `python -m`. `imports` are the top-level modules that it imports.
+    `interactive`: the script waits for keyboard input.
     """
 
     path: str
     score: int
     module: bool = False
+    imports: frozenset[str] = frozenset()
     interactive: bool = False
 
 
@@ -41,8 +44,39 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
     kinds = sum({_training_call_kind(node) for node in ast.walk(tree)})
     if not (kinds or named) or not _runs_code(tree):
         return None
-    relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
-    return Candidate(path, kinds + 2 * named + (b"__main__" in data), relative, _is_interactive(tree))
+    module = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+    module = module or posixpath.basename(path) == MAIN
+    score = kinds + 2 * named + (b"__main__" in data)
+    return Candidate(path, score, module, frozenset(_imports(tree)), _is_interactive(tree))
+
+
+def module_of(script: Candidate, packages: Collection[str]) -> tuple[str, str] | None:
+    """Return the module's name and the folder from which Python must import it, or None for a script.
+
+    `packages` are the folders with an `__init__.py`. A file that imports its own package is a module, too.
+    """
+    *folders, last = script.path.removesuffix(".py").split("/")
+    first = len(folders)
+    while first and "/".join(folders[:first]) in packages:
+        first -= 1
+    own = [index for index in range(first, len(folders)) if folders[index] in script.imports]
+    if not script.module and not own:
+        return None
+    if own:
+        first = own[0]
+    elif first == len(folders):
+        first = 0
+    name = [*folders[first:], last]
+    return ".".join(name[:-1] if f"{last}.py" == MAIN else name), "/".join(folders[:first])
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the top-level module of each absolute import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 def _training_call_kind(node: ast.AST) -> int:

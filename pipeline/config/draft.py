@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.config.candidates import Candidate, judge_script
+from pipeline.config.candidates import Candidate, judge_script, module_of
 
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
 TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")
@@ -27,13 +28,14 @@ class Guess:
     """The files from which `init` drafts a config.
 
     `scripts` are probable training scripts, the most likely first. `interactive` are training scripts that wait for
-    keyboard input; `modules` are those that must be started with `python -m`. `shells` are the shell scripts (path and
+    keyboard input; `modules` are those that must be started with `python -m`: the name of the module, and the folder
+    from which Python must import it. `shells` are the shell scripts (path and
     content), `pages` the contents of the README files. `sources` is True if the project has Python files.
     """
 
     scripts: tuple[str, ...] = ()
     interactive: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
+    modules: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     collator: str = ""
     requirements: str = ""
     shells: tuple[tuple[str, bytes], ...] = ()
@@ -48,15 +50,23 @@ class Guess:
             return ("bash", script)
         if launcher := self._launcher_of(script):
             return ("bash", launcher)
-        module = script.removesuffix(".py").replace("/", ".")
+        module = self._module_of(script)
         commands = {words for page in self.pages for words in _commands(page) if {script, module} & {*words[1:]}}
         if len(commands) == 1:
             return commands.pop()
         return ("python", "-m", module) if script in self.modules else ("python", script)
 
+    def import_folder(self, script: str, command: tuple[str, ...]) -> str:
+        """Return the folder that PYTHONPATH must contain for the command, or "" for none."""
+        module, folder = self.modules.get(script, ("", ""))
+        return folder if module in command else ""
+
+    def _module_of(self, script: str) -> str:
+        return self.modules[script][0] if script in self.modules else script.removesuffix(".py").replace("/", ".")
+
     def _launcher_of(self, script: str) -> str:
         """Return the shell script that starts the script and takes no arguments, or "" if there is not exactly one."""
-        names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
+        names = (script.encode(), self._module_of(script).encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
         return starting[0] if len(starting) == 1 else ""
 
@@ -68,6 +78,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
     shells: list[tuple[str, bytes]] = []
     pages: list[bytes] = []
     sources = False
+    packages: set[str] = set()
     for path, data in files:
         if path.endswith(".sh"):
             shells.append((path, data))
@@ -77,20 +88,22 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
             pages.append(data)
         elif path.endswith(".py") and not TESTS.search(path):
             sources = True
+            if posixpath.basename(path) == "__init__.py":
+                packages.add(posixpath.dirname(path))
             if COLLATOR.search(path):
                 collator = collator or path
             if candidate := judge_script(path, data):
                 found.append(candidate)
-    return Guess(*_ranked(found), collator, requirements, tuple(shells), tuple(pages), sources)
+    modules = {one.path: module for one in found if (module := module_of(one, packages))}
+    return Guess(*_ranked(found), modules, collator, requirements, tuple(shells), tuple(pages), sources)
 
 
-def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the paths of scripts, of interactive scripts and of modules, the most likely first."""
+def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the paths of scripts and of interactive scripts, the most likely first."""
     ranked = sorted(found, key=lambda script: (-script.score, script.path.count("/"), script.path))
     return (
         tuple(script.path for script in ranked if not script.interactive),
         tuple(script.path for script in ranked if script.interactive),
-        tuple(script.path for script in ranked if script.module),
     )
 
 
@@ -108,7 +121,8 @@ class Answers:
     """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
     `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the connection
-    keys of the host file, such as `port` and `user`; `variables` are the host's environment variables.
+    keys of the host file, such as `port` and `user`; `variables` are the host's environment variables. `pythonpath` is
+    the folder of the project from which the command imports its module.
     """
 
     name: str
@@ -117,6 +131,7 @@ class Answers:
     script: str
     collator: str
     command: tuple[str, ...] = ()
+    pythonpath: str = ""
     data: str = ""
     found_data: str = ""
     environment: bool = False
@@ -137,6 +152,8 @@ def render_config(answers: Answers) -> str:
         f"command: {command}      # null: the built-in trainer, with model: and data:",
         "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
     ]
+    if answers.pythonpath:
+        lines.append(f"env: {{PYTHONPATH: {_scalar(answers.pythonpath)}}}")
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
@@ -54,19 +54,23 @@ def init(
     prompter = prompter_for(screen, yes=yes)
     if destination and not (force or script or data) and _config_file(cwd, name).exists():
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
+    words = [*filter(None, [destination]), *typed]
+    _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
     script = _choose_script(guess, script, cwd, screen, questions)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
     address = look.address or ("" if known else _address_of(host, questions))
     found = next(_data_folders(cwd, set(tree.paths())), "")
+    command = _command_of(guess, script, screen)
     answers = Answers(
         name,
         host,
         address,
         script,
         guess.collator,
-        _command_of(guess, script, screen),
+        command,
+        guess.import_folder(script, command),
         data=_choose_data(data, found, cwd, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
@@ -76,7 +80,6 @@ def init(
         workdir=look.workdir,
         variables=look.environment,
     )
-    words = [*filter(None, [destination]), *typed]
     return _write(_files(cwd, answers, needs_host=not known), answers, screen, cwd, words, force=force)
 
 
@@ -197,9 +200,7 @@ def _write(
     host, name = answers.host, answers.name
     for path in files:
         refuse_links_between(cwd, path)
-        if path.exists() and not force:
-            again = shlex.join(["pipeline", "init", *typed, "--host", host, "--config", name, "--force"])
-            raise BadUsage(f"{path} exists already", where=str(path), hint=again)
+    _refuse_to_overwrite(files, host, name, typed, force=force)
     around = find_project(cwd.parent)
     if find_project(cwd) != cwd.resolve() and around in cwd.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
@@ -211,9 +212,19 @@ def _write(
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(cwd, host)) in files:
         keep_trust(load_host(str(host_file), cwd))  # the user has just chosen these settings
-    screen.note(f"next: pipeline verify --host {host} --config {name}")
+    verb = "run" if answers.environment else "verify"  # without its environment, `verify` fails
+    screen.note(f"next: pipeline {verb} --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
+
+
+def _refuse_to_overwrite(files: Iterable[Path], host: str, name: str, typed: Sequence[str], *, force: bool) -> None:
+    """Raise BadUsage for a file that exists. The hint is the command that overwrites it."""
+    for path in files:
+        if path.exists() and not force:
+            host_words = ["--host", host] if host else []
+            again = shlex.join(["pipeline", "init", *typed, *host_words, "--config", name, "--force"])
+            raise BadUsage(f"{path} exists already", where=str(path), hint=again)
 
 
 def _check_names(name: str, host: str) -> None:

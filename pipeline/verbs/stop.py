@@ -43,7 +43,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
         )
     screen.note(describe_stop(note.name, survey, was_alive))
     if was_alive and survey.result is not None and survey.result.stopped:
-        screen.note(f"to resume: {note.resume_command}")
+        screen.note(describe_restart(survey, note.resume_command))
     findings = (*(_unkillable(pid, note.host) for pid in survivors), *others)
     outcome = replace(
         outcome_for("stop", note),
@@ -74,6 +74,11 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
     if was_alive and survey.result is not None and survey.result.stopped:
         return f"{name} was stopped{step}; {kept}"
     return f"{name} is not running ({survey.state.value}{step}); {kept}"
+
+
+def describe_restart(survey: RunSurvey, command: str) -> str:
+    """Return 'to resume: pipeline run ...', or 'to start again at step 0: ...' for a run without a checkpoint."""
+    return f"to {'start again at step 0' if newest_kept(survey) is None else 'resume'}: {command}"
 
 
 def _unkillable(pid: int, host: str) -> Finding:

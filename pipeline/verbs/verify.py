@@ -86,7 +86,8 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
     if not report.ok:
         why_not = "the errors must be fixed first"
     if why_not:
-        again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
+        # Each error has its own hint.
+        again = ("pipeline run --until verify" if proof_wanted else "pipeline verify") if report.ok else ""
         report = report.plus(_not_checked(why_not, again, seen.stages, wanted=proof_wanted))
         not_checked = (("proof", why_not),)
     else:

@@ -42,7 +42,7 @@ def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -
     first = detached(user)
     waiting.await_training(1)
     ended = user.run_pipeline("stop")
-    assert ended.code == 0 and "to resume: pipeline run --host one --config plain" in ended.out
+    assert ended.code == 0 and "to start again at step 0: pipeline run --host one --config plain" in ended.out
     log = user.project / ".halfstep/runs" / first / "jobs/1/output.log"
     assert log.is_file(), "stop pulls the logs, so a comparison has the curves of the stopped run"
     shutil.rmtree(log.parents[1])

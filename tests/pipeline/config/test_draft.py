@@ -146,6 +146,39 @@ def test_the_command_is_the_one_that_the_readme_shows_or_python(
     assert guess.command_of(script[0]) == command
 
 
+SRC = {"src/kws/__init__.py": "", "src/kws/data.py": "x = 1\n"}
+TRAINS = "if __name__ == '__main__':\n    train(build())\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "folder"),
+    [
+        ({**SRC, "src/kws/train.py": f"from kws.data import x\n{TRAINS}"}, ["-m", "kws.train"], "src"),
+        ({**SRC, "src/kws/train.py": f"from .data import x\n{TRAINS}"}, ["-m", "kws.train"], "src"),
+        ({**SRC, "src/kws/__main__.py": f"from kws.data import x\n{TRAINS}"}, ["-m", "kws"], "src"),
+        ({**SRC, "src/kws/train.py": f"import torch\n{TRAINS}"}, ["src/kws/train.py"], ""),
+        ({"src/__init__.py": "", "src/train.py": f"from src.data import x\n{TRAINS}"}, ["-m", "src.train"], ""),
+        ({**SRC, "src/__init__.py": "", "src/kws/train.py": f"import kws.data\n{TRAINS}"}, ["-m", "kws.train"], "src"),
+        ({"datasets/train.py": f"from datasets import load_dataset\n{TRAINS}"}, ["datasets/train.py"], ""),
+    ],
+)
+def test_a_file_that_imports_its_own_package_is_started_as_a_module(
+    files: dict[str, str], command: list[str], folder: str
+) -> None:
+    guess = guess_project((path, text.encode()) for path, text in files.items())
+    (script,) = guess.scripts
+    found = guess.command_of(script)
+    assert (found, guess.import_folder(script, found)) == (("python", *command), folder)
+
+
+def test_the_command_of_the_readme_imports_from_the_same_folder() -> None:
+    readme = "python -m kws.train --config conf/base.yaml\n"
+    files = {**SRC, "src/kws/train.py": f"from kws.data import x\n{TRAINS}", "README.md": readme}
+    guess = guess_project((path, text.encode()) for path, text in files.items())
+    command = guess.command_of("src/kws/train.py")
+    assert command == tuple(readme.split()) and guess.import_folder("src/kws/train.py", command) == "src"
+
+
 EVIL = ["/v\nsecrets: [AWS_SECRET_ACCESS_KEY]\n#", "/v #", "/v: {", "/v\u2028secrets: [A]", "*a", "null", '"', ""]
 
 

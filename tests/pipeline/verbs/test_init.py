@@ -135,6 +135,36 @@ def test_the_hint_to_overwrite_a_config_keeps_the_options_that_were_typed(user: 
     assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
 
 
+def test_an_existing_config_is_reported_before_any_question(user: User) -> None:
+    (user.project / "configs").mkdir()
+    (user.project / "configs" / "mine.yaml").write_text("train: {epochs: 1}\n")
+    code, output = typed(user, [], "--config", "mine")
+    assert code == 2 and "mine.yaml exists already" in output and "pipeline init --config mine --force" in output
+    assert "host (an alias" not in output and "which of these" not in output
+
+
+@pytest.mark.parametrize(("answer", "verb"), [("y", "run"), ("n", "verify")])
+def test_the_next_command_creates_the_environment_that_was_chosen(user: User, answer: str, verb: str) -> None:
+    (user.project / "requirements.txt").write_text("torch\n")
+    words = ("--host", "rig", "--config", "mine", "--script", "train.py", "--card", "titan-rtx")
+    code, output = typed(user, ["rig.example", "", answer], *words)
+    assert code == 0, output
+    assert [line.strip() for line in output.splitlines() if "next:" in line] == [
+        f"next: pipeline {verb} --host rig --config mine"
+    ]
+
+
+def test_a_module_of_a_src_package_runs_as_init_configured_it(user: User) -> None:
+    package = user.project / "src" / "kws"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "data.py").write_text("x = 1\n")
+    (package / "train.py").write_text("from kws.data import x\nif __name__ == '__main__':\n    train(x)\n")
+    assert user.run_pipeline("init", *NAMES, "--script", "src/kws/train.py").code == 0
+    config = load_config("mine", user.project).config
+    assert (config.command, config.env) == (("python", "-m", "kws.train"), {"PYTHONPATH": "src"})
+
+
 def test_a_host_that_was_chosen_without_a_question_is_shown(user: User) -> None:
     (user.home / ".ssh").mkdir()
     (user.home / ".ssh" / "config").write_text("Host titan\n")

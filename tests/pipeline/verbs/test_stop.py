@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.messages.outcome import job_outcome
-from pipeline.verbs.stop import describe_stop
+from pipeline.verbs.stop import describe_restart, describe_stop
 from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, judge_state
 
 
@@ -29,6 +29,16 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True))
     assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
+    assert describe_restart(run, "pipeline run") == "to start again at step 0: pipeline run"
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "start"),
+    [((), "to start again"), ((Checkpoint("c", 4),), "to resume"), ((Checkpoint("c", 4, problem="x"),), "to start")],
+)
+def test_only_a_run_with_a_usable_checkpoint_is_resumed(checkpoints: tuple[Checkpoint, ...], start: str) -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
+    assert describe_restart(run, "pipeline run").startswith(start)
 
 
 def test_the_step_of_a_stopped_run_is_that_of_its_newest_complete_checkpoint() -> None:
