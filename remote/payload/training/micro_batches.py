@@ -22,7 +22,7 @@ TOKENS_OF_A_PASS = {"cuda": 256, "cpu": 32}
 """Reading all weights once takes as long as computing this many tokens.
 
 Peak operations per byte of memory bandwidth are 193 on a TITAN RTX and 206 on an H200; a float16 weight is two bytes
-and two operations per token. On a CPU, it is the time that a micro-batch takes besides that of its tokens (measured).
+and two operations per token. A core of a CPU computes fewer operations per byte; 32 is an estimate, not measured.
 """
 
 
