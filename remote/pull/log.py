@@ -22,7 +22,8 @@ MAX_LOG_BYTES = 64 * 2**30
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
     """Copy a job's output to jobs/N/output.log under `destination`. Only new data is transferred.
 
-    A log that was shortened or replaced on the host continues under a new name. Raises DiskFull, Busy, PullRefused.
+    The file of a job without output is empty. A log that was shortened or replaced on the host continues under a new
+    name. Raises DiskFull, Busy, PullRefused.
     """
     name = JobLayout(f"jobs/{job}").output
     with Folder(destination) as folder:
@@ -34,6 +35,8 @@ def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path
                 transfer.fetch(host, "log.read", args, transfer.wants)
             finally:
                 folder.sync()
+        with folder.opened(Mirror(folder, framed=False).newest(name)):
+            pass
         return transfer.result(name)
 
 

@@ -24,6 +24,12 @@ def test_only_new_output_is_transferred(box):
     assert (pulled.state, pulled.added_bytes) == (PulledState.WHOLE, 10)
 
 
+def test_a_job_without_output_has_an_empty_file(box):
+    box.log.write_bytes(b"")
+    pull_log(box.host, box.key, box.name, 1, box.mirror)
+    assert (box.mirror / "jobs" / "1" / "output.log").read_bytes() == b""
+
+
 def test_a_shortened_log_continues_under_a_new_name(box):
     box.log.write_bytes(b"a long first life\n")
     first = pull_log(box.host, box.key, box.name, 1, box.mirror)
