@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,6 +14,9 @@ import click
 from pipeline.cli.loading import load
 from remote.errors import BadUsage
 
+INERT = re.compile(r"[\w./:@%+,=-]+")
+"""A name without a character that a shell interprets: bash inserts completions unquoted, and a clone chooses names."""
+
 
 def completes(source: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """Return a completion callback for the names that `pipeline.cli.names.<source>` returns."""
@@ -20,7 +24,7 @@ def completes(source: str) -> Callable[[click.Context, click.Parameter, str], li
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         del context, parameter
         names: Iterable[str] = getattr(load("pipeline.cli.names"), source)()
-        return sorted(name for name in set(names) if name.startswith(incomplete))
+        return sorted(name for name in set(names) if name.startswith(incomplete) and INERT.fullmatch(name))
 
     return complete
 

@@ -101,7 +101,7 @@ def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
 
 def _line(host: LoadedHost) -> str:
     assert host.path is not None
-    return f"{digest_of(host)} {host.path.resolve()}"
+    return f"{digest_of(host)} {host.path.absolute()}"
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:

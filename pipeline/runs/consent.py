@@ -74,7 +74,7 @@ def require_secret_consent(
     if typed or not names:
         return
     message = f"{loaded.path} requests {', '.join(names)} from the local environment"
-    setting, fields = f"secrets=[{','.join(names)}]", (" ".join(names), str(loaded.path.resolve()))
+    setting, fields = f"secrets=[{','.join(names)}]", (" ".join(names), str(loaded.path.absolute()))
     _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command)
 
 

@@ -207,6 +207,16 @@ def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp
         require_trust(load_host("rig", tmp_path), None)
 
 
+def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_file(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine", "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
+    require_trust(load_host("rig", tmp_path / "mine"), Person(answer=True))
+    cloned = tmp_path / "cloned" / mine.relative_to(tmp_path / "mine")
+    cloned.parent.mkdir(parents=True)
+    cloned.symlink_to(mine)
+    with pytest.raises(HostFileUntrusted):
+        require_trust(load_host("rig", tmp_path / "cloned"), None)
+
+
 def test_the_confirmation_is_stored_outside_of_the_project(tmp_path: Path) -> None:
     for project in ("mine", "cloned"):
         write(tmp_path / project, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")

@@ -46,6 +46,22 @@ def test_SE_13_a_confirmation_holds_for_one_file_and_its_secret_names(tmp_path: 
         require_secret_consent(other, None, typed=False)
 
 
+@pytest.mark.parametrize("linked", ["the config", "the folder of the configs"])
+def test_SE_13_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_config(
+    tmp_path: Path, linked: str
+) -> None:
+    require_secret_consent(config(tmp_path / "mine", "[HF_TOKEN]"), Person(), typed=False)
+    clone = tmp_path / "cloned" / "configs"
+    (clone if linked == "the config" else clone.parent).mkdir(parents=True)
+    if linked == "the config":
+        (clone / "plain.yaml").symlink_to("../../mine/configs/plain.yaml")
+    else:
+        clone.symlink_to("../mine/configs")
+    (tmp_path / "cloned/train.py").touch()
+    with pytest.raises(SecretsUntrusted):
+        require_secret_consent(load_config("plain", tmp_path / "cloned"), None, typed=False)
+
+
 def test_what_was_typed_and_a_config_without_secrets_need_no_confirmation(tmp_path: Path) -> None:
     require_secret_consent(config(tmp_path), None, typed=True)
     require_secret_consent(config(tmp_path, "[]"), None, typed=False)
