@@ -16,7 +16,7 @@ def job_details(job: JobOutcome, *, bars: bool) -> Iterator[tuple[str, str]]:
     best = f"best {loss_text(job.best_loss)}" if job.best_loss is not None else ""
     curve = sparkline(job.losses) if bars and len(job.losses) > 1 else ""
     if best or curve:
-        yield "loss", "  ".join(filter(None, (best, curve)))
+        yield "mean loss", "  ".join(filter(None, (best, curve)))
     if times := ", ".join(_times(job)):
         yield "time", times
     for gpu in job.gpus:

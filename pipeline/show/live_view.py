@@ -15,7 +15,7 @@ from rich.text import Text
 from pipeline.show.spark import WIDTH, sparkline
 from pipeline.show.training import clock, describe_age, describe_step, fold, gpu_lines, scale_parts, time_parts
 from remote.protocol.jobs import JobNews, JobState, Progress
-from remote.protocol.loss import loss_text
+from remote.protocol.loss import loss_text, mean_loss_text
 from remote.protocol.text import safe_text
 
 REDRAWS_PER_S = 8
@@ -105,7 +105,7 @@ def _training(
         yield _bar(progress, room, unicode=unicode)
         if progress.loss is not None:
             best = f"  best {loss_text(progress.best_loss)}" if progress.best_loss is not None else ""
-            words, losses = f"loss {loss_text(progress.loss)}{best}", news.gauges.losses
+            words, losses = f"{mean_loss_text(progress.loss)}{best}", news.gauges.losses
             if unicode and len(losses) > 1:
                 words += f"  {sparkline(losses, min(WIDTH, room - len(words) - 2))}"
             yield _line(words)

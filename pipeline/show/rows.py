@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -11,6 +12,8 @@ from remote.protocol.quantities import duration, memory, size
 STEP_WIDTH = 8
 VALUE_WIDTH = 9
 GAP = "  "
+LOSS = re.compile(r"(^|[/_])loss($|/)", re.IGNORECASE)
+TRAINING = "train/"
 SECONDS = ("seconds", "_s", "_sec", "_secs", "runtime")
 
 
@@ -58,9 +61,21 @@ def _with_prefix(value: float) -> str:
 
 
 def _cells(row: Sequence[Scalar]) -> Iterator[tuple[str, str]]:
-    """Yield a label and a value for each tag. If a tag occurs more than once, its last value is used."""
+    """Yield a label and a value for each tag: losses first, epochs last.
+
+    The label is the tag without `train/`. If a tag occurs more than once, its last value is used.
+    """
     values = {scalar.tag: scalar.value for scalar in row}
-    names = [tag.rpartition("/")[2] for tag in values]
-    for (tag, value), name in zip(values.items(), names, strict=True):
-        label = name if names.count(name) == 1 else tag
-        yield label.replace("_per_second", ""), readable(tag, value)
+    for tag in sorted(values, key=_place):
+        short = tag.removeprefix(TRAINING)
+        yield (
+            (tag if short != tag and short in values else short).replace("_per_second", ""),
+            readable(tag, values[tag]),
+        )
+
+
+def _place(tag: str) -> int:
+    """Return the place of a tag among the others: 0 for the loss of the training, 3 for an epoch."""
+    if LOSS.search(tag):
+        return 1 if "eval" in tag or "val" in tag else 0
+    return 3 if tag.endswith("epoch") else 2

@@ -24,7 +24,7 @@ from pipeline.show.training import describe_news
 from pipeline.show.wrapping import wrap_hint, wrap_text, wrap_words
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobNews, JobState
-from remote.protocol.loss import loss_text
+from remote.protocol.loss import loss_text, mean_loss_text
 from remote.protocol.quantities import duration
 from remote.protocol.text import safe_json, safe_text
 
@@ -270,7 +270,7 @@ class Screen:
     def job(self, job: JobOutcome) -> None:
         """Print the job's state, step and loss. If these are local records, also print their age."""
         steps = f" {job.unit} {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
-        loss = f", loss {loss_text(job.loss)}" if job.loss is not None else ""
+        loss = f", {mean_loss_text(job.loss)}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
         details = job_details(job, bars=self.out.encoding.startswith("utf"))
         waits = f": {job.waits}" if job.waits else ""

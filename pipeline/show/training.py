@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from remote.protocol.gauges import GpuUse
 from remote.protocol.jobs import JobNews, JobState, Progress, seconds_left
-from remote.protocol.loss import loss_text
+from remote.protocol.loss import mean_loss_text
 from remote.protocol.quantities import duration, is_time, memory
 
 MOST_GPUS = 4
 
 
 def describe_news(news: JobNews) -> str:
-    """Return 'step 40 of 120, loss 1.83'."""
+    """Return 'step 40 of 120, mean loss 1.83'."""
     progress = news.progress
     if progress is None:
         return news.waits or "the job is starting" if news.state is JobState.RUNNING else news.state.value
-    loss = f", loss {loss_text(progress.loss)}" if progress.loss is not None else ""
+    loss = f", {mean_loss_text(progress.loss)}" if progress.loss is not None else ""
     slow = f", no new {progress.unit} for a long time" if news.stalled else ""
     return f"{describe_step(progress)}{loss}{slow}"
 

@@ -35,7 +35,7 @@ from remote.project.digests import open_regular
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
-from remote.protocol.loss import loss_text
+from remote.protocol.loss import mean_loss_text
 from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000
@@ -208,6 +208,6 @@ def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
         resumed = f" (resumed at step {news.progress.began})" if news.progress.began else ""
         steps = f"{news.progress.step} steps{resumed}"
     loss = (
-        f", loss {loss_text(news.progress.loss)}" if news and news.progress and news.progress.loss is not None else ""
+        f", {mean_loss_text(news.progress.loss)}" if news and news.progress and news.progress.loss is not None else ""
     )
     return StageResult(Report(watched), f"{name}: {steps}{loss}", (f"job {number}",))

@@ -24,6 +24,11 @@ def loss_text(loss: float) -> str:
     return f"{loss:.4g}"
 
 
+def mean_loss_text(loss: float) -> str:
+    """Format a mean of losses: 'mean loss 1.831'. `loss` alone is the value of one step."""
+    return f"mean loss {loss_text(loss)}"
+
+
 class MeanLoss:
     """The mean loss over the newest optimizer steps, and the lowest mean of at least FEWEST steps."""
 

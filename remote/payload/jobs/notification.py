@@ -15,7 +15,7 @@ from typing import Dict
 from remote.payload.files.records import read_record
 from remote.protocol.jobs import JobResult, JobSpec, Progress, judge_state
 from remote.protocol.layout import RunLayout
-from remote.protocol.loss import loss_text
+from remote.protocol.loss import mean_loss_text
 from remote.protocol.values import dumps
 
 DEADLINE_S = 30.0
@@ -59,7 +59,7 @@ def end_of_job(run: RunLayout, result: JobResult) -> Dict[str, str]:
             message += f" of {progress.steps}"
         if progress.loss is not None:
             facts["loss"] = f"{progress.loss:.6g}"
-            message += f", loss {loss_text(progress.loss)}"
+            message += f", {mean_loss_text(progress.loss)}"
     if result.reason:
         facts["reason"] = result.reason
         message += f" ({result.reason})"

@@ -236,4 +236,4 @@ def test_a_dumb_terminal_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None
         screen.training(NEWS["starting"])
         for _ in range(20):
             screen.training(NEWS["training"])
-    assert terminal.getvalue().splitlines() == ["  the job is starting", "  step 40 of 120, loss 0.3333   33 %"]
+    assert terminal.getvalue().splitlines() == ["  the job is starting", "  step 40 of 120, mean loss 0.3333   33 %"]

@@ -57,7 +57,31 @@ def test_a_value_has_the_unit_that_its_tag_names(tag: str, value: float, text: s
     assert readable(tag, value) == text
 
 
-def test_tags_with_the_same_last_word_are_printed_in_full() -> None:
+def test_the_tag_of_an_evaluation_is_printed_in_full() -> None:
     assert render_row([point(3, "train/loss", 1.0), point(3, "eval/loss", 2.0)], None) == (
-        "       3  train/loss 1  eval/loss 2\n"
+        "       3  loss 1  eval/loss 2\n"
     )
+
+
+NAMES = ["eval/loss", "eval/runtime", "train/epoch", "train/grad_norm", "train/learning_rate", "train/loss"]
+
+
+def test_losses_are_first_and_have_the_same_name_in_each_row() -> None:
+    training = [point(2, tag, 1.0) for tag in NAMES if tag.startswith("train/")]
+    both = [point(4, tag, 1.0) for tag in NAMES]
+    assert render_row(training, 60) == "       2  loss 1          grad_norm 1  +2\n"
+    assert render_row(both, 60) == "       4  loss 1          eval/loss 1  +4\n"
+    assert render_row(training, None).endswith("  epoch 1\n")
+
+
+@pytest.mark.parametrize(
+    ("tags", "labels"),
+    [
+        (["Loss/val", "Loss/train", "lr"], ["Loss/train", "Loss/val", "lr"]),
+        (["train/loss_scale", "train/loss"], ["loss", "loss_scale"]),
+        (["loss", "train/loss"], ["loss", "train/loss"]),
+        (["epoch", "val_loss", "train_loss"], ["train_loss", "val_loss", "epoch"]),
+    ],
+)
+def test_the_label_is_the_tag_without_train(tags: list[str], labels: list[str]) -> None:
+    assert render_row([point(1, tag, 1.0) for tag in tags], None).split()[1::2] == labels

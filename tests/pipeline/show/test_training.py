@@ -48,7 +48,7 @@ def test_times_are_read_like_a_clock(seconds: float, words: str) -> None:
         (JobNews(1, JobState.RUNNING), "the job is starting"),
         (JobNews(1, JobState.LOST), "lost"),
         (JobNews(1, JobState.RUNNING, Progress(7)), "step 7"),
-        (JobNews(1, JobState.RUNNING, Progress(7, 9, 1.25)), "step 7 of 9, loss 1.25"),
+        (JobNews(1, JobState.RUNNING, Progress(7, 9, 1.25)), "step 7 of 9, mean loss 1.25"),
         (JobNews(1, JobState.RUNNING, Progress(7), stalled=True), "step 7, no new step for a long time"),
     ],
 )

@@ -34,11 +34,11 @@ JOB = JobOutcome(
 
 def test_status_prints_what_is_known() -> None:
     assert dict(job_details(JOB, bars=True)) == {
-        "loss": "best 0.39  █▁",
+        "mean loss": "best 0.39  █▁",
         "time": "started 2025-11-20 05:41:30 UTC, elapsed 1:12, ETA 2:24, 1.8 s/step",
         "GPU 0": "97 %, 18 GiB of 24 GiB, 71 C",
     }
-    assert dict(job_details(JOB, bars=False))["loss"] == "best 0.39"
+    assert dict(job_details(JOB, bars=False))["mean loss"] == "best 0.39"
     assert dict(job_details(JobOutcome(JobState.ABSENT), bars=True)) == {}
 
 

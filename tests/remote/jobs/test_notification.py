@@ -117,5 +117,5 @@ def test_a_notification_names_the_state_and_what_is_known(bench: Bench, result: 
     assert end_of_job(bench.layout, result)["state"] == state
     Path(bench.layout.progress).write_bytes(dumps(Progress(40, 120, loss=0.25)))
     facts = end_of_job(bench.layout, result)
-    assert f"{state} at step 40 of 120, loss 0.25" in facts["message"]
+    assert f"{state} at step 40 of 120, mean loss 0.25" in facts["message"]
     assert as_variables(facts)["HALFSTEP_STEPS"] == "120"
