@@ -18,7 +18,7 @@ from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
-from remote.link.address import LOCAL, Address, is_this_machine, parse_hop
+from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias
 from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
@@ -164,22 +164,26 @@ def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
     if meaning_without_file(host, environment):
         return ""
     address = address_of(host)
-    hosts = [] if address.is_local else [address.host, *(parse_hop(jump).host for jump in address.proxy_jump)]
-    for name in hosts:
+    hops = [] if address.is_local else [Hop(address.host, None, address.port), *map(parse_hop, address.proxy_jump)]
+    for name, port in ((hop.host, hop.port) for hop in hops):
         if is_this_machine(name):
             return f"reaches the local machine as {name}"
-        if name != host.name and (found := _place_of(name, environment)):
+        if name != host.name and (found := _place_of(name, environment, port)):
             return f"reaches {name} of {found}"
     return ""
 
 
-def _place_of(name: str, environment: Mapping[str, str]) -> str:
-    """Return the file of the user or of this machine that contains the host name, or "" if no file contains it."""
+def _place_of(name: str, environment: Mapping[str, str], port: int | None = None) -> str:
+    """Return the file of the user or of this machine that contains the host name, or "" if no file contains it.
+
+    Another spelling of the name, such as 127.1, counts as the name.
+    """
     if is_alias(name, environment):
         return "your ~/.ssh/config"
-    places = (folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent))
-    known = next((str(path) for path in places if is_known_host(path, name)), "")
-    return known or ("/etc/hosts" if is_in_hosts_file(name) else "")
+    names = {name, canonical(name)}
+    places = [folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent)]
+    known = next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
+    return known or ("/etc/hosts" if any(map(is_in_hosts_file, names)) else "")
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:

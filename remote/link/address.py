@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from dataclasses import dataclass
@@ -130,6 +131,21 @@ def parse_hop(text: str) -> Hop:
         port = int(port_text)
         judge_port(port)
     return Hop(judge_host(host), user if at else None, port)
+
+
+def canonical(host: str) -> str:
+    """Return the usual spelling of a host name or address: lower case, no final dot, and dotted numbers for IPv4.
+
+    ssh connects to 203.0.113.9 also as 3405803785, 0xcb.0.113.9 and ::ffff:203.0.113.9.
+    """
+    name = host.lower().rstrip(".")
+    try:
+        if ":" not in name:
+            return socket.inet_ntoa(socket.inet_aton(name))
+        address = ipaddress.IPv6Address(name)
+    except (OSError, ValueError):
+        return name
+    return str(address.ipv4_mapped or address)
 
 
 def is_this_machine(host: str) -> bool:

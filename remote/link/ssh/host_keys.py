@@ -70,15 +70,19 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
     return KnownHosts(tuple(entries), tuple(warnings))
 
 
-def is_known_host(path: Path, name: str) -> bool:
-    """Return True if a known_hosts file has an entry for the name, with any port."""
+def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
+    """Return True if a known_hosts file has an entry for the name, with any port.
+
+    A hashed entry can only be found for no port or for the given port.
+    """
     try:
         text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")
     except OSError:
         return False
     entries, _ = parse_known_hosts(text, str(path))
     with_port = f"[{name.lower()}]:"
-    return bool(entries_for(entries, name)) or any(
+    hashed = (name, f"[{name}]:{port}") if port else (name,)
+    return any(entries_for(entries, each) for each in hashed) or any(
         one.startswith(with_port) for entry in entries for one in entry.names.lower().split(",")
     )
 

@@ -34,6 +34,8 @@ LOOPBACK = (
     "::1",
     "::ffff:127.0.0.1",
 )
+HASHED = (b"hashed", b"[hashed-port]:2222")
+SAME_ADDRESS = ("203.0.113.9", "3405803785", "0xcb.0.113.9", "203.0.28937", "::ffff:203.0.113.9", "::ffff:cb00:7109")
 
 
 @dataclass
@@ -64,11 +66,11 @@ def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def known_hosts() -> str:
-    """Return entries for `visited`, for `hashed` as HashKnownHosts stores it, and for a port of `forwarded`."""
+    """Return entries of `visited`, of the hashed names as HashKnownHosts stores them, and of a port of `forwarded`."""
     blob = b"\0\0\0\x0bssh-ed25519" + b"\0\0\0\x20" + bytes(32)
     salt = base64.b64encode(b"salt" * 5).decode()
-    digest = base64.b64encode(hmac.digest(b"salt" * 5, b"hashed", "sha1")).decode()
-    names = ("other,visited", f"|1|{salt}|{digest}", "[forwarded]:2222")
+    hashed = [base64.b64encode(hmac.digest(b"salt" * 5, name, "sha1")).decode() for name in HASHED]
+    names = ("other,visited", *(f"|1|{salt}|{digest}" for digest in hashed), "[forwarded]:2222", "203.0.113.9")
     return "".join(f"{name} ssh-ed25519 {base64.b64encode(blob).decode()}\n" for name in names)
 
 
@@ -181,6 +183,9 @@ def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path) -> 
         ("rig", "host: visited\npython: planted\n", "reaches visited of .*known_hosts"),
         ("rig", "host: 10.6.6.6\nproxy_jump: [me@hashed:2222]\n", "reaches hashed of .*known_hosts"),
         *(("rig", f"host: {name!r}\nport: 2222\n", "the local machine as") for name in LOOPBACK),
+        *(("rig", f"host: {name!r}\n", "reaches .* of .*known_hosts") for name in SAME_ADDRESS),
+        ("rig", "host: visited.\n", "reaches visited. of .*known_hosts"),
+        ("rig", "host: hashed-port\nport: 2222\n", "reaches hashed-port of .*known_hosts"),
     ],
 )
 def test_a_terminal_is_asked_before_a_file_reaches_a_machine_of_the_user_under_another_name(
