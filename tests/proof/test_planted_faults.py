@@ -147,6 +147,22 @@ def test_a_rate_that_cannot_be_read_is_not_called_zero(name, prove):
     assert "learning-rate" in {unseen.check for unseen in report.unseen}
 
 
+def test_a_schedule_that_counts_skipped_steps_is_named_with_its_line_and_the_condition(prove):
+    script = SCRIPTS / "faults" / "schedule_on_skipped.py"
+    report = prove(script)
+    [finding] = [finding for finding in report.findings if finding.check == "scheduler-skipped-step"]
+    line = 1 + script.read_text().splitlines().index("    schedule.step()")
+    assert finding.where.rpartition("/")[2] == f"schedule_on_skipped.py:{line}"
+    assert "if scaler.get_scale() >= scale_before:" in finding.hint
+    assert "if not accelerator.optimizer_step_was_skipped:" in finding.hint
+
+
+def test_a_schedule_that_waits_for_applied_steps_is_not_reported(prove):
+    report = prove(SCRIPTS / "healthy" / "schedule_waits.py")
+    assert report.skipped >= 1
+    assert "scheduler-skipped-step" not in {finding.check for finding in report.findings}
+
+
 def test_an_infinite_norm_is_reported_if_clipping_by_it_set_gradients_to_0(prove):
     report = prove(SCRIPTS / "faults" / "norm_overflows.py")
     [message] = [finding.message for finding in report.findings if finding.check == "gradient-clipping"]

@@ -10,6 +10,10 @@ from remote.payload.proof.hooks.report import Misuse, RankReport
 
 SAME_NORM = 1e-3
 REPLICATED = "DistributedDataParallel"
+ONLY_IF_APPLIED = (
+    "scale_before = scaler.get_scale() before scaler.update(), then `if scaler.get_scale() >= scale_before:` around "
+    "scheduler.step(); with Accelerate, `if not accelerator.optimizer_step_was_skipped:`"
+)
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
@@ -23,7 +27,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
     yield from (result for result in results if result is not None)
     if evidence.flags.scheduled_after_skip:
         message = "the learning rate schedule advanced although the optimizer step was skipped"
-        yield warning("scheduler-skipped-step", message)
+        yield warning("scheduler-skipped-step", message, where=evidence.flags.scheduled_at, hint=ONLY_IF_APPLIED)
 
 
 def _cleared(evidence: Evidence) -> Optional[Result]:

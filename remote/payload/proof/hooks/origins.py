@@ -69,6 +69,10 @@ class Origins:
             place = self._project.place(PACKAGES if kind in ("accelerator", "trainer") else ())
             self._entries.setdefault((kind, dtype, place), _entry(kind, dtype, place, source=source))
 
+    def current_line(self) -> str:
+        """Return the project's line that made the current call, or the installed code if no such line is known."""
+        return str(self._project.place())
+
     @quiet
     def cast(self, parameters: List[Any]) -> None:
         """Record that the current call cast these parameters to half precision."""

@@ -249,7 +249,7 @@ class ProofRecorder:
     def scheduled(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         if self.log.steps and not self.log.steps[-1].applied:
-            self._flag(scheduled_after_skip=True)
+            self._flag(scheduled_after_skip=True, scheduled_at=self.origins.current_line())
 
     def _finish_if_ready(self, *, averages: bool = False) -> None:
         if self.ready and not averages and os.getpid() == self.ledger.pid:

@@ -187,7 +187,8 @@ class Flags:
     `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, which is disabled
     because there is no card. `accelerate_only_on_card`: Accelerate disabled autocast and the loss scaler.
     `float16_only_on_card`: autocast is bfloat16 because there is no card. `step_in_autocast_cache`: a forward pass used
-    weights that autocast had cast before the optimizer changed them.
+    weights that autocast had cast before the optimizer changed them. `scheduled_at`: the line that set
+    `scheduled_after_skip`.
     """
 
     eval_mode: str = ""
@@ -199,6 +200,7 @@ class Flags:
     scaled_by_hand: bool = False
     reentrant_without_gradient: bool = False
     scheduled_after_skip: bool = False
+    scheduled_at: str = ""
     step_in_autocast_cache: bool = False
 
 
