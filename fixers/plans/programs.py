@@ -37,7 +37,7 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
 
     `started`: scripts that a config starts; each of them counts as a program that trains.
 
-    If no program imports a module that trains, that module is a program of its own: the project does not contain the
+    A module that trains, but that no program imports, also counts as a program: the project does not contain the
     script that starts it.
     """
     by_path = {module.path: module for module in modules}
@@ -63,7 +63,7 @@ def _may_start(module: Module, imported: Container[str]) -> bool:
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:
-    """Return the scripts that a file of commands names, as the file writes them. Modules after `-m` become paths."""
+    """Return the scripts in a file of commands, spelled as in the file. Modules after `-m` become paths."""
     paths = PATH.findall(lines_with(data, (b".py",)))
     found = (SCRIPT.match(each) for each in paths if b".py" in each)
     named = [each[0].decode() for each in found if each]
@@ -72,7 +72,7 @@ def scripts_in(data: bytes) -> tuple[str, ...]:
 
 
 def starts(program: Program, script: str, path: str) -> bool:
-    """Return True if a file at `path` that names this script may start the program."""
+    """Return True if `script`, as spelled in the file at `path`, may be the program's entry."""
     if program.entry in (normpath(join(dirname(path), script)), normpath(script)):
         return True
     return f"/{program.entry}".endswith(f"/{script.lstrip('./')}")

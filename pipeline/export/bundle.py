@@ -60,8 +60,8 @@ def wheel_name(distribution: Distribution) -> str:
 def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:
     """Return a wheel of the halfstep that is running, whether it is installed or runs from a checkout.
 
-    With `data` False, the built-in data set is not included; it is two thirds of the size. The layout follows the
-    binary distribution format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+    With `data` False, the built-in data set, which takes two thirds of the wheel's size, is not included. The layout
+    follows the binary distribution format: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
     info = f"{distribution.name}-{distribution.version}.dist-info"
     files = dict(_own_files(data))

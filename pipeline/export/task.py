@@ -25,8 +25,8 @@ class Task:
     """The parts of a task that both engines need.
 
     `uploads` maps a name in FOLDER to a local file or folder. `gpu` is a card as the engine spells it, or NO_GPU; ""
-    selects any card with 24 GB. `volume` is the name of a persistent volume, which keeps the checkpoints when a spot
-    machine is preempted, or "".
+    selects any card with 24 GB. `volume` is the name of a persistent volume, or "" for none. A volume keeps the
+    checkpoints when a spot machine is preempted.
     """
 
     name: str

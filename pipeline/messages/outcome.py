@@ -45,9 +45,10 @@ class StageOutcome:
 class JobOutcome:
     """The state of a job.
 
-    `age_s` is the age of the values if they are local records, because the host was unreachable. `elapsed_s` is the
-    time from the job's start to its end, or until now. `eta_s` is the time that the remaining steps take. `unit` is
-    what `step` counts: steps, or the answers of an evaluation. `waits` is the reason why a RUNNING job is still queued.
+    `age_s` is None, or the age of the values if the host is unreachable and they come from the local record.
+    `elapsed_s` is the time from the job's start to its end, or until now. `eta_s` is the time that the remaining steps
+    take. `unit` is what `step` counts: steps, or the answers of an evaluation. A queued job also has the state RUNNING;
+    `waits` is the reason why it is queued, or "".
     """
 
     state: JobState
@@ -76,8 +77,8 @@ class JobOutcome:
 class Outcome:
     """The result of a verb.
 
-    Unknown values are empty. `given` are the typed arguments for host, config and overrides, which commands in hints
-    repeat. `varied` are the overrides that distinguish this run from other runs of the same command.
+    Unknown values are empty. `given` are the command-line arguments for host, config and overrides; commands in hints
+    repeat them. `varied` are the overrides that distinguish this run from other runs of the same command.
     """
 
     command: str

@@ -36,13 +36,14 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 class RunNote:
     """The record of a run. `state`, `step` and `seen_unix` describe the last known state of its job.
 
-    `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
-    independent of clocks. `name` is the run's name in this project, see Records. `evaluates` is the name of the run
-    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command that
-    started the evaluation. `varied` are the overrides that distinguish it from other runs of the command that started
-    it. `job` is the number of that job, and `waits` why it has not begun although it is RUNNING. `rewritten` are
-    the files that fixers had changed in the copy on the host when it was started. `losses` cover its newest job. `own`:
-    this user wrote the record; it is decided by the record's HMAC when it is read.
+    `given` are the options that started the run. Each start or resume of a run gets the project's next number as
+    `start`, so that the run with the highest number is the newest, whatever the clocks show. `name` is the run's name
+    in this project, see Records. `evaluates` is the name of the run whose adapter an evaluation evaluates, or the path
+    of the adapter; empty for a training. `verb` is the command that started the evaluation. If one command started
+    several runs, `varied` are the overrides that distinguish this run from the others. `job` is the number of the
+    newest job. A queued job has the state RUNNING, and `waits` is the reason why it is queued. `rewritten` are the
+    files in the copy on the host that fixers had changed when the run was started. `losses` are those of the newest
+    job. `own` is True if this user wrote the record. The record does not contain `own`: reading verifies the HMAC.
     """
 
     run: str
@@ -96,7 +97,7 @@ def write_note(records: Records, note: RunNote) -> None:
 
 
 def write_start(records: Records, note: RunNote) -> None:
-    """Record that the run is started, resumed or reattached to now, as the project's last start."""
+    """Record the run as the one that was started, resumed or reattached to last in this project."""
     with locked(records.runs_lock, "record a start", sign=False, wait=True):
         _write(records, note, 1 + max((known.start for known in list_notes(records)), default=0))
 
@@ -116,8 +117,8 @@ def _write(records: Records, note: RunNote, start: int) -> None:
 def read_note(folder: Path) -> RunNote | None:
     """Return the note in a run's folder; None if it cannot be read or belongs to another run.
 
-    A note that this user did not write, which a cloned project may contain, has no options, since printed commands
-    repeat them, and is older than all others.
+    A cloned project may contain notes that this user did not write. The options of such a note are dropped, because
+    printed commands would repeat them, and the note counts as the oldest.
     """
     try:
         body, own = read_record(folder / NOTE)
@@ -132,7 +133,10 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def _has_usable_names(note: RunNote) -> bool:
-    """Return True if the names in the note are those of its folder, of a run and of a verb: commands repeat them."""
+    """Return True if the note's names are valid. Printed commands repeat these names.
+
+    `name` must be the name of the note's folder, `evaluates` the name of a run or a path, and `verb` one of VERBS.
+    """
     runs = (note.name, *([note.evaluates] if note.evaluates and "/" not in note.evaluates else []))
     of_folder = note.name in (note.run, f"{note.run}@{safe_name(note.host)}")
     return of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, runs))

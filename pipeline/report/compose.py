@@ -64,7 +64,7 @@ def environment_of(view: View) -> Facts:
 
 
 def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return all errors and warnings, and all other findings of the watch."""
+    """Return the errors and warnings in `findings`, and all `watched` findings, without duplicates."""
     problems = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
     return (*problems, *(finding for finding in watched if finding not in problems))
 

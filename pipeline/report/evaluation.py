@@ -25,8 +25,8 @@ LABELS = {
 }
 ORDER = ("answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "cer", "exact", "f1", "precision",
          "recall", "pearson", "spearman")  # fmt: skip
-MOST = 1e6
-"""Scores of at least this value are written with an exponent, so that a host's answer cannot widen the table."""
+EXPONENT_FROM = 1e6
+"""Scores of at least this value are written with an exponent, so that a value from the host cannot widen the table."""
 HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
 
 
@@ -100,7 +100,7 @@ def format_estimate(estimate: Estimate) -> str:
 def _number(value: float | None, digits: int = 3) -> str:
     if value is None:
         return MISSING
-    return f"{value:.{digits}f}" if abs(value) < MOST else f"{value:.3g}"
+    return f"{value:.{digits}f}" if abs(value) < EXPONENT_FROM else f"{value:.3g}"
 
 
 def describe(result: EvaluationResult) -> str:

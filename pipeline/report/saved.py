@@ -53,10 +53,7 @@ def save_report(folder: Path, report: RunReport) -> Path:
 
 
 def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
-    """Return the stages.
-
-    If an earlier command ran a skipped or pending stage of this run, return its earlier outcome.
-    """
+    """Return the stages. A skipped or pending stage is replaced by its outcome in an earlier command that ran it."""
     done = {stage.name: stage for stage in earlier if stage.state is StageState.DONE}
     again = (StageState.SKIPPED, StageState.PENDING)
     return tuple(done.get(stage.name, stage) if stage.state in again else stage for stage in stages)

@@ -196,7 +196,7 @@ def _files(cwd: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
 def _write(
     files: dict[Path, str], answers: Answers, screen: Screen, cwd: Path, typed: Sequence[str], *, force: bool
 ) -> int:
-    """Write the files. `typed` are the command's words except host, config and --force; hints repeat these words."""
+    """Write the files. `typed` are the words of the command line except host, config and --force, for hints."""
     host, name = answers.host, answers.name
     for path in files:
         refuse_links_between(cwd, path)
@@ -211,7 +211,7 @@ def _write(
     if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(cwd, host)) in files:
-        keep_trust(load_host(str(host_file), cwd))  # the user has just chosen these settings
+        keep_trust(load_host(str(host_file), cwd))  # no later confirmation: the user has just chosen these
     verb = "run" if answers.environment else "verify"  # without its environment, `verify` fails
     screen.note(f"next: pipeline {verb} --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))

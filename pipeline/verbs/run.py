@@ -44,7 +44,7 @@ def run(
     """
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
-        raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
+        raise BadUsage(f"--until {until} ends before {force}, so --force {force} would redo nothing", where="--until")
     if resume and force:
         raise BadUsage("--force starts a new run and --resume continues an old run: use one of them", where="--resume")
     options = RunOptions(until, force, detach, not no_heal, resumed_run(selection, resume) if resume else "")

@@ -123,6 +123,6 @@ def _command(step: str, engine: str, problem: str, image: str) -> str:
 
 
 def _quoted(image: str) -> str:
-    """Return the image as one quoted word for a shell that still expands a leading `~/`."""
+    """Return the image as one shell word. Everything is quoted except a leading `~/`, which the shell expands."""
     home, path = ("~/", image[2:]) if image.startswith("~/") else ("", image)
     return home + shlex.quote(path)

@@ -14,9 +14,10 @@ QUEUE_S = 1800.0
 
 @dataclass(frozen=True)
 class CardRequest:
-    """The interpreter and the settings to try. `python` is from the host file. If `gpus` is None, all cards are used.
+    """The interpreter and the settings to try.
 
-    `slurm` contains the srun options to run the step on a compute node, or None to run it on the host itself.
+    `python` is the host file's interpreter. If `gpus` is None, all cards are used. `slurm` contains the srun options to
+    run the step on a compute node, or None to run it on the host itself.
     """
 
     project: str

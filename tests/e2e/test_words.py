@@ -21,7 +21,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
     ("words", "message"),
     [
         (("fix", "--undo", "--diff"), "cannot be combined with --diff, --check or --only"),
-        ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
+        ((*TINY, "--until", "sync", "--force", "train"), "--force train would redo nothing"),
         (("diagnose", "trian.log"), "neither a file nor a run"),
         (("init", "--config", "../../elsewhere"), "is not a valid name"),
         (("init", "--host", "a/b"), "is not a valid name"),

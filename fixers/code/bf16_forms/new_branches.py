@@ -34,7 +34,7 @@ def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
 
 
 def new_choice(source: PythonSource, choice: ast.IfExp) -> Insertion:
-    """Return the insertion of `torch.float16 if x == "fp16" else` before the alternative."""
+    """Return the insertion of `torch.float16 if x == "fp16" else` before the value of the `else`."""
     text = f"{_counterpart_text(source, choice.body)} if {_counterpart_text(source, choice.test)} else "
     return Insertion(source.span(choice.orelse)[0], text)
 

@@ -206,7 +206,7 @@ class Evidence:
 
     @property
     def loss_lost(self) -> bool:
-        """True if a loss that is not finite ruins the training."""
+        """True if a loss was not finite and the training does not recover from it."""
         if all(math.isfinite(loss) for loss in self.losses):
             return False
         return loss_is_lost(self.counted, nonfinite_weights=bool(self.nonfinite_weights))

@@ -87,8 +87,9 @@ def share_prefixes(samples: Sequence[Sample]) -> SharedRow:
 def _common_parts(sample: Sample) -> Iterator[Tuple[Path, int, int]]:
     """Yield the parts of a prompt that other prompts may share: the text before the audio, the audio, the text after.
 
-    A part is identified by everything before it and by its own content. All clips have the same placeholder tokens. The
-    prompt's last token is left out, because it predicts the first token of this sample's answer.
+    A part is identified by everything before it and by its own content. The content of a clip is its recording, because
+    all clips have the same placeholder tokens. The prompt's last token is left out, because it predicts the first token
+    of this sample's answer.
     """
     first, last = sample.audio
     path: Path = ()

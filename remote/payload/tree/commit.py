@@ -89,8 +89,8 @@ def _finish(
     folders = Folders(project.tree)
     current = _CurrentPaths(project, commit, stats, boot)
     _remove(project, commit, current, folders)
-    # A new commit was planned for the current files. An interrupted commit is older, so files may have been edited
-    # since.
+    # A new commit was planned for the current files. After an interrupted commit, files may have been edited, and
+    # edited files are kept.
     edited = set() if just_staged is not None else {path for path in commit.puts if current.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():

@@ -27,8 +27,8 @@ SETTLE_POLL_S = 0.02
 def tree_survey(call: Call) -> Dict[str, Any]:
     """Return the tree's survey. If another process changes the tree, wait up to `settle_s` seconds first.
 
-    After a connection was cut, its agent may still receive data for a moment. With `settle_s`, the survey includes the
-    contents that this agent stages, so that they are not sent again.
+    After a connection is cut, the agent of that connection may still receive data for a moment. With `settle_s`, the
+    survey includes the contents that the old agent stages, so that they are not sent again.
     """
     project = open_project(call)
     deadline = time.monotonic() + float(call.args.get("settle_s", 0.0))

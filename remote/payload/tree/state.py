@@ -33,7 +33,7 @@ class Stats:
 class Commit:
     """A change of the tree.
 
-    While the commit is unfinished, each path has its state of `before` or its state of `after`.
+    While the commit is unfinished, each path is either in its state of `before` or in its state of `after`.
 
     `before` and `after` contain only the paths that change. `puts` are the paths with new content, which is in staging
     under the `installed` digest. Other paths in `after` change only their mode. `keep` are edited paths that a forced

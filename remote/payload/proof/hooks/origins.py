@@ -63,7 +63,7 @@ class Origins:
     def enter(self, kind: str, dtype: str, source: str = "") -> None:
         """Record that the project chose `dtype` at the current line.
 
-        `source` is the environment variable with the value.
+        `source` is the environment variable that sets the dtype, if any.
         """
         if dtype in HALF and len(self._entries) < MOST_ENTRIES:
             place = self._project.place(PACKAGES if kind in ("accelerator", "trainer") else ())

@@ -25,7 +25,10 @@ IDLE = ("none", "zero")
 
 
 class Trained:
-    """The trained tensors. `main` is the optimizer with the most weights; `gradients` maps names to states by step."""
+    """The trained tensors. `main` is the optimizer with the most weights.
+
+    `gradients` maps the name of each tensor to the state of its gradient in each step.
+    """
 
     def __init__(self) -> None:
         self.roots: List[Any] = []
@@ -54,7 +57,7 @@ class Trained:
         self._built_as[id(optimizer)] = {id(p): dtype_name(p.dtype) for p in parameters_of(optimizer)}
 
     def add_root(self, root: Any) -> bool:
-        """Record a model that is called. Return True the first time."""
+        """Record a model that is called. Return True at the model's first call."""
         self.averages.before_forward()
         if any(root is known for known in self.roots):
             return False
@@ -151,7 +154,7 @@ class Trained:
         return describe(self.roots, self.optimizers, self._built_as, list(self._built))
 
     def summary(self) -> Tuple[ModelTables, TrainedTensors]:
-        """Return the tables as they were before the first step, and the changes since then."""
+        """Return the tables of models and optimizers from before the first step, and the changes since then."""
         self.averages.look()
         after = fingerprint([row for one in self.optimizers for row in self.named(one)])
         has_moved = moved(self._before, after)
