@@ -36,14 +36,13 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 class RunNote:
     """The record of a run. `state`, `step` and `seen_unix` describe the last known state of its job.
 
-    `given` are the options that started the run. Each start or resume of a run gets the project's next number as
-    `start`, so that the run with the highest number is the newest, whatever the clocks show. `name` is the run's name
-    in this project, see Records. `evaluates` is the name of the run whose adapter an evaluation evaluates, or the path
-    of the adapter; empty for a training. `verb` is the command that started the evaluation. If one command started
-    several runs, `varied` are the overrides that distinguish this run from the others. `job` is the number of the
-    newest job. A queued job has the state RUNNING, and `waits` is the reason why it is queued. `rewritten` are the
-    files in the copy on the host that fixers had changed when the run was started. `losses` are those of the newest
-    job. `own` is True if this user wrote the record. The record does not contain `own`: reading verifies the HMAC.
+    `given` are the options that started the run. `start` numbers the project's starts and resumes, so that the newest
+    run has the highest number. `name` is the run's name in this project, see Records. `evaluates` is the name of the
+    run whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command
+    that started the evaluation. `varied` are the overrides that distinguish the runs of one command. `job` is the
+    number of the newest job, and `losses` are from that job. `waits` is the reason why the job is queued, or "".
+    `rewritten` are the files on the host that fixers had changed when the run was started. `own` is True if this user
+    wrote the record, according to the record's HMAC.
     """
 
     run: str
@@ -133,10 +132,7 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def _has_usable_names(note: RunNote) -> bool:
-    """Return True if the note's names are valid. Printed commands repeat these names.
-
-    `name` must be the name of the note's folder, `evaluates` the name of a run or a path, and `verb` one of VERBS.
-    """
+    """Return True if the names in the note are valid, so that printed commands can repeat them."""
     runs = (note.name, *([note.evaluates] if note.evaluates and "/" not in note.evaluates else []))
     of_folder = note.name in (note.run, f"{note.run}@{safe_name(note.host)}")
     return of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, runs))
