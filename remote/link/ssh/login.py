@@ -22,6 +22,8 @@ from remote.link.ssh.transport import SshTransport
 from remote.project.digests import read_regular
 
 LARGEST_KEY = 2**20
+NO_QUESTION = "keyboard-interactive (the server asked no question)"
+NOT_TYPED = "password (none was typed; without a terminal, none is asked for)"
 PASSWORD_TRIES = 3
 PROMPT_TIMEOUT_S = 300.0
 
@@ -51,6 +53,8 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         self._hop = hop
         self._prompter = prompter
         self._allowed: tuple[str, ...] = ()
+        self._typed: bool | None = None
+        """Whether an answer was typed to keyboard-interactive questions, or None if the server asked no question."""
         self.tried: list[str] = []
         self.hints: list[str] = []
 
@@ -205,10 +209,15 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             if self._prompter is None:
                 return False
             if "keyboard-interactive" in self._allowed:
+                self._typed = None
                 accepted = self._attempt(transport, lambda: transport.auth_interactive(user, self._answer))
+                if not accepted and not self._typed:
+                    self.tried.append(NO_QUESTION if self._typed is None else NOT_TYPED)
+                    return False
             elif "password" in self._allowed:
                 password = self._prompter.secret(f"Password for {self._hop.where}: ")
                 if not password:
+                    self.tried.append(NOT_TYPED)
                     return False
                 accepted = self._attempt(transport, partial(transport.auth_password, user, password, fallback=False))
             else:
@@ -220,7 +229,10 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     def _answer(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         assert self._prompter
-        return [self._prompter.secret(f"{self._hop.where}: {prompt}") or "" for prompt, _ in prompts]
+        answers = [self._prompter.secret(f"{self._hop.where}: {prompt}") or "" for prompt, _ in prompts]
+        if prompts:
+            self._typed = any(answers)
+        return answers
 
     def _error(self) -> AuthRefused:
         hop = self._hop

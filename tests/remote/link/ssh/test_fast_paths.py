@@ -231,6 +231,12 @@ def test_keyboard_interactive_asks_each_question_of_the_server(fast: bool, tmp_p
     assert ["Question 0" in question for question in person.questions] == [True, False, True, False]
 
 
+def test_questions_without_an_answer_are_no_tried_password(tmp_path: Path) -> None:
+    with paramiko_server(tmp_path, Account(answers=("one",))) as address, pytest.raises(AuthRefused) as caught:
+        SshStarter(address, prompter=Person()).start(["echo", "hi"])
+    assert "password (none was typed; without a terminal" in caught.value.message
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_a_server_other_than_openssh_runs_commands(fast: bool, tmp_path: Path) -> None:
     key = make_key(tmp_path / "mine")

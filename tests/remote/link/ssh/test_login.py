@@ -225,6 +225,21 @@ def test_BI_38_a_rejected_password_and_a_missing_prompter_are_reported(
         assert "wrong" not in error.message
 
 
+@pytest.mark.parametrize(
+    ("lines", "secrets", "tried"),
+    [
+        (["PasswordAuthentication yes"], [], "password (none was typed; without a terminal, none is asked for)"),
+        (["PasswordAuthentication yes"], ["wrong", "wrong", "wrong"], "password; it allows"),
+        (["PasswordAuthentication no", "KbdInteractiveAuthentication yes", "UsePAM no"], ["x"], "asked no question"),
+    ],
+)
+def test_a_password_counts_as_tried_only_if_it_was_typed(
+    start_sshd: StartSshd, lines: list[str], secrets: list[str], tried: str
+) -> None:
+    server = start_sshd(lines=["PubkeyAuthentication no", "MaxAuthTries 10", *lines])
+    assert tried in refused(server, prompter=Person(secrets=secrets)).message
+
+
 @pytest.mark.root
 def test_a_password_is_accepted(start_sshd: StartSshd, account: Callable[..., str]) -> None:
     hashed = subprocess.run(["openssl", "passwd", "-6", "correct horse"], capture_output=True, text=True, check=True)
