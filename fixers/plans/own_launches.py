@@ -23,8 +23,8 @@ def deepspeed_only(
     """Return the scripts that are started only with DeepSpeed, and the modules that only these scripts import.
 
     `untrained`: scripts that never train. These scripts and scripts with the name of an inference script are ignored.
-    `accelerate`: the configs of Accelerate, each with its distributed type. If no command names a config without
-    DeepSpeed, any script that Accelerate starts may use that config.
+    `accelerate`: the configs of Accelerate, each with its distributed type. A command that names a config which is not
+    among them may use one without DeepSpeed, if no command names that.
     """
     with_deepspeed: set[str] = set()
     without: set[str] = set()
@@ -33,7 +33,7 @@ def deepspeed_only(
         scripts = [path for path in scripts_of(each, modules) if path not in untrained and not _infers(tree, path)]
         deepspeed = _type_of(each, accelerate) == DEEPSPEED or each.deepspeed
         (with_deepspeed if deepspeed else without).update(scripts)
-        if each.config and unnamed:
+        if each.config and unnamed and not _type_of(each, accelerate):
             without.update(scripts)
     if not with_deepspeed:
         return ()

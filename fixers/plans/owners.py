@@ -41,7 +41,8 @@ OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 WORD = rb"(?<![\w-])%b(?![\w-])"
 FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
-"""Patterns for the name of a file (WORD) and of a folder (FOLDER) in a text."""
+COMPUTED = rb"(?<![\w.])%b/[^\s\"']*[*${]"
+"""Patterns for the name of a file (WORD), of a folder (FOLDER) and of a file computed in a folder (COMPUTED)."""
 
 
 class Owners:
@@ -96,14 +97,27 @@ class Owners:
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
 
-        If some of them name the config, return only these.
+        If some of them name the config, return only these. Return none if commands and code name other configs of its
+        folder, but not this one.
         """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
         using = tuple(each for each in self.programs if _imports_any(each, libraries))
-        named = self._naming(path, basename(path).encode())
-        return tuple(each for each in using if each in named) or using
+        named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
+        return named or (() if self._is_spare(path) else using)
+
+    def _is_spare(self, path: str) -> bool:
+        """Return True if other configs of the folder are named, and no text contains or computes the name of this."""
+        folder = dirname(path)
+        beside = (each for each, text in self.texts if dirname(each) == folder and is_known_format(each, text))
+        others = (each for each in beside if each != path)
+        if not any(self._naming(each, basename(each).encode()) for each in others):
+            return False
+        computed = re.compile(COMPUTED % re.escape(basename(folder).encode())) if folder else None
+        if computed is not None and any(computed.search(text) for _, text in self.texts):
+            return False
+        return not self._naming(path, splitext(basename(path))[0].encode())
 
     def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may read the config, by its name, its stem or its folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import commonprefix, dirname, join, normpath
 
 DOCUMENTS = (".md", ".rst", ".markdown")
@@ -22,6 +22,7 @@ SHOWN = re.compile(
 """Matches a command that a script only prints."""
 ASSIGNMENT = re.compile(rb"^[ \t]*(?:export[ \t]+)?(\w+)=([^\n]*)", re.MULTILINE)
 VARIABLE = re.compile(rb"\$\{?(\w+)")
+WHOLE_VARIABLE = re.compile(rb"\$\{?(\w+)\}?")
 ONE_MACHINE = re.compile(
     rb"""--standalone\b|\b(?:nnodes|num[_-](?:nodes|machines))["']?[ \t]*[=: ][ \t]*["']?1\b(?![:.])"""
     rb"""|\b(?:node|machine)[_-]rank["']?[ \t]*[=: ][ \t]*["']?0\b""",
@@ -67,7 +68,20 @@ def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
     with_machines = {name for name, value in values if may_be_more_machines(value)}
     if not is_document(path) and ENGINES.search(text):
         with_machines |= {b""}
-    return tuple(dict.fromkeys(_launched(path, text, with_deepspeed, with_machines)))
+    found = _launched(path, text, with_deepspeed, with_machines)
+    return tuple(dict.fromkeys(_with_config(each, config) for each in found for config in _values_of(each, values)))
+
+
+def _values_of(launched: Launched, values: list[tuple[bytes, bytes]]) -> list[str]:
+    """Return the values that the text assigns to the variable which names the config, else the config as written."""
+    variable = WHOLE_VARIABLE.fullmatch(launched.config.encode())
+    given = [value for name, value in values if variable is not None and name == variable[1]]
+    return [value.decode("utf-8", "replace").strip().strip("\"'") for value in given] or [launched.config]
+
+
+def _with_config(launched: Launched, config: str) -> Launched:
+    deepspeed = launched.deepspeed or USES_DEEPSPEED.search(config.encode()) is not None
+    return replace(launched, config=config, deepspeed=deepspeed)
 
 
 def may_be_more_machines(text: bytes) -> bool:
@@ -82,7 +96,7 @@ def _launched(
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
         used = VARIABLE.findall(line)
-        named = any(name in with_deepspeed for name in used)
+        named = any(name in with_deepspeed for name in VARIABLE.findall(ACCELERATE_CONFIG.sub(b"", line)))
         many = any(name in with_machines for name in (b"", *used)) or may_be_more_machines(line)
         for found in STARTS.finditer(line):
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""

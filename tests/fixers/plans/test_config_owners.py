@@ -63,6 +63,24 @@ def test_a_config_of_accelerate_belongs_to_the_programs_that_read_it(tmp_path: P
     assert set(changed(planned(tmp_path, reading))) == {"train.py", "accelerate.yaml"}
 
 
+@pytest.mark.parametrize(
+    ("command", "stays"),
+    [
+        ("accelerate launch --config_file cfg/one.yaml train.py\n", True),
+        ("config=./cfg/one.yaml\naccelerate launch --config_file=$config train.py\n", True),
+        ("accelerate launch --config_file cfg/$1.yaml train.py\n", False),
+        ("accelerate launch --config_file cfg/one.yaml train.py  # or two\n", False),
+        ("accelerate launch train.py\n", False),
+    ],
+)
+def test_a_config_of_accelerate_beside_those_that_commands_name_is_spare(
+    tmp_path: Path, command: str, stays: bool
+) -> None:
+    configs = {"cfg/one.yaml": OF_ACCELERATE, "cfg/two.yaml": OF_ACCELERATE}
+    plan = planned(tmp_path, {"train.py": ACCELERATE, "run.sh": command, **configs})
+    assert set(changed(plan)) == {"train.py", "cfg/one.yaml"} | (set() if stays else {"cfg/two.yaml"})
+
+
 def test_a_command_starts_the_script_beside_it_and_no_other_of_the_same_name(tmp_path: Path) -> None:
     files = {"a/train.py": PARSED, "a/run.sh": "python train.py --bf16 True\n"}
     refused = f"{PARSED}if args.fp16:\n    raise ValueError('half')\n"

@@ -31,6 +31,7 @@ SPLITS = "import tools\n\n\ndef main():\n    tools.split('a.json')\n\n\nmain()\n
 DEEPSPEED = "deepspeed training/train.py --deepspeed zero2.json\n"
 DDP = "torchrun --nproc_per_node 2 training/train.py --lr 1e-4\n"
 ACCELERATE = "accelerate launch --config_file cfg/zero3.yaml training/train.py\n"
+BY_VARIABLE = ACCELERATE.replace("cfg/zero3.yaml", "$config")
 ZERO = "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"
 MULTI = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
 
@@ -94,7 +95,17 @@ def _casts(root: Path, files: dict[str, str]) -> bool:
             {"run.sh": "deepspeed start.py\n", "start.py": STARTS_IT, "one.sh": "python all.py\n", "all.py": STARTS_IT},
             True,
         ),
-        ({"run.sh": ACCELERATE, "cfg/zero3.yaml": ZERO, "cfg/ddp.yaml": MULTI}, True),
+        ({"run.sh": ACCELERATE, "cfg/zero3.yaml": ZERO, "cfg/ddp.yaml": MULTI}, False),
+        ({"run.sh": f"config='./cfg/zero3.yaml'\n{BY_VARIABLE}", "cfg/zero3.yaml": ZERO, "cfg/ddp.yaml": MULTI}, False),
+        ({"run.sh": BY_VARIABLE, "cfg/zero3.yaml": ZERO, "cfg/ddp.yaml": MULTI}, True),
+        (
+            {
+                "run.sh": f"config=cfg/zero3.yaml\nif [ $# = 1 ]; then\n  config=cfg/ddp.yaml\nfi\n{BY_VARIABLE}",
+                "cfg/zero3.yaml": ZERO,
+                "cfg/ddp.yaml": MULTI,
+            },
+            True,
+        ),
         ({"README.md": f"```\n{ACCELERATE}```\n", "cfg/zero3.yaml": ZERO}, False),
         ({"run.sh": ACCELERATE.replace("zero3", "speed"), "cfg/speed.yaml": ZERO}, False),
         (
