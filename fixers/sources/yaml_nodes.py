@@ -204,7 +204,7 @@ def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
     mark = error.problem_mark or error.context_mark
-    message = error.problem or error.context or "not YAML"
+    message = f"invalid YAML: {error.problem or error.context}"
     if mark is None:
         return YamlProblem(message)
     if text[mark.index : mark.index + 1] == "\t" or "tab character" in message:

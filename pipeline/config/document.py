@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import stat
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,13 @@ class Document:
         place = override.typed if override else f"{self.path}:{line}" if line else self.path
         name = (override.prefix if override else "") + ".".join(str(part) for part in key)
         return Finding.error("config", f"{name}: {message}" if name else message, place, hint)
+
+    def in_order(self, findings: Collection[Finding]) -> tuple[Finding, ...]:
+        """Return the findings by line of the file, then those of options."""
+        prefix = f"{self.path}:"
+        places = {one.where: one.where.removeprefix(prefix).partition(":")[0] for one in findings}
+        lines = {where: int(line) for where, line in places.items() if line.isdecimal()}
+        return tuple(sorted(findings, key=lambda one: lines.get(one.where, sys.maxsize)))
 
     def as_typed(self, key: KeyPath, value: str) -> str:
         """Return the text that sets the key: `name: value`, or a `--set` option if the key was set by an option."""

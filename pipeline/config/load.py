@@ -61,7 +61,7 @@ def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCon
         raise BadConfig("", findings=(document.problem(("project",), f"there is no folder {root}"),))
     problems = (*check_placeholders(written, document), *check_run_config(config, document, root))
     if problems:
-        raise BadConfig(f"{path}: {len(problems)} problems", findings=problems)
+        raise BadConfig(f"{path}: {len(problems)} problems", findings=document.in_order(problems))
     settings = file.values.get("fixers") or {}
     named = settings_named(written.command)
     return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {}, named=named)

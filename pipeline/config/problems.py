@@ -31,7 +31,7 @@ def validate(model: type[M], document: Document) -> M:
         if foreign := _no_config(document, error.errors()):
             raise BadConfig(foreign.message, findings=(foreign,)) from None
         found = _without_repeats([_finding(model, document, problem) for problem in error.errors()])
-        raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
+        raise BadConfig(f"{document.path}: {len(found)} problems", findings=document.in_order(found)) from None
 
 
 def _finding(model: type[BaseModel], document: Document, problem: Any) -> Finding:

@@ -59,9 +59,9 @@ def explain_missing(result: EvaluationResult) -> Iterator[str]:
     names = [name for name in (result.scores[0].metrics if result.scores else ()) if not name.endswith(VARIANTS)]
     ours = [scores.metrics.get(name) for name in names for scores in result.scores]
     if any(estimate is None or estimate.value is None for estimate in ours):
-        yield "-: undefined; for example, a correlation needs two well-formed answers with different scores"
+        yield "a dash means undefined; for example, a correlation needs two well-formed answers with different scores"
     if any(name not in row.metrics for name in names for row in _published(result)):
-        yield "- in a column of the paper: the paper does not report this metric"
+        yield "a dash in a column of the paper means that the paper does not report this metric"
 
 
 def _place(name: str) -> tuple[str | int, ...]:

@@ -33,7 +33,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         for one in found:
             _show(screen, one, log.name)
         if not found:
-            screen.note(f"no known error in this log{_ending(log.note)}")
+            screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
     outcome = replace(
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),

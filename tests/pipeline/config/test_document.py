@@ -46,6 +46,17 @@ def test_BI_11_a_byte_order_mark_and_crlf_are_read(tmp_path: Path, text: bytes) 
     assert load_config("mine", tmp_path).config.data.dataset == "tiny-speech"
 
 
+def test_problems_are_in_the_order_of_lines_and_options_are_last(tmp_path: Path) -> None:
+    write(tmp_path, "comand: [python, train.py]\nprecision: fp61\nlogs: {tensorbord: auto}\ntrain: {epochs: three}\n")
+    found = problems(tmp_path, overrides=("env.a=[1]",))
+    assert [one.where.rpartition(":")[2] for one in found] == ["1", "2", "3", "4", "--set env.a=[1]"]
+
+
+def test_a_file_that_is_no_yaml_is_called_invalid_yaml(tmp_path: Path) -> None:
+    write(tmp_path, "command: [python, train.py\nprecision: auto\n")
+    assert "invalid YAML: " in problem_text(tmp_path) and "mine.yaml:2" in problem_text(tmp_path)
+
+
 def test_BI_15_a_missing_file_a_folder_and_an_unreadable_file_have_different_messages(tmp_path: Path) -> None:
     (tmp_path / "configs" / "folder.yaml").mkdir(parents=True)
     closed = write(tmp_path, GOOD, "closed")

@@ -43,6 +43,17 @@ def test_a_log_that_powershell_wrote_is_read(
     assert (one["check"], one["line"]) == ("fp16-unscale", 2)
 
 
+@pytest.mark.parametrize(("what", "name"), [("train.log", "train.log"), ("-", "standard input")])
+def test_a_log_without_a_known_error_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_text("step 1\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"step 1\n")))
+    assert run(["diagnose", what]) == 0
+    assert capsys.readouterr().out.strip() == f"no known error in {name}"
+
+
 TOKEN = "hf_" + "Aa1" * 11
 
 
