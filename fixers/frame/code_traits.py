@@ -67,16 +67,16 @@ HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash",
 
 @dataclass(frozen=True)
 class Traits:
-    """`flash`: the code imports or selects FlashAttention. `sdpa`: it calls PyTorch's own attention.
+    """`flash`: the code imports or selects FlashAttention. `sdpa`: the code calls PyTorch's own attention.
 
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files whose training loop casts
     gradients to update float32 master weights. `scales`: the code scales a loss, or uses a library with loss scaling.
     `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
     `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
     `off_is_half`: bfloat16 switches that select float16 when they are off, each with its line. `unprepared`: classes
-    that contain several optimizers but are no optimizer, and functions that return such an instance.
+    that contain several optimizers but are no optimizer, and functions that return an instance of such a class.
     `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler.
-    `one_machine`: commands or configs start processes on one machine. `more_machines`: they may use several machines.
+    `one_machine`: commands or configs start processes on one machine. `more_machines`: some may use several machines.
     `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
     itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
     dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models

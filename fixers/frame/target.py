@@ -17,8 +17,8 @@ class Target:
     """Everything that a rewrite depends on, except the file.
 
     `packages`: installed or pinned versions by package. `settings`: the config's `fixers:` entries. `code_facts`: facts
-    about the project's Python code. `started`: files that the config's command names. `pins`: the newest allowed
-    versions for the files below each folder.
+    about the project's Python code. `started`: files that the config's command names. `pins`: for the
+    files below each folder, the newest allowed version of each package.
     """
 
     card: Gpu | None = None

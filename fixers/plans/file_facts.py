@@ -22,7 +22,7 @@ from remote.protocol.values import decode
 
 @dataclass(frozen=True)
 class FileFacts:
-    """`digest`: empty if the file cannot be read. `wanted`: the source fixers that the file may concern.
+    """`digest`: empty if the file cannot be read. `wanted`: the source fixers that may apply to the file.
 
     `code` and `module` are empty unless the file is the project's own code, settings, commands or documentation.
     """

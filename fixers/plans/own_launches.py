@@ -23,8 +23,8 @@ def deepspeed_only(
     """Return the scripts that are started only with DeepSpeed, and the modules that only these scripts import.
 
     `untrained`: scripts that never train. These scripts and scripts with the name of an inference script are ignored.
-    `accelerate`: the configs of Accelerate, each with its distributed type. A command that names a config which is not
-    among them may use one without DeepSpeed, if no command names that.
+    `accelerate`: the configs of Accelerate, each with its distributed type. If a command names a config that is not in
+    `accelerate`, the command may use any config without DeepSpeed that no command names.
     """
     with_deepspeed: set[str] = set()
     without: set[str] = set()

@@ -89,7 +89,7 @@ class Settings:
     def read(self, node: Node, is_run_config: bool = False, within: str = "") -> None:
         """Judge every mapping below the node. Shared nodes (aliases) are judged once.
 
-        `is_run_config`: the node is the root of a halfstep config; `precision` stays. `within`: the dotted path.
+        `is_run_config`: the node is the root of a halfstep config; `precision` stays. `within`: the node's path.
         """
         if isinstance(node, Scalar) or id(node) in self.visited:
             return

@@ -85,9 +85,7 @@ ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
 ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
-ONE_DTYPE_HINT = (
-    "fsdp_version: 2, or load the model in float32: with mixed_precision: fp16 it still computes in float16"
-)
+ONE_DTYPE_HINT = "set fsdp_version: 2, or load the model in float32; mixed_precision: fp16 still computes in float16"
 RUN_CONFIG_KEYS = {
     *("project", "command", "precision", "model", "lora", "data", "train", "evaluation", "fixers", "logs", "inputs"),
     *("env", "secrets", "slurm", "gpus", "processes", "restarts", "grace_s", "notify"),

@@ -31,7 +31,9 @@ OF_FLASH = re.compile(r"\w+FlashAttention2$")
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the FlashAttention branch assigns"
 RAISES = "the branch without FlashAttention raises an error"
-NOT_CAUSAL = "is_causal of a layer is assigned here, and SDPA ignores it in a padded batch, where the mask is causal"
+NOT_CAUSAL = (
+    "is_causal of a layer is assigned here; SDPA ignores is_causal in a padded batch, because it gets a causal mask"
+)
 PATCHED = "a class of FlashAttention is required or replaced here"
 MASKED = "layers get a padding mask of two dimensions here, which only FlashAttention accepts"
 

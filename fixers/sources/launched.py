@@ -120,7 +120,8 @@ def _config_of(line: bytes) -> str:
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
     """Return the file at the script's path, relative to the starting file.
 
-    If there is none, return the files with that path's end that share the most folders with the starting file.
+    If there is no such file, return the files whose paths end in the script's path and share the most folders with
+    the starting file.
     """
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:

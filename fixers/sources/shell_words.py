@@ -29,7 +29,7 @@ MAX_DEPTH = 40
 
 @dataclass
 class _OpenHeredoc:
-    """A heredoc whose body is not read yet. `mark` is the delimiter; `literal` is True if it is quoted."""
+    """A heredoc whose body is not read yet. `mark` is the delimiter; `literal` is True if the delimiter is quoted."""
 
     mark: str
     tabs: bool

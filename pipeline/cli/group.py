@@ -49,7 +49,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the typed verb. Raises BadUsage or UsageError, which suggest the correct command."""
+        """Return the verb that the user typed. Raises BadUsage or UsageError, which suggest the correct command."""
         if args[0] not in VERBS:
             if args[0] in OTHER_WORDS:
                 raise BadUsage(f"no such command: {args[0]!r}", hint=OTHER_WORDS[args[0]])

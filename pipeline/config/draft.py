@@ -195,5 +195,5 @@ def render_host(answers: Answers) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return the text as a YAML scalar, quoted if needed: a host or a project may name it, with a line break in it."""
+    """Return the text as a YAML scalar, quoted if needed. Text from a host or a project may contain line breaks."""
     return text if PLAIN.fullmatch(text) else json.dumps(text)

@@ -1,4 +1,4 @@
-"""Records with an HMAC by which a user's own ones differ from those that a cloned project contains."""
+"""Records with an HMAC, which distinguishes the user's own records from the records in a cloned project."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def fitting_columns(
 def table_rows(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
     """Return the lines of each row, aligned in columns. With a `width` of 0, each row is one line.
 
-    The last cell is wrapped between words. If a word of a row does not fit beside the other cells, the last cell of the
-    row, or each cell except the first, is on lines below.
+    The last cell is wrapped between words. If a word of the last cell does not fit beside the other cells,
+    the cell is printed below them. If the other cells do not fit on one line, only the first cell stays on that line.
     """
     widths = [max(map(cell_len, column)) + GAP for column in zip(*rows, strict=True)]
     return [_lines(row, widths[:-1], width) for row in rows]

@@ -49,7 +49,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
 class Log:
     """The end of a log.
 
-    `first` is the number of its first line. `note` is the run whose output the log is, else None.
+    `first` is the number of its first line. `note` is the record of the run that printed the log, or None.
     """
 
     text: str

@@ -101,4 +101,4 @@ def _hint_without_loop(row: Row, host: LoadedHost) -> str:
         return row.hint
     pinned, file = PINNED.search(row.hint), host.path or f"configs/hosts/{host.name}.yaml"
     pin = f", or pin the key in {file}:   host_key: {pinned[1]}" if pinned else ""
-    return f"compare the key with the owner's and confirm it with y, at a terminal and without --json{pin}"
+    return f"compare the key with the host's own key, then confirm it with y, at a terminal and without --json{pin}"

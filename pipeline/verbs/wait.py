@@ -24,7 +24,7 @@ def wait(run: str | None = None, as_json: bool = False) -> int:
 
 
 def wait_for(run: str | None, screen: Screen, verb: str) -> int:
-    """Wait for the run's job to end, show how the job ended, and return the exit code. `verb` is the typed command."""
+    """Wait for the run's job to end, show how the job ended, and return the exit code. `verb` is the user's command."""
     with screen, open_run(run, Path.cwd(), prompter=None if screen.as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()

@@ -14,7 +14,7 @@ PYTHON_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 @dataclass(frozen=True)
 class BootstrapRequest:
-    """The arguments of the bootstrap program. `nonce` is repeated in its output; `sha256` is the payload's digest.
+    """The arguments of the bootstrap program. The program prints `nonce` again. `sha256` is the payload's digest.
 
     If `keep` is True, the payload is stored under its digest. If it is False (for a read-only command), the payload is
     kept in memory or in a temporary file. `first` is a request that is answered right after the greeting, which saves a

@@ -76,7 +76,7 @@ class FrameReader:
         return first_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:
-        """Wait for the first byte. The stream extends the wait while it still sends data that was written to it."""
+        """Wait for the first byte. While the stream is still sending written data, it extends the timeout."""
         if not self._buffer:
             self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
 

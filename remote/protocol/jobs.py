@@ -32,7 +32,8 @@ class JobSpec:
     of ranks that save a random state into each checkpoint. `data` maps paths in the code to absolute paths of data.
     `notify` is the shell command or URL for the notification when the job ends. `slurm` contains the sbatch options of
     the job; `jobs_left` is the number of jobs that the supervisor may still queue by itself after Slurm's time limit.
-    `after` lists the folders of the jobs that must end first. A job that waits too and has a later `turn` is ignored.
+    `after` lists the folders of the jobs that must end first. A job in this list that is also waiting and has a later
+    `turn` is ignored.
     """
 
     run: str
@@ -162,8 +163,9 @@ class EventFile:
 class RunSurvey:
     """One run on the host, with the state of its newest job.
 
-    `elapsed_s` is the time from the job's start to its end or to now. `waits` is the reason why a RUNNING job has not
-    begun. `slurm_end` is the state in which a job without a result left Slurm's queue, or "" if it is unknown.
+    `elapsed_s` is the time from the job's start to its end or to now. `waits` is the reason why the job is queued: its
+    state is RUNNING, but it has not begun. `slurm_end` is the state in which a job without a result left Slurm's queue,
+    or "" if it is unknown.
     """
 
     run: str

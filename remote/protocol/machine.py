@@ -92,7 +92,8 @@ class Disk:
 class OwnContainer:
     """The container that halfstep created on the host, in which everything runs.
 
-    `image` is the container's image with its digest. `newer` is "" unless the image's name now refers to another image.
+    `image` is the container's image with its digest. `newer` is the image to which the image's name now refers, or ""
+    if the name still refers to `image`.
     """
 
     engine: str

@@ -33,7 +33,7 @@ SKIPPED = {".git", "node_modules", "__pycache__", ".halfstep", ".cache", "site-p
 MAX_FOLDERS = 20_000
 MAX_LOADED = 8
 LARGEST_BYTES = 256 * 2**20
-"""Far above the largest tokenizers; those of 250,000 tokens have about 35 MB."""
+"""The maximum size of a file. The largest tokenizers, with 250,000 tokens, have about 35 MB."""
 LARGEST_RECORD_BYTES = 64 * 2**10
 LOAD_TIMEOUT_S = 120.0
 ASK_TIMEOUT_S = 60.0

@@ -94,7 +94,7 @@ def submit(script: str, folder: str) -> str:
 def find_by_name(name: str) -> str:
     """Return the number of this user's job or array of that name, or "" if there is no such job.
 
-    This function finds a submission if sbatch's answer to it was lost.
+    Also finds a submission whose answer from sbatch was lost.
     """
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%F"]).strip().partition("\n")[0]
 

@@ -68,10 +68,10 @@ def ask_hub_client(
 ) -> Dict[str, Any]:
     """Run the verb `hub` as `ask_python` does, with those variables of the job's environment that concern the hub.
 
-    `plan` runs it too, which executes nothing of the project, and with `--host local` it runs on the laptop. Many other
-    variables make an interpreter load code, such as PYTHONPATH, LD_PRELOAD and OPENSSL_CONF. If the environment sends
-    the request to another server, only a token of this environment is sent, and none of the host. Then a fault has the
-    key `withheld`, the name of that variable.
+    Other variables, such as PYTHONPATH, LD_PRELOAD and OPENSSL_CONF, could make the interpreter load code. `plan` must
+    not execute code of the project, and with `--host local` it runs on the laptop. If a variable of the environment
+    sends the request to another server, only a token of this environment is sent, and none of the host. An answer with
+    a fault then names this variable under the key `withheld`.
     """
     of_hub = {name: value for name, value in environment.items() if _concerns_hub(name, value)}
     redirect = redirect_of(of_hub)
@@ -85,7 +85,7 @@ def ask_hub_client(
 
 
 def _concerns_hub(name: str, value: str) -> bool:
-    """Return True for settings of the hub client that can send it no file, and no variable, of the host."""
+    """Return True for a setting with which the hub client cannot send a file or a variable of the host."""
     if name.upper() in REDIRECTS:
         return "$" not in value
     return name.upper() in NEUTRAL or (name.startswith(OF_HUB) and name != "HF_TOKEN_PATH")
@@ -94,7 +94,7 @@ def _concerns_hub(name: str, value: str) -> bool:
 def redirect_of(environment: Mapping[str, str]) -> str:
     """Return the variable that sends requests to the hub to a server that the host itself does not use, or "".
 
-    It is also "" if the environment contains a token, unless that is a variable of the host.
+    Return "" also if the environment contains a token of its own, not a reference to a variable of the host.
     """
     if any(environment.get(name) and "$" not in environment[name] for name in TOKENS):
         return ""

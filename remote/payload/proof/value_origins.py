@@ -22,7 +22,7 @@ _PAIR = re.compile(r"""["']?([A-Za-z_][\w.\-]*)["']?\s*[:=]\s*["']?([\w.\-]+)"""
 class Use:
     """How a line chose a dtype.
 
-    `keys` are the names of the settings that it read. `literal` is the number of the line that contains the dtype
+    `keys` are the names of the settings that the line read. `literal` is the number of the line that contains the dtype
     itself, or 0.
     """
 

@@ -50,7 +50,7 @@ def _refused(path: str, why: str) -> Refusal:
 
 
 class Folders:
-    """The folders of one tree. Each folder is created if it is missing, otherwise it is checked to be no link."""
+    """The folders of one tree. A missing folder is created. An existing folder must not be a link."""
 
     def __init__(self, root: str) -> None:
         self.root = root

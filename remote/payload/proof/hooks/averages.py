@@ -85,7 +85,7 @@ class Averages:
         self._writes.written.clear()
 
     def summary(self) -> HalfAverage:
-        """Return the copies with a last update that can be judged, and those that do not follow the weights."""
+        """Return how many copies can be judged by their last update, and which of them do not follow the weights."""
         judged = [copy for copy in self._copies if copy.behind >= LEAST_BEHIND]
         stuck = [copy for copy in judged if copy.following < SHARE_FOLLOWING * copy.behind]
         dtypes = sorted({dtype_name(copy.tensor.dtype) for copy in stuck})

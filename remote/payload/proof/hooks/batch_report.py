@@ -11,7 +11,7 @@ class LabelCounts:
     """The `labels` of one model call. `counted`: labels other than -100; `step`: index of the optimizer step.
 
     `padding_counted`: labels other than -100 at positions where the attention mask is 0. `padding_ids`: the number of
-    distinct ids among these labels. `real`: positions where the mask is 1. Without a mask of this shape,
+    distinct ids among these labels. `real`: positions where the mask is 1. Without a mask of the labels' shape,
     `padding_counted` and `real` are None. `copies_input`: the labels equal the input ids. `of_input`: most labels equal
     the input id at the same or the next position. `edge_run`: the share of labels that repeat one id at an end of the
     rows. `items`: num_items_in_batch. `empty_rows`: rows in which all labels are -100.
@@ -56,8 +56,8 @@ class RowEnds:
     """The token that follows the last label of each row of one batch, if it is the same `id` in all `rows`.
 
     `learnt`: the token is a label somewhere in the batch. `attended`: its attention mask is 1 in all rows. `pads`: the
-    positions outside of the mask contain it. `configured`: the model's config names it as the end of text. `marked`:
-    all rows have the same last label, perhaps an end marker.
+    positions outside of the mask contain the token. `configured`: the model's config names it as the end of text.
+    `marked`: all rows have the same last label, perhaps an end marker.
     """
 
     rows: int

@@ -192,7 +192,7 @@ def _weights(optimizer: Any) -> List[int]:
 
 
 def _is_clear(optimizer: Any) -> bool:
-    """Return True if no gradient is left, or a sample of them is 0."""
+    """Return True if no gradient is left, or if all gradients of a sample are 0."""
     gradients = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
     gradients = [grad for grad in gradients if grad.numel()]
     return not any(bool(grad.count_nonzero()) for grad in gradients[:: max(1, len(gradients) // FEW)])

@@ -30,9 +30,9 @@ def mark_scaled(result: Any) -> None:
 
 
 def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Start:
-    """Return which kind of loss `backward(start, *args, **kwargs)` starts at.
+    """Return the kind of loss at which `backward(start, *args, **kwargs)` starts.
 
-    SCALED if each of its tensors derives from a marked tensor nearby in the graph, PLAIN if no tensor does, BY_HAND if
+    SCALED: each tensor of `start` derives from a marked tensor nearby in the graph. PLAIN: no tensor does. BY_HAND:
     other code multiplied a tensor by a factor as large as a loss scale.
     """
     given = args[0] if args else kwargs.get("grad_tensors", kwargs.get("grad_variables"))

@@ -37,7 +37,7 @@ LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 class ProofRecorder:
     """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a learning rate above 0, then writes its report.
 
-    Then it waits to be killed. If it exited, a wrapper script would continue, and other ranks might fail.
+    The process then waits to be killed. If it exited, a wrapper script would continue, and other ranks might fail.
     """
 
     forked = False

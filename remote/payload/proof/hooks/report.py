@@ -87,7 +87,7 @@ class ModelTables:
 
 @dataclass(frozen=True)
 class TrainedTensors:
-    """How the steps changed the trained tensors. `gradients` maps each tensor to the states of its gradient by step.
+    """How the steps changed the trained tensors. `gradients` contains the state of each tensor's gradient by step.
 
     `put_back`: how often weights had their initial values again before a step. `nonfinite`: tensors that were finite
     before the first step and are not any more. `unheld_moved`: parameters that no optimizer holds have changed.
@@ -150,8 +150,8 @@ class ModuleOutputs:
 class Counterfactual:
     """The recomputed last batch. Gaps are relative to the largest absolute loss or logit; None if not computed.
 
-    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32. `padding_gap`: with other padding
-    ids. `silence_gap`: with zeros as audio.
+    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: the gap to a call in float32. `padding_gap`:
+    the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as audio.
     """
 
     why: str = ""
@@ -224,7 +224,7 @@ class HalfEntry:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where half precision entered the process. `settings` are the settings files of the project that it opened.
+    """Where half precision entered the process. `settings` are the project's settings files that the process opened.
 
     `runtime` lists the changes of `fixers: {runtime: auto}` in the process.
     """

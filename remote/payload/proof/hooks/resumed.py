@@ -22,8 +22,8 @@ KERNEL_TICK_S = 0.02
 class TrainingStart:
     """Where a training begins: the number of earlier optimizer steps, and whether it resumes from a saved optimizer.
 
-    `step` is None if it resumes and no step count was found. `source` is the loaded checkpoint, relative to the run's
-    folder, or "" if unknown.
+    `step` is None if the training resumes and no step count was found. `source` is the loaded checkpoint, relative to
+    the run's folder, or "" if unknown.
     """
 
     step: Optional[int] = 0

@@ -34,7 +34,7 @@ def scale_cannot_fall(first: float, last: float) -> bool:
 
 
 def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
-    """Return True if no tensor of the adapter got a gradient or, without an adapter, no trained tensor.
+    """Return True if no tensor of the adapter got a gradient. Without an adapter, all trained tensors are checked.
 
     `names` are the trained tensors; `idle` are the tensors without a gradient. Parts of a model may be inactive:
     experts to which no token was routed, or a modality that is missing in the first batches.
