@@ -241,7 +241,7 @@ def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str 
 def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> list[str] | None:
     """Return the conditions for autocast in float16.
 
-    Return None if one of them is undefined where the scaler is created.
+    Return None if a condition is undefined where the scaler is created.
     """
     old, device, dtype = is_old_api(source, autocast), device_of(source, autocast), dtype_of(autocast)
     switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]

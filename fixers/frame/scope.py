@@ -36,7 +36,7 @@ SPLIT = re.compile(r"[-_.]")
 def judge_scope(path: str, data: bytes, target: Target) -> str:
     """Return the reason why the file is not part of training on the card.
 
-    The reason is empty if the file may be part of it.
+    The reason is empty if the file may be part of the training.
     """
     if path in target.started:
         return ""

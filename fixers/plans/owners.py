@@ -97,8 +97,8 @@ class Owners:
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
 
-        If some of them name the config, return only these. Return none if commands and code name other configs of its
-        folder, but not this one.
+        If some programs name the config, return only these programs. Return none if commands and code name other
+        configs of its folder, but not this one.
         """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
@@ -108,7 +108,7 @@ class Owners:
         return named or (() if self._is_spare(path) else using)
 
     def _is_spare(self, path: str) -> bool:
-        """Return True if other configs of the folder are named, and no text contains or computes the name of this."""
+        """Return True if other configs of the folder are named, and no text contains or computes this file's name."""
         folder = dirname(path)
         beside = (each for each, text in self.texts if dirname(each) == folder and is_known_format(each, text))
         others = (each for each in beside if each != path)

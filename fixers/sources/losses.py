@@ -93,8 +93,8 @@ def _kind(source: PythonSource, made: ast.Call) -> frozenset[str] | None:
 def _called(source: PythonSource, call: ast.Call, modules: dict[str, list[Module]]) -> list[Module]:
     """Return the loss modules that the call may refer to.
 
-    These are the last module assigned before the call in the same function, or else all modules of the class, or else
-    all modules of the file.
+    If the function assigns a module before the call, the last of these modules is returned. Otherwise, all modules of
+    the class are returned, or all modules of the file if the class has none.
     """
     held = modules.get(source.segment(call.func), [])
     held = [each for each in held if _class_of(source, each.assignment) is _class_of(source, call)] or held

@@ -162,13 +162,13 @@ def _password(text: bytes) -> str:
         while at >= 0:
             end = at + len(word)
             match = VALUE.match(text, end)
-            if match and _is_secret(word, match[2], alone=_stands_alone(text, at, match.end())):
+            if match and _is_secret(word, match[2], fills_line=_fills_line(text, at, match.end())):
                 return f"line {text.count(10, 0, at) + 1} holds the value of a {word.decode().replace('_', ' ')}"
             at = lower.find(word, end)
     return ""
 
 
-def _stands_alone(text: bytes, at: int, end: int) -> bool:
+def _fills_line(text: bytes, at: int, end: int) -> bool:
     """Return True if the line contains only the name and the value."""
     begins = text.rfind(b"\n", 0, at) + 1
     ends = text.find(b"\n", end)
@@ -176,10 +176,10 @@ def _stands_alone(text: bytes, at: int, end: int) -> bool:
     return BEFORE.fullmatch(text, begins, at) is not None and not behind.strip(b" \t\r\"',;")
 
 
-def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
+def _is_secret(word: bytes, value: bytes, *, fills_line: bool) -> bool:
     """Return True if `value`, assigned to `word`, looks like a real secret.
 
-    `alone` is True if the line contains nothing else.
+    `fills_line` is True if the line contains nothing else.
     """
     if TOKEN.fullmatch(value):
         return True
@@ -188,11 +188,11 @@ def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
     mixed = any(c in b"0123456789" for c in value) and any(chr(c).isalpha() for c in value)
     if word not in PASSWORDS:
         return mixed and len(value) >= 16
-    return not HASH.fullmatch(value) and (mixed or _is_passphrase(value, alone))
+    return not HASH.fullmatch(value) and (mixed or _is_passphrase(value, fills_line))
 
 
-def _is_passphrase(value: bytes, alone: bool) -> bool:
+def _is_passphrase(value: bytes, fills_line: bool) -> bool:
     """Return True for letters with punctuation, or for one long word if the line contains nothing else."""
     if len(value) >= 10 and not value.rstrip(b".!?:").isalpha() and any(c in b"!@#%^&*?~+" for c in value):
         return True
-    return alone and value.isalpha() and len(value) >= 8
+    return fills_line and value.isalpha() and len(value) >= 8

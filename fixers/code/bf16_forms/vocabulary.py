@@ -99,7 +99,7 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
     """Return the project's values with this spelling.
 
-    If they are unknown, return one value for each option of the readers.
+    If the project's values are unknown, return one value for each option of the readers.
     """
     if consumers.selected is not None:
         return [each for each in consumers.selected if each.word == word and not each.to_float32]
