@@ -33,20 +33,24 @@ def fitting_columns(
 def table_rows(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
     """Return the lines of each row, aligned in columns. With a `width` of 0, each row is one line.
 
-    The last cell is wrapped between words. If a word of the last cell does not fit beside the other cells,
-    the cell is printed below them. If the other cells do not fit on one line, only the first cell stays on that line.
+    The last cell is wrapped between words. If a word of the last cell does not fit beside the other cells, the cell is
+    printed below them. If the other cells of a row do not fit on one line, only the first cell of each row stays on it.
     """
-    widths = [max(map(cell_len, column)) + GAP for column in zip(*rows, strict=True)]
-    return [_lines(row, widths[:-1], width) for row in rows]
+    widths = [max(map(cell_len, column)) + GAP for column in zip(*rows, strict=True)][:-1]
+    starts = ["".join(map(set_cell_size, row[:-1], widths)) for row in rows]
+    if width and max(cell_len(start.rstrip()) for start in starts) > width:
+        return [_below(row[0], row[1:], width) for row in rows]
+    return [_lines(start, row[-1], sum(widths), width) for start, row in zip(starts, rows, strict=True)]
 
 
-def _lines(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
-    start = "".join(set_cell_size(cell, room) for cell, room in zip(row[:-1], widths, strict=True))
+def _lines(start: str, last: str, indent: int, width: int) -> list[str]:
     if not width:
-        return [f"{start}{row[-1]}".rstrip()]
-    indent = sum(widths)
-    if max(map(cell_len, row[-1].split()), default=0) <= width - indent:
-        first, *rest = wrap_words(row[-1], width - indent)
-        return [f"{start}{first}".rstrip(), *(f"{'':<{indent}}{line}" for line in rest)]
-    first, below = (start.rstrip(), row[-1:]) if cell_len(start.rstrip()) <= width else (row[0], row[1:])
-    return [first, *(f"{'':<{BELOW}}{line}" for cell in below for line in wrap_text(cell, width - BELOW, width))]
+        return [f"{start}{last}".rstrip()]
+    if max(map(cell_len, last.split()), default=0) > width - indent:
+        return _below(start.rstrip(), [last], width)
+    first, *rest = wrap_words(last, width - indent)
+    return [f"{start}{first}".rstrip(), *(f"{'':<{indent}}{line}" for line in rest)]
+
+
+def _below(first: str, cells: Sequence[str], width: int) -> list[str]:
+    return [first, *(f"{'':<{BELOW}}{line}" for cell in cells for line in wrap_text(cell, width - BELOW, width))]

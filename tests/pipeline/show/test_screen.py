@@ -77,7 +77,8 @@ def test_a_cell_that_does_not_fit_beside_the_others_is_below_them(monkeypatch: p
         monkeypatch.setenv(name, value)
     path, use = "/home/me/speech/configs/paper_r64.yaml", "pipeline run --host HOST --config paper_r64"
     Screen().table(("config", "use", "file"), [("tiny", "short", "shipped"), ("paper_r64", use, path)])
-    assert terminal.getvalue().splitlines()[-3:] == ["paper_r64", f"    {use}", f"    {path}"]
+    tiny, paper = ["tiny", "    short", "    shipped"], ["paper_r64", f"    {use}", f"    {path}"]
+    assert terminal.getvalue().splitlines()[3:] == [*tiny, *paper], "every row has the same layout"
     terminal.truncate(0)
     Screen().table(("config", "file"), [("tiny", "shipped"), ("paper_r64", f"/mnt{path}")])
     assert terminal.getvalue().lstrip("\0").splitlines()[1:] == ["tiny       shipped", "paper_r64", f"    /mnt{path}"]
