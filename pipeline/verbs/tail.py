@@ -84,10 +84,10 @@ def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> I
 
 
 def waiting_words(name: str, run: RunSurvey) -> str:
-    """Return the line that `tail` shows while a run has no scalars."""
-    message = f"waiting for the first scalar of {name}"
+    """Return the line that `tail` shows while no scalar of the run is on the laptop."""
     if run.state is not JobState.RUNNING:
-        return message
+        return f"reading the scalars of {name}"
+    message = f"waiting for the first scalar of {name}"
     at = describe_step(run.progress) if run.progress is not None else run.waits or "no optimizer step yet"
     return f"{message} ({at}); TensorBoard writes the first values after ten values, a flush, or two minutes"
 

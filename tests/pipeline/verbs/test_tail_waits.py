@@ -23,5 +23,6 @@ def test_the_step_of_the_job_is_shown(progress: Progress | None, waits: str, at:
     assert waiting_words("r", run) == f"waiting for the first scalar of r ({at}); {FLUSH}"
 
 
-def test_a_job_that_has_ended_writes_no_more() -> None:
-    assert FLUSH not in waiting_words("r", RunSurvey("r", "c", "f", 1, JobState.FAILED))
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.SUCCEEDED, JobState.STOPPED])
+def test_nobody_waits_for_a_job_that_has_ended(state: JobState) -> None:
+    assert waiting_words("r", RunSurvey("r", "c", "f", 1, state)) == "reading the scalars of r"
