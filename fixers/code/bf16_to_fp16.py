@@ -16,11 +16,10 @@ What it does
     frozen weights are loaded without a dtype.
 
     An option's value, in any file, is replaced with a float16 spelling that the project's own code accepts. The fixer
-reads the accepted spellings from choices, if/elif chains, tables, asserts, `Literal`, enumerations, validators and
-fields. If that code accepts no
-    float16, a choice, row or branch is added where one line suffices. Otherwise the value stays, and a warning names
-    the line that rejects float16. Options keep their bfloat16 name and get a second name for float16 (`--fp16` beside
-    `--bf16`).
+    reads the accepted spellings from choices, if/elif chains, tables, asserts, `Literal`, enumerations, validators and
+    fields. If that code accepts no float16, a choice, row or branch is added where one line suffices. Otherwise the
+    value stays, and a warning names the line that rejects float16. Options keep their bfloat16 name and get a second
+    name for float16 (`--fp16` beside `--bf16`).
 
     Not changed:
 
