@@ -178,7 +178,7 @@ def _pins_in(tree: Tree, path: str) -> dict[str, str]:
             return _of_readme(text)
         read = READERS.get(basename(path), _of_conda if CONDA.match(basename(path)) else str.splitlines)
         return dict(filter(None, map(_parse, read(text))))
-    except (OSError, ValueError, SyntaxError, configparser.Error):
+    except (OSError, ValueError, SyntaxError, RecursionError, configparser.Error):
         return {}
 
 

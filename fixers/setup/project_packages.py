@@ -57,7 +57,7 @@ def _dependencies(tree: Tree, name: str) -> list[str]:
     hint = "write the packages into requirements.txt"
     try:
         project = tomllib.loads(tree.read(name).decode("utf-8")).get("project", {})
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise NoPackages(f"{name} cannot be read: {error}", name, hint) from None
     if not isinstance(project, dict):
         raise NoPackages(f"{name}: `project` is not a table", name, hint)

@@ -74,6 +74,7 @@ def test_every_file_that_lists_packages_counts(tmp_path: Path, path: str, text: 
     [
         ("notes.txt", "transformers==4.37.2\n"),
         ("pyproject.toml", "[project\n"),
+        ("pyproject.toml", "a = " + "[" * 9000 + "\n"),
         ("setup.py", "transformers==4.37.2 (\n"),
         ("setup.cfg", "install_requires = transformers==4.37.2\n"),
         ("config.yaml", "- transformers==4.37.2\n"),

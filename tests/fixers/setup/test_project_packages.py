@@ -36,6 +36,7 @@ def test_requirement_files_come_before_the_dependencies_of_pyproject(files, sett
         (b'[project]\ndynamic = ["dependencies"]\n', "has dynamic dependencies"),
         (b"[project", "cannot be read"),
         (b"\xff", "cannot be read"),
+        (b"a = " + b"[" * 9000, "cannot be read"),
         (b"project = 1\n", "is not a table"),
         (b'[project]\ndependencies = "six"\n', "is not a list of strings"),
     ],
