@@ -29,6 +29,10 @@ def why_no_systemd() -> str:
     return "" if overlay else "no systemd to boot in a container on this machine (no overlay file system)"
 
 
+TRAINER = "59000"
+"""A user id that useradd gives to no account of this machine, because it starts at 1000."""
+
+
 class Systemd:
     """A booted container with a user `trainer` who lingers, and a logind that kills remaining processes at logout.
 
@@ -60,7 +64,8 @@ class Systemd:
             )
         self._until(lambda: self._find_leader() and self.run("systemctl", "is-system-running").strip() == "running")
         self.run("systemctl", "start", "dbus", "systemd-logind")
-        add, look = ("useradd", "--create-home", "trainer"), ("getent", "passwd", "trainer")
+        # The end of an account on this machine kills all processes with its user id, also those in containers.
+        add, look = ("useradd", "--create-home", "--uid", TRAINER, "trainer"), ("getent", "passwd", "trainer")
         self._until(lambda: self.run(*add) or self.run(*look))  # another process may hold the lock of /etc/passwd
         if linger:
             self.run("loginctl", "enable-linger", "trainer")
