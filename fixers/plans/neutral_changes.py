@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import NamedTuple
 
 from fixers.frame.change import FileChange
 from fixers.plans.programs import Program
@@ -48,8 +49,14 @@ def is_unused(change: FileChange, programs: Sequence[Program], read: Callable[[s
     return _leaves(change, joint, read, _is_same, _is_main_function if named else _is_plain_function)
 
 
-def _is_same(old: ast.AST, new: ast.AST) -> bool:
-    return ast.dump(old) == ast.dump(new)
+def _is_same(old: object, new: object) -> bool:
+    """Return True if the nodes are equal, apart from their positions. The comparison ends at the first difference."""
+    if isinstance(old, ast.AST) and isinstance(new, ast.AST):
+        fields = ((getattr(old, name, None), getattr(new, name, None)) for name in old._fields)
+        return type(old) is type(new) and all(_is_same(*pair) for pair in fields)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(_is_same(*pair) for pair in zip(old, new, strict=True))
+    return type(old) is type(new) and old == new
 
 
 def _is_definition(node: ast.AST) -> bool:
@@ -78,24 +85,52 @@ def _leaves(
     if not change.path.endswith(".py") or change.path == program.entry:
         return False
     with suppress(SyntaxError, ValueError, OSError):
-        before, after = _statements(change.before), _statements(change.after)
-        if len(before) != len(after):
+        edited = _edited(change.before, change.after)
+        if edited is None:
             return False
-        pairs = [each for each in zip(before, after, strict=True) if not _is_main(each[0][0])]
-        changed = [(old, new) for (old, text), (new, other) in pairs if text != other and not passes(old, new)]
+        changed = [pair for pair in edited.pairs if not passes(*pair)]
         if not changed or not all(may_be_unused(old) for old, _ in changed):
             return not changed
         others = [read(module.path) for module in program.modules if module.path != change.path]
-        return _is_unused(changed, before, (change.before, *others))
+        return _is_unused(changed, edited.body, (change.before, *others))
     return False
 
 
-@lru_cache(maxsize=4)
-def _statements(source: bytes) -> tuple[tuple[ast.stmt, bytes], ...]:
-    """Return the top-level statements of a module, each with its source text. The text includes decorators."""
+class _Statement(NamedTuple):
+    """A top-level statement of a module. `name` is that of a definition, otherwise "". `text` includes decorators."""
+
+    name: str
+    is_main: bool
+    text: bytes
+
+
+class _Edited(NamedTuple):
+    """A module before a change, and the statements whose text changed, outside of the main block."""
+
+    body: tuple[_Statement, ...]
+    pairs: tuple[tuple[ast.stmt, ast.stmt], ...]
+
+
+@lru_cache(maxsize=256)
+def _edited(before: bytes, after: bytes) -> _Edited | None:
+    """Return what a change edits, or None if it adds or removes a statement. Raises SyntaxError, ValueError."""
+    old, new = _statements(before), _statements(after)
+    if len(old) != len(new):
+        return None
+    body = tuple(_Statement(_name_of(node), _is_main(node), text) for node, text in old)
+    rows = zip(body, old, new, strict=True)
+    pairs = ((one, other[0]) for row, (one, text), other in rows if text != other[1] and not row.is_main)
+    return _Edited(body, tuple(pairs))
+
+
+def _statements(source: bytes) -> list[tuple[ast.stmt, bytes]]:
     lines = source.splitlines(keepends=True)
     body = ast.parse(source).body
-    return tuple((each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body)
+    return [(each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body]
+
+
+def _name_of(statement: ast.stmt) -> str:
+    return statement.name if isinstance(statement, DEFINITIONS) else ""
 
 
 def _first_line(statement: ast.stmt) -> int:
@@ -104,27 +139,26 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def _is_unused(
-    changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[tuple[ast.stmt, bytes]], texts: Sequence[bytes]
+    changed: Sequence[tuple[ast.stmt, ast.stmt]], body: Sequence[_Statement], texts: Sequence[bytes]
 ) -> bool:
     """Return True if each changed definition is unused, or all its calls pass every argument with a changed default.
 
     `texts`: the sources of all modules, beginning with the changed module. `body`: the statements of the changed
     module.
     """
-    words = [(each, _words(text)) for each, text in body]
     return all(
         isinstance(old, DEFINITIONS)
-        and (not _is_used(old.name, words, texts[1:]) or _defaults_are_given(old, new, texts))
+        and (not _is_used(old.name, body, texts[1:]) or _defaults_are_given(old, new, texts))
         for old, new in changed
     )
 
 
-def _is_used(name: str, body: Sequence[tuple[ast.stmt, set[str]]], others: Sequence[bytes]) -> bool:
+def _is_used(name: str, body: Sequence[_Statement], others: Sequence[bytes]) -> bool:
     """Return True if another module, or a statement of this module that runs on import, may use the definition.
 
     Every word in the source text of a statement counts as a use of the definition with that name.
     """
-    definitions = [(each.name, words) for each, words in body if isinstance(each, DEFINITIONS)]
+    definitions = [(each.name, _words(each.text)) for each in body if each.name]
     reaching: set[str] = set()
     new = {name}
     while new:
@@ -132,8 +166,8 @@ def _is_used(name: str, body: Sequence[tuple[ast.stmt, set[str]]], others: Seque
         new = {user for user, words in definitions if user not in reaching and not words.isdisjoint(new)}
     if any(_contains(other, each.encode()) for other in others for each in reaching):
         return True
-    plain = (words for each, words in body if not isinstance(each, DEFINITIONS) and not _is_main(each))
-    return any(not words.isdisjoint(reaching) for words in plain)
+    plain = (each for each in body if not each.name and not each.is_main)
+    return any(not _words(each.text).isdisjoint(reaching) for each in plain)
 
 
 def _is_main(statement: ast.stmt) -> bool:
@@ -145,8 +179,9 @@ def _contains(text: bytes, name: bytes) -> bool:
     return name in text and re.search(rb"(?<!\w)%b(?!\w)" % name, text) is not None
 
 
-def _words(text: bytes) -> set[str]:
-    return {each.decode() for each in WORD.findall(text) if each.isascii()}
+@lru_cache(maxsize=4096)
+def _words(text: bytes) -> frozenset[str]:
+    return frozenset(each.decode() for each in WORD.findall(text) if each.isascii())
 
 
 def _defaults_are_given(old: ast.stmt, new: ast.stmt, texts: Sequence[bytes]) -> bool:
