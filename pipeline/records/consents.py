@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.records.files import FULL, disk_full_as_error
 from remote.errors import BadUsage
 from remote.link.ssh.host_keys import open_to_append, own_known_hosts
-from remote.project.digests import read_regular
+from remote.protocol.regular import read_regular
 
 LARGEST = 16 * 2**20
 ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})

@@ -12,7 +12,8 @@ from typing import Any
 
 from pipeline.records.consents import LARGEST, consents
 from pipeline.records.files import write_atomic
-from remote.project.digests import read_json, read_regular
+from remote.project.digests import read_json
+from remote.protocol.regular import read_regular
 from remote.protocol.values import dumps
 
 SIGNATURE = "seal"

@@ -9,7 +9,7 @@ import os
 import struct
 from pathlib import Path
 
-from remote.project.digests import read_regular
+from remote.protocol.regular import read_regular
 
 HEADER = struct.Struct(">4sII")
 STAT_BYTES = 40

@@ -19,7 +19,7 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
 from remote.link.ssh.options import home
 from remote.link.ssh.route import ResolvedHop
-from remote.project.digests import read_regular
+from remote.protocol.regular import read_regular
 
 MAX_KNOWN_HOSTS = 16 * 2**20
 

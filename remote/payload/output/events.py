@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from io import BufferedReader
 from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
 from remote.payload.files.atomic import write_atomic
-from remote.payload.output.event_files import find_events, open_regular, resolve
+from remote.payload.output.event_files import find_events, resolve
 from remote.payload.output.job_folder import newest_job
 from remote.payload.request.call import Call
 from remote.protocol.jobs import EventFile
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import LENGTH, OVERHEAD, read_records, scan_file
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import FRESH, SEGMENT, tail_digest
 from remote.protocol.values import dumps
 
@@ -82,7 +84,7 @@ def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -
 
 def _survey_file(name: str, path: str, indexed: Optional[List[Any]]) -> Optional[EventFile]:
     try:
-        with open_regular(path) as file:
+        with BufferedReader(open_regular(path)) as file:
             status = os.fstat(file.fileno())
             if indexed and indexed[3:] == _stamp(status):
                 return EventFile(name, indexed[0], indexed[1], indexed[2])

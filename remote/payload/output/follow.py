@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-from remote.payload.output.event_files import ROOTS, find_events, open_regular, resolve
+from remote.payload.output.event_files import ROOTS, find_events, resolve
 from remote.payload.output.events import continues
 from remote.payload.output.file_watcher import FileWatcher, pause
 from remote.payload.output.job_folder import job_folder, run_root
@@ -16,6 +16,7 @@ from remote.payload.output.logs import start_of_last_lines
 from remote.payload.request.call import HEARTBEAT_S, Call
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import tail_digest
 
 SEARCH_EVERY_S = 2.0

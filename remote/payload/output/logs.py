@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO, Dict, List
 
-from remote.payload.output.event_files import open_regular
 from remote.payload.output.events import continues
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.request.call import Call
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import FRESH, SEGMENT
 
 BLOCK = 2**20
