@@ -7,7 +7,7 @@ Accelerate or DeepSpeed belongs to the programs that import a library which read
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from posixpath import basename, dirname, join, normpath, splitext
@@ -17,7 +17,7 @@ from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import read_module
 from fixers.frame.site import Tree
 from fixers.plans.neutral_changes import is_unused
-from fixers.plans.programs import Program, scripts_in, starts
+from fixers.plans.programs import Program, imports_any, scripts_in, starts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES
@@ -88,11 +88,17 @@ class Owners:
         return ()
 
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
-        """Return the programs that may import the module by a name that is computed at run time."""
+        """Return the programs that may import the module by a name that is computed at run time.
+
+        The importing file is in a folder above the module, or a text names the module or its folder with dots.
+        """
         module = read_module(path, data)
         if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
             return None
-        return tuple(each for each in self.programs if any(part.dynamic for part in each.modules)) or None
+        folder = f"{dirname(path)}/"
+        dotted = [each.replace("/", ".").encode() for each in (splitext(path)[0], dirname(path)) if each]
+        naming = {program for name in dotted for program in self._naming(path, name)}
+        return tuple(each for each in self.programs if _computes_names(each, folder, each in naming)) or None
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
@@ -103,7 +109,7 @@ class Owners:
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
-        using = tuple(each for each in self.programs if _imports_any(each, libraries))
+        using = tuple(each for each in self.programs if imports_any(each, libraries))
         named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
         return named or (() if self._is_spare(path) else using)
 
@@ -126,7 +132,20 @@ class Owners:
         if not found and folder:
             found = self._naming(path, basename(folder).encode(), FOLDER)
         parsing = (each for each in self.programs if any(part.parses for part in each.modules))
-        return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
+        found = found or (tuple(parsing) if TRAINER_KEY.search(data) else ())
+        return self._nearest(path, found) or None
+
+    def _nearest(self, path: str, found: tuple[Program, ...]) -> tuple[Program, ...]:
+        """Return the programs in the nearest folder above the config, and the programs that its whole path names.
+
+        Recipes in several folders have configs of equal names. Return all programs if no folder above has a program.
+        """
+        above = [each for each in found if path.startswith(f"{dirname(each.entry) or '.'}/")]
+        if not above:
+            return found
+        nearest = max(len(dirname(each.entry)) for each in above)
+        named = self._naming(path, path.encode())
+        return tuple(each for each in found if each in named or (each in above and len(dirname(each.entry)) == nearest))
 
     def _naming(self, path: str, name: bytes, form: bytes = WORD) -> tuple[Program, ...]:
         """Return the programs whose code, commands or documents contain the name.
@@ -181,5 +200,7 @@ def _only_evaluates(path: str, data: bytes) -> bool:
     return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
 
 
-def _imports_any(program: Program, libraries: Collection[str]) -> bool:
-    return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)
+def _computes_names(program: Program, folder: str, is_named: bool) -> bool:
+    """Return True if a file of the program imports modules by computed names, which may name modules in the folder."""
+    dynamic = (dirname(module.path) for module in program.modules if module.dynamic)
+    return any(is_named or not above or folder.startswith(f"{above}/") for above in dynamic)

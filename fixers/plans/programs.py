@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
@@ -60,6 +60,10 @@ def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Reso
 def _may_start(module: Module, imported: Container[str]) -> bool:
     """Return True for a script that may train. The main block of an imported module is usually only a test."""
     return module.starts and (module.trains or not (module.infers or module.path in imported))
+
+
+def imports_any(program: Program, libraries: Collection[str]) -> bool:
+    return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:

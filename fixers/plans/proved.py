@@ -8,9 +8,10 @@ because `verify` runs it on the card before the training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
@@ -20,9 +21,9 @@ from fixers.frame.findings import warning
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
-from fixers.plans.neutral_changes import is_neutral, is_unneeded
+from fixers.plans.doubts import Doubt, Sharing
 from fixers.plans.owners import PYTHON, Owners, commands_naming
-from fixers.plans.programs import Program, find_programs, scripts_in, starts
+from fixers.plans.programs import Program, find_programs, imports_any, scripts_in, starts
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.launched import scripts_of
@@ -34,6 +35,8 @@ CHECK = "bf16-to-fp16"
 HARMLESS = (WHY_NO_DTYPE,)
 """Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
 UNREAD = "could not be read"
+LIGHTNING = frozenset({"lightning", "lightning_fabric", "pytorch_lightning"})
+NAME_OF_LIGHTNING = re.compile(rb"\b16-(?:mixed|true)\b")
 NOT_TRAINING = "files that no training of the project runs"
 UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
 OF_CONFIG = "commands with a config that stays in bfloat16"
@@ -42,18 +45,6 @@ LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
 FLASH_STAYS = "FlashAttention stays: {where} might fail without it"
 FLASH_GOES = "{where} might fail without FlashAttention, which does not run on this card"
 HINT = "select float16 at this place by hand, then run the fixers again"
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """The reason why a program is not proved to work in float16, and the place in the code where it was found.
-
-    `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
-    """
-
-    reason: str
-    where: str
-    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,74 +84,14 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
             doubts[program.entry] = doubt
         attending |= _of_attention(program, mine)
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
-    sharing = _Sharing(shared, changes, attribution.read)
+    sharing = Sharing(shared, changes, attribution.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
     return _proof(owners, sharing.held_back(doubts), doubts, attending, warnings.unsuited, unstarted)
 
 
-@dataclass(frozen=True)
-class _Sharing:
-    """The files that several programs share.
-
-    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
-    """
-
-    attached: Mapping[str, tuple[Program, ...]]
-    changes: Mapping[str, FileChange]
-    read: Callable[[str], bytes]
-    known: dict[tuple[str, str], bool] = field(default_factory=dict)
-
-    def is_neutral(self, path: str, program: Program) -> bool:
-        key = path, program.entry
-        if key not in self.known:
-            self.known[key] = is_neutral(self.changes[path], program, self.read)
-        return self.known[key]
-
-    def is_unneeded(self, path: str, program: Program) -> bool:
-        return is_unneeded(self.changes[path], program, self.read)
-
-    def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Add a doubt for each program that needs a withheld change.
-
-        Another program is the reason for withholding it.
-        """
-        spread = dict(doubts)
-        while True:
-            new: dict[str, Doubt] = {}
-            for path, own in self.attached.items():
-                doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
-                if doubted is not None:
-                    reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
-                    needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
-                    new |= {each.entry: Doubt(reason, path, doubted) for each in needing}
-            if not new:
-                return spread
-            spread |= new
-
-    def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
-        """Return the entry of a program that is not proved and that the file's change would affect, or None."""
-        doubted = (each for each in own if each.entry in doubts)
-        return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
-
-    def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files that stay unchanged.
-
-        A file stays if all its programs are unproved, or if its change affects an unproved program.
-        """
-        return frozenset(
-            path
-            for path, own in self.attached.items()
-            if _entries(own) <= set(doubts) or self.holding_back(path, own, doubts) is not None
-        )
-
-
 def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:
-    return {path: own for path, own in owners.items() if own and not run & _entries(own)}
-
-
-def _entries(programs: Iterable[Program]) -> set[str]:
-    return {program.entry for program in programs}
+    return {path: own for path, own in owners.items() if own and not run & {each.entry for each in own}}
 
 
 @dataclass(frozen=True)
@@ -284,9 +215,17 @@ def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
     """Yield a doubt for each config or command with a float16 value that no known code of the program reads."""
     if any(module.parses or module.half for module in program.modules):
         return
+    uses_lightning = imports_any(program, LIGHTNING)
     for change in own:
-        if not change.path.endswith(PYTHON) and not is_known_format(change.path, change.before):
+        known = is_known_format(change.path, change.before) or (uses_lightning and _only_names_of_lightning(change))
+        if not change.path.endswith(PYTHON) and not known:
             yield Doubt(f"no code in it is known to read float16 from {change.path}", change.path)
+
+
+def _only_names_of_lightning(change: FileChange) -> bool:
+    """Return True if every changed line has a precision in Lightning's spelling, which no other library has."""
+    before = set(change.before.splitlines())
+    return all(NAME_OF_LIGHTNING.search(line) for line in change.after.splitlines() if line not in before)
 
 
 def _half(

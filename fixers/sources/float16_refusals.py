@@ -18,6 +18,7 @@ CANDIDATE = re.compile(
 )
 HALF = re.compile(r"(?:.*[_.])?(?:float16|fp16|half)", re.IGNORECASE)
 BF16 = re.compile(r"(?:.*[_.])?(?:bfloat16|bf16)", re.IGNORECASE)
+TO_FLOAT32 = re.compile(r"\.float\(\)|\bfloat32\b")
 OTHERS = re.compile(r"(?:.*[_.])?(?:(?:b?float|fp|bf)(?:16|32|64)|tf32|no|int8|fp8)", re.IGNORECASE)
 
 
@@ -26,7 +27,43 @@ def line_that_refuses(source: bytes) -> int:
     if not holds_any(source, (b"raise", b"assert")):
         return 0
     found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
-    return next((line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each)), 0)
+    lines = (line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each))
+    return next((line for line in lines if not _checks_float32_argument(source, line)), 0)
+
+
+def _checks_float32_argument(source: bytes, line: int) -> bool:
+    """Return True if the line asserts the dtype of an argument that every call in the module casts to float32."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    for function in (each for each in nodes if isinstance(each, ast.FunctionDef)):
+        names = [each.arg for each in function.args.args]
+        for statement in (each for each in function.body if each.lineno == line and isinstance(each, ast.Assert)):
+            checked = [name for name in names if ast.unparse(statement.test).startswith(f"{name}.dtype ")]
+            return bool(checked) and _all_cast(nodes, function.name, checked[0], names.index(checked[0]))
+    return False
+
+
+def _all_cast(nodes: list[ast.AST], function: str, name: str, position: int) -> bool:
+    """Return True if the module calls the function, and if each call casts this argument to float32."""
+    casts = {
+        target.id
+        for each in nodes
+        if isinstance(each, ast.Assign) and TO_FLOAT32.search(ast.unparse(each.value))
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    calls = [each for each in nodes if isinstance(each, ast.Call) and tail_of(each) == function]
+    passed = [
+        next((each.value for each in call.keywords if each.arg == name), None)
+        or (call.args[position] if len(call.args) > position else None)
+        for call in calls
+    ]
+    return bool(calls) and all(
+        each is not None and (TO_FLOAT32.search(ast.unparse(each)) or (isinstance(each, ast.Name) and each.id in casts))
+        for each in passed
+    )
 
 
 def _float16_leads_to_error(found: re.Match[bytes]) -> bool:

@@ -1,0 +1,78 @@
+"""The reasons why programs keep bfloat16, and their effect on the programs that share files with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fixers.frame.change import FileChange
+from fixers.plans.neutral_changes import is_neutral, is_unneeded
+from fixers.plans.programs import Program
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The reason why a program is not proved to work in float16, and the place in the code where it was found.
+
+    `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
+    """
+
+    reason: str
+    where: str
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The files that several programs share.
+
+    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
+    """
+
+    attached: Mapping[str, tuple[Program, ...]]
+    changes: Mapping[str, FileChange]
+    read: Callable[[str], bytes]
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def is_neutral(self, path: str, program: Program) -> bool:
+        key = path, program.entry
+        if key not in self.known:
+            self.known[key] = is_neutral(self.changes[path], program, self.read)
+        return self.known[key]
+
+    def is_unneeded(self, path: str, program: Program) -> bool:
+        return is_unneeded(self.changes[path], program, self.read)
+
+    def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
+        """Add a doubt for each program that needs a withheld change.
+
+        Another program is the reason for withholding it.
+        """
+        spread = dict(doubts)
+        while True:
+            new: dict[str, Doubt] = {}
+            for path, own in self.attached.items():
+                doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
+                if doubted is not None:
+                    reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
+                    needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
+                    new |= {each.entry: Doubt(reason, path, doubted) for each in needing}
+            if not new:
+                return spread
+            spread |= new
+
+    def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
+        """Return the entry of a program that is not proved and that the file's change would affect, or None."""
+        doubted = (each for each in own if each.entry in doubts)
+        return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
+
+    def held_back(self, doubts: Collection[str]) -> frozenset[str]:
+        """Return the files that stay unchanged.
+
+        A file stays if all its programs are unproved, or if its change affects an unproved program.
+        """
+        return frozenset(
+            path
+            for path, own in self.attached.items()
+            if {each.entry for each in own} <= set(doubts) or self.holding_back(path, own, doubts) is not None
+        )
