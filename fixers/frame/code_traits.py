@@ -71,19 +71,20 @@ class Traits:
 
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files whose training loop casts
     gradients to update float32 master weights. `scales`: the code scales a loss, or uses a library with loss scaling.
-    `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
-    `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
-    `off_is_half`: bfloat16 switches that select float16 when they are off, each with its line. `unprepared`: classes
-    that contain several optimizers but are no optimizer, and functions that return an instance of such a class.
-    `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler.
-    `one_machine`: commands or configs start processes on one machine. `more_machines`: some may use several machines.
-    `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
-    itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
-    dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
-    of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
-    `half_speech`: a file names a speech checkpoint in half precision. `accelerate`: configs of Accelerate, each with
-    its distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters
-    or names adapters. `optimizes`: the code names optimizers or trainers.
+    `pure`: the names of settings objects whose `pure_bf16` is set to true by a command or config, each with the folder
+    of the program that the command or config starts. `flash_only`: places that fail without FlashAttention. `mixed`:
+    code, commands or configs select mixed precision. `off_is_half`: bfloat16 switches that select float16 when they are
+    off, each with its line. `optimizer_containers`: classes that contain several optimizers but are no optimizer, and
+    functions that return an instance of such a class. `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of
+    autocast in files with a loss scaler. `one_machine`: commands or configs start processes on one machine.
+    `more_machines`: some commands or configs may use several machines. `gradient_dtype_options`: options that set the
+    dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's Trainer
+    clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze weights.
+    `launched`: the scripts that commands and documents start. `lacks_sdpa`: models of the project have no SDPA.
+    `float_casters`: `path:name` of functions that cast trainable parameters to float32. `half_speech`: a file names a
+    speech checkpoint in half precision. `accelerate`: configs of Accelerate, each with its distributed type.
+    `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters or names adapters.
+    `optimizes`: the code names optimizers or trainers.
     """
 
     flash: bool = False
@@ -94,13 +95,13 @@ class Traits:
     pure: tuple[tuple[str, str], ...] = ()
     flash_only: tuple[FlashOnly, ...] = ()
     mixed: bool = False
-    unprepared: tuple[str, ...] = ()
+    optimizer_containers: tuple[str, ...] = ()
     off_is_half: tuple[Float16WhenOff, ...] = ()
     policies: tuple[str, ...] = ()
     scaled_dtypes: tuple[str, ...] = ()
     one_machine: bool = False
     more_machines: bool = False
-    of_gradients: tuple[Unscaled, ...] = ()
+    gradient_dtype_options: tuple[Unscaled, ...] = ()
     loops: bool = False
     clips: bool = False
     frozen_loads: tuple[str, ...] = ()
@@ -114,10 +115,10 @@ class Traits:
     optimizes: bool = False
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
-        """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
+        """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
 
-        A place without a switch fails if its own file is changed, or if its file does not name an attention
-        implementation.
+        A place without a switch fails if its own file is changed. If its own file does not name an attention
+        implementation, a change of any file makes it fail.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         for place in self.flash_only:
@@ -158,7 +159,7 @@ class Traits:
 
 def unscaled_options(traits: Traits) -> tuple[Unscaled, ...]:
     """Return the options that set the dtype of gradients, if the project has a training loop without loss scaling."""
-    return traits.of_gradients if traits.loops and not traits.scales else ()
+    return traits.gradient_dtype_options if traits.loops and not traits.scales else ()
 
 
 def traits_of(path: str, source: bytes) -> Traits:
@@ -179,12 +180,12 @@ def traits_of(path: str, source: bytes) -> Traits:
         scales,
         flash_only=_flash_only(path, source),
         mixed=_is_mixed(source),
-        unprepared=tuple(_unprepared(source)),
+        optimizer_containers=tuple(_optimizer_containers(source)),
         off_is_half=tuple(_off_is_half(path, source)),
         policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if holds(source, b"MixedPrecision") else ())),
         scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if holds(source, b"GradScaler(") else ())),
         more_machines=_may_be_more_machines(source),
-        of_gradients=_gradient_options(path, source),
+        gradient_dtype_options=_gradient_options(path, source),
         loops=holds(source, b".backward()"),
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
@@ -218,8 +219,8 @@ def _is_mixed(source: bytes) -> bool:
     return MIXED.search(lines_with(source, (b"precision", b"--fp16", b"--bf16"))) is not None
 
 
-def _unprepared(source: bytes) -> Iterator[str]:
-    """Yield the classes that contain several optimizers, and the functions that return such a class or a Munch.
+def _optimizer_containers(source: bytes) -> Iterator[str]:
+    """Yield the classes that contain several optimizers, and the functions that create such a class or a `Munch` dict.
 
     Classes with a base class are excluded: they may be optimizers.
     """
@@ -234,7 +235,6 @@ def _unprepared(source: bytes) -> Iterator[str]:
 
 
 def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
-    """Return the places that fail without FlashAttention. The file is parsed only if a text search suggests one."""
     if not may_contain_flash_only(source):
         return ()
     try:

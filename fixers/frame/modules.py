@@ -1,4 +1,4 @@
-"""The role of one Python file or notebook in a training program: its imports, and whether it trains or starts."""
+"""The role of one Python file or notebook in a program: its imports, and whether it trains or can be started."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ DYNAMIC = LinePattern(
         b"LightningCLI",
     ),
 )
-"""Matches imports of modules by computed names. A literal name is ignored: it names a library."""
+"""Matches imports of modules by computed names. Imports by a literal name are not matched, because they usually import
+libraries."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
@@ -63,9 +64,9 @@ class Module:
 
     `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
-    scales a loss, or uses a library with loss scaling. `refuses`: the first line that raises an error for float16, or
-    0.
-    `attends`: the first line that implements attention, or 0. `foreign`: it is code for another framework or device.
+    scales a loss, or uses a library with loss scaling. `float16_error_line`: the number of the first line that raises
+    an error for float16, or 0. `attention_line`: the number of the first line that implements attention, or 0.
+    `foreign`: it is code for another framework or device.
     """
 
     path: str
@@ -77,8 +78,8 @@ class Module:
     parses: bool = False
     half: bool = False
     scales: bool = False
-    refuses: int = 0
-    attends: int = 0
+    float16_error_line: int = 0
+    attention_line: int = 0
     foreign: bool = False
 
     def as_row(self) -> list[Any]:
@@ -91,7 +92,7 @@ class Module:
 
 
 def read_module(path: str, data: bytes) -> Module:
-    """Return the facts about a file, found by text searches. Of a notebook, only the code cells are searched."""
+    """Return the facts about a file, found by text searches. In a notebook, only the code cells are searched."""
     is_notebook = path.endswith(".ipynb")
     source = _code_of(path, data) if is_notebook else data
     return Module(
@@ -104,8 +105,8 @@ def read_module(path: str, data: bytes) -> Module:
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
         scales=SCALES.is_in(source),
-        refuses=line_that_refuses(data),
-        attends=_attends(data),
+        float16_error_line=line_that_refuses(data),
+        attention_line=_attention_line(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
     )
 
@@ -127,7 +128,7 @@ def _code_of(path: str, data: bytes) -> bytes:
         return data
 
 
-def _attends(source: bytes) -> int:
+def _attention_line(source: bytes) -> int:
     switch = TAKES_SWITCH.search(source) if holds(source, b"use_flash_att") else None
     offsets = [OWN_ATTENTION.find(source), switch.start() if switch else None]
     return min((line_of(source, each) for each in offsets if each is not None), default=0)

@@ -195,7 +195,7 @@ def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doub
 
     Only Python code keeps FlashAttention: commands and configs that select it would fail on this card in any case.
     """
-    where = next((f"{module.path}:{module.attends}" for module in program.modules if module.attends), "")
+    where = next((f"{module.path}:{module.attention_line}" for module in program.modules if module.attention_line), "")
     turning_off = [each.path for each in own if where and any("FlashAttention" in line for line in each.why)]
     texts = {path: FLASH_STAYS if path.endswith(PYTHON) else FLASH_GOES for path in turning_off}
     return {path: Doubt(text.format(where=where), where) for path, text in texts.items()}
@@ -204,8 +204,8 @@ def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doub
 def _of_code(program: Program) -> Iterator[Doubt]:
     """Yield the doubts about float16 that the program's code raises."""
     for module in program.modules:
-        if module.refuses:
-            where = f"{module.path}:{module.refuses}"
+        if module.float16_error_line:
+            where = f"{module.path}:{module.float16_error_line}"
             yield Doubt(f"{where} raises an error for float16", where)
     if not any(module.scales for module in program.modules):
         yield Doubt("nothing in it scales the loss", program.entry)

@@ -197,7 +197,7 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
 
 def _plan_sources(tree: Tree, files: Sequence[FileFacts], fixers: Sequence[SourceFixer], target: Target) -> Plan:
     names = {fixer.name for fixer in fixers}
-    outcomes = _outcomes(tree, [each for each in files if names.intersection(each.wanted)], fixers, target)
+    outcomes = _outcomes(tree, [each for each in files if names.intersection(each.fixer_names)], fixers, target)
     return Plan(
         tuple(finding for each in outcomes for finding in each.findings),
         tuple(each.change for each in outcomes if each.change),

@@ -16,7 +16,7 @@ ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 
 
 def consents(name: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of the user's file of that name. The file has one confirmation per line."""
+    """Return the path of the file `name` in the user's configuration folder. The file has one confirmation per line."""
     return own_known_hosts(environment).with_name(name)
 
 
@@ -48,5 +48,5 @@ def _line(fields: tuple[str, ...]) -> bytes:
 
 
 def _unusable(path: Path, error: OSError) -> BadUsage:
-    message = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
+    message = f"{path}, which stores your confirmations, cannot be read or written: {error.strerror}"
     return BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")

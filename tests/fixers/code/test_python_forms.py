@@ -192,7 +192,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "Trainer(\n  precision='bf16' '-true')",
             2,
             "error",
-            "'bf16' '-true' is bfloat16 in several strings; write '16-mixed'",
+            "'bf16' '-true' spells bfloat16 in several adjacent strings; write '16-mixed'",
         ),
         ("thing(bf16=True)", 1, "warning", OWN),
         ("def f(bf16): pass\nf(bf16=True)", 2, "warning", OWN),
