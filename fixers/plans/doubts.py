@@ -15,11 +15,14 @@ class Doubt:
     """The reason why a program is not proved to work in float16, and the place in the code where it was found.
 
     `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
+    `of_flash`: the program cannot run on this card, because it needs FlashAttention. Changes of files that it shares
+    with other programs do not harm it.
     """
 
     reason: str
     where: str
     cause: str = ""
+    of_flash: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Sharing:
         while True:
             new: dict[str, Doubt] = {}
             for path, own in self.attached.items():
-                doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
+                doubted = self.holding_back(path, own, _binding(spread)) if len(own) > 1 else None
                 if doubted is not None:
                     reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
                     needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
@@ -66,7 +69,7 @@ class Sharing:
         doubted = (each for each in own if each.entry in doubts)
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
-    def held_back(self, doubts: Collection[str]) -> frozenset[str]:
+    def held_back(self, doubts: Mapping[str, Doubt]) -> frozenset[str]:
         """Return the files that stay unchanged.
 
         A file stays if all its programs are unproved, or if its change affects an unproved program.
@@ -74,5 +77,14 @@ class Sharing:
         return frozenset(
             path
             for path, own in self.attached.items()
-            if {each.entry for each in own} <= set(doubts) or self.holding_back(path, own, doubts) is not None
+            if entries_of(own) <= set(doubts) or self.holding_back(path, own, _binding(doubts)) is not None
         )
+
+
+def _binding(doubts: Mapping[str, Doubt]) -> set[str]:
+    """Return the programs that a change must not affect: those that run on this card."""
+    return {entry for entry, doubt in doubts.items() if not doubt.of_flash}
+
+
+def entries_of(programs: Iterable[Program]) -> set[str]:
+    return {program.entry for program in programs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
@@ -48,6 +48,17 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
     return (*found, *_unstarted(by_path, reached, resolver))
+
+
+def loaded_by(program: Program) -> frozenset[str]:
+    """Return the files that are imported whenever the program starts: not those that functions or branches import."""
+    modules = {each.path: replace(each, imports=_always_imported(each)) for each in program.modules}
+    return frozenset(each.path for each in _Resolver(modules).closure(modules[program.entry]))
+
+
+def _always_imported(module: Module) -> tuple[str, ...]:
+    deferred = frozenset(module.deferred)
+    return tuple(name for name in module.imports if name not in deferred)
 
 
 def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
