@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds_any, line_spans
@@ -47,23 +48,22 @@ def _checks_float32_argument(source: bytes, line: int) -> bool:
 
 def _all_cast(nodes: list[ast.AST], function: str, name: str, position: int) -> bool:
     """Return True if the module calls the function, and if each call casts this argument to float32."""
-    casts = {
-        target.id
-        for each in nodes
-        if isinstance(each, ast.Assign) and TO_FLOAT32.search(ast.unparse(each.value))
-        for target in each.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned = [each for each in nodes if isinstance(each, ast.Assign) and _is_cast(each.value, ())]
+    casts = [target.id for each in assigned for target in each.targets if isinstance(target, ast.Name)]
     calls = [each for each in nodes if isinstance(each, ast.Call) and tail_of(each) == function]
-    passed = [
-        next((each.value for each in call.keywords if each.arg == name), None)
-        or (call.args[position] if len(call.args) > position else None)
-        for call in calls
-    ]
-    return bool(calls) and all(
-        each is not None and (TO_FLOAT32.search(ast.unparse(each)) or (isinstance(each, ast.Name) and each.id in casts))
-        for each in passed
-    )
+    return bool(calls) and all(_is_cast(_passed(call, name, position), casts) for call in calls)
+
+
+def _passed(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    named = (each.value for each in call.keywords if each.arg == name)
+    return next(named, call.args[position] if position < len(call.args) else None)
+
+
+def _is_cast(value: ast.expr | None, casts: Collection[str]) -> bool:
+    """Return True for an expression that casts to float32, and for a variable with such a value."""
+    if isinstance(value, ast.Name):
+        return value.id in casts
+    return value is not None and TO_FLOAT32.search(ast.unparse(value)) is not None
 
 
 def _float16_leads_to_error(found: re.Match[bytes]) -> bool:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.records.files import FULL, disk_full_as_error
 from remote.errors import BadUsage
-from remote.link.ssh.host_keys import open_to_append, own_known_hosts
+from remote.link.ssh.host_keys import open_to_append
+from remote.project.user_folder import LARGEST
 from remote.protocol.regular import read_regular
 
-LARGEST = 16 * 2**20
 ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
-
-
-def consents(name: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of the file `name` in the user's configuration folder. The file has one confirmation per line."""
-    return own_known_hosts(environment).with_name(name)
 
 
 def is_confirmed(path: Path, *fields: str) -> bool:
