@@ -45,7 +45,7 @@ class Listener(Protocol):
         ...
 
 
-class NullListener:
+class Silence:
     """A listener that ignores everything."""
 
     def heading(self, text: str) -> None:

@@ -9,8 +9,7 @@ import paramiko
 
 from remote.errors import BadUsage
 from remote.link.address import Hop
-from remote.link.ssh.options import Options
-from remote.project.user_folder import home
+from remote.link.ssh.options import Options, home
 
 IGNORED = ("include", "match")
 
