@@ -7,21 +7,26 @@ What it does
     `mixed-precision-config` do the same in scripts, Dockerfiles and settings files.
 
     Eager attention replaces FlashAttention where the project's own alternative is eager (`"flash_attention_2" if x else
-    "eager"`), or where a model class of the project has `_supports_sdpa = False`. A dtype that is float32 only where
-    FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes float16 if the file trains in mixed
-    precision.
+    "eager"`), and in a program with a model that has no SDPA: a class with `_supports_sdpa = False`, a class of
+    `PreTrainedModel` that declares FlashAttention and not SDPA, or a table of attention classes without SDPA. A dtype
+    that is float32 only where FlashAttention is off (`bfloat16 if use_flash_attention else float32`) becomes float16 if
+    the file trains in mixed precision.
 
     Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
     `args.use_flash_attn`, and the default of an argument that every call in the file sets. A switch such as
     `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
     FlashAttention.
 
-    FlashAttention stays, with a warning, if the project's code would fail without it:
+    A training program that cannot run without FlashAttention stays unchanged, also in its precision, and one warning
+    gives the reason with file and line:
 
+    * A module that the program always imports imports `flash_attn` itself, or patches FlashAttention into a library.
+    * The program asserts FlashAttention, raises an error for other attention, or has a table without other classes.
     * The other branch of a switch raises an error, or uses variables that only the FlashAttention branch assigns.
     * Layers of transformers get a two-dimensional padding mask.
     * The file that selects FlashAttention assigns `is_causal` of a layer.
     * A class such as `LlamaFlashAttention2` is asserted or patched, and its SDPA counterpart is not.
+    * A switch such as `use_ring_flash_attn` splits sequences over several cards.
 
     Two faults are reported and not repaired: a call of a kernel such as `flash_attn_func`, unless a function, class or
     branch around it is named after FlashAttention, and sequence packing, because without FlashAttention packed samples
@@ -38,7 +43,8 @@ After
 
 What it can break
     Nothing that works: FlashAttention kernels do not start on such a card. Remote code that supports only
-    FlashAttention and eager attention rejects "sdpa"; use "eager" for such a model.
+    FlashAttention and eager attention rejects "sdpa"; use "eager" for such a model. The files of a checkpoint are read
+    only if they are in the project.
 
 How to undo
     pipeline fix --undo
@@ -69,7 +75,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 7
+version = 8
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -90,6 +96,7 @@ CHOOSES_ATTENTION = re.compile(
 )
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
+NAMES_KERNEL = re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 UNUSED_DEFAULT = "defaults of arguments that no caller in their file relies on"
 FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
@@ -217,7 +224,7 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
     """Return True if a condition that names FlashAttention, or a table of spellings, selects the value."""
     child: ast.AST = node
     for above in source.names.ancestors(node):
-        if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
+        if isinstance(above, ast.If) and child in above.body and _is_of_flash(source, above):
             return True
         if isinstance(above, ast.Dict) and child in above.values:
             key = constant_of(above.keys[above.values.index(child)])
@@ -228,6 +235,23 @@ def _is_selected(source: PythonSource, node: ast.expr) -> bool:
             return True
         child = above
     return False
+
+
+def _is_of_flash(source: PythonSource, branch: ast.If) -> bool:
+    """Return True for a branch whose test names FlashAttention, or whose statements use its kernels."""
+    if NAMES_FLASH.search(source.segment(branch.test)):
+        return True
+    return any(NAMES_KERNEL.search(source.segment(each)) for each in branch.body)
+
+
+def _follows_choice(source: PythonSource, value: ast.Constant) -> bool:
+    """Return True for `True if args.attention == "flash_attention_2" else False`: another place makes the choice."""
+    above = source.names.parent(value)
+    if not isinstance(above, ast.IfExp) or value is not above.body:
+        return False
+    if isinstance(above.test, ast.Compare):
+        return NAMES_FLASH.search(source.segment(above.test)) is not None
+    return SWITCHES.match(written(source, above.test).rpartition(".")[2]) is not None
 
 
 def _tests_for_flash(source: PythonSource, test: ast.expr) -> bool:
@@ -259,6 +283,6 @@ def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
     is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
     if switch is None or is_state or is_gated(draft.source, value) or _is_left_default(draft, value):
         return
-    if _must_stay(draft, value, traits, switch):
+    if _follows_choice(draft.source, value) or _must_stay(draft, value, traits, switch):
         return
     draft.edits.append(draft.source.replace_node(value, "False", WHY))

@@ -26,7 +26,10 @@ def is_on(source: PythonSource, autocast: ast.Call) -> bool:
 
 
 def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
-    """Return True if autocast runs in float16: by a dtype, by default, or by a variable on a card without bfloat16."""
+    """Return True if autocast runs in float16.
+
+    Its dtype is float16, is the default of CUDA, or is a variable on a card without bfloat16.
+    """
     given = dtype_of(autocast)
     if given is None:
         return is_torch(source, autocast) and (device_written(source, autocast) or DEVICE).strip("'\"") == "cuda"
@@ -40,7 +43,7 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
 def _is_choice_of_halves(meanings: list[str | None]) -> bool:
     """Return True if all values are float16 or bfloat16 and at least one is float16.
 
-    The fixers replace bfloat16 with float16 on this card.
+    Call it only for a card without bfloat16: there, the fixers replace bfloat16 with float16.
     """
     return all(each in (*HALVES, "torch.bfloat16") for each in meanings) and any(each in HALVES for each in meanings)
 

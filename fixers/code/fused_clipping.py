@@ -16,7 +16,7 @@ from remote.policy.precision import BF16_FROM
 FUSED = b"fused"
 CLIPPING = (b"clip_gradients", b"configure_optimizers")
 WORDS = (b"bf16-true", b"16-mixed")
-"""`16-mixed`, and `bf16-true`, which another fixer replaces with `16-mixed`. `traits.mixed` excludes `bf16-true`."""
+"""Precisions that are mixed after all fixers have run: `bf16-to-fp16` replaces `bf16-true` with `16-mixed`."""
 WHY = "in float16, Lightning cannot clip the gradients of a fused optimizer"
 
 
@@ -29,7 +29,11 @@ def turn_off_fused(draft: Draft, target: Target) -> None:
     """Set `fused=False` in the optimizers of a file if Lightning clips gradients in mixed precision."""
     traits, source = target.code_facts.traits, draft.source
     mixed = traits.mixed or any(word in source.text for word in WORDS)
-    if not (mixed and target.below(BF16_FROM) and (_fabric_clips(source) or (traits.clips and _is_module(source)))):
+    if not (
+        mixed
+        and target.below(BF16_FROM)
+        and (_fabric_clips(source) or (traits.clips and _defines_lightning_module(source)))
+    ):
         return
     for value in _fused(source):
         if not (isinstance(value, ast.Constant) and not value.value):
@@ -46,7 +50,7 @@ def _fabric_clips(source: PythonSource) -> bool:
     return False
 
 
-def _is_module(source: PythonSource) -> bool:
+def _defines_lightning_module(source: PythonSource) -> bool:
     """Return True if a class of the file creates the optimizers of Lightning's Trainer."""
     return any(each.name == "configure_optimizers" for each in source.names.of_type(ast.FunctionDef))
 

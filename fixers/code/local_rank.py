@@ -1,7 +1,7 @@
 """local-rank: processes select their card by LOCAL_RANK instead of RANK.
 
 What it does
-    Uses `LOCAL_RANK` instead of `RANK` (from the environment or `get_rank()`) where it selects a device: by
+    Uses `LOCAL_RANK` instead of `RANK` (from the environment or `get_rank()`) where the rank selects a device: in
     `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
     uses of the same variable are not changed. A project is not changed if all its commands start processes on one
     machine (`--standalone`, `--nnodes=1`, or torchrun without a number of machines).
@@ -108,7 +108,10 @@ def _judge(draft: Draft, node: ast.expr) -> None:
 
 
 def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield the values that the function of the name, or the module, assigns to the name."""
+    """Yield the values assigned to the name in its scope.
+
+    The scope is the function if the function binds the name, otherwise the module.
+    """
     for node in source.names.of_type(ast.Assign):
         for target, value in _pairs(node):
             if isinstance(target, ast.Name) and target.id == name.id and _is_in_scope_of(source, node, name):

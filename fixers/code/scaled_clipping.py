@@ -38,7 +38,7 @@ def report_scaled(draft: Draft, target: Target) -> None:
     gradients. DeepSpeed unscales gradients before it clips them.
     """
     source = draft.source
-    _report_unprepared(draft, target.code_facts.traits.unprepared)
+    _report_unprepared(draft, target.code_facts.traits.optimizer_containers)
     calls = source.names.of_type(ast.Call)
     if _are_unscaled(calls, source.path, target):
         return

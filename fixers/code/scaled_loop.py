@@ -1,4 +1,4 @@
-"""Add a loss scaler to a plain loop. Its learning rate schedule does not advance when the scaler skips a step."""
+"""Add a loss scaler to a plain loop. The learning rate schedule does not advance when the scaler skips a step."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def _scaled_step(source: PythonSource, loop: PlainLoop, step: ast.Call, scaler: 
 def _put_under(source: PythonSource, statement: ast.stmt, condition: str) -> Edit:
     """Return the edit that puts the statement under a condition.
 
-    On a line with other statements, no `if` is possible, and the condition becomes a part of the expression.
+    If the line has other statements, `statement` becomes `condition and statement` instead of an `if` block.
     """
     start, indentation = source.span(statement)[0], source.indentation(statement)
     if indentation is None or source.insert_after(statement, (), SKIPPED) is None:
         return source.insert(start, f"{condition} and ", SKIPPED)
     newline = newline_of(source.text).decode()
-    return source.insert(start, f"if {condition}:{newline}{indentation}{_one_level(source, statement)}", SKIPPED)
+    return source.insert(start, f"if {condition}:{newline}{indentation}{_indent_unit(source, statement)}", SKIPPED)
 
 
-def _one_level(source: PythonSource, statement: ast.stmt) -> str:
-    """Return the indentation of a block in relation to its parent, as at the statement, or four spaces."""
+def _indent_unit(source: PythonSource, statement: ast.stmt) -> str:
+    """Return one level of indentation: the statement's indentation beyond its parent's, else a tab or four spaces."""
     above, own = source.names.parent(statement), source.indentation(statement) or ""
     outer = source.indentation(above) if isinstance(above, ast.stmt) else None
     if outer is not None and own.startswith(outer) and own != outer:

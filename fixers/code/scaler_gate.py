@@ -2,15 +2,16 @@
 
 What it does
     If a file creates a `GradScaler` without `enabled=` and its autocast takes the dtype from a variable, the scaler
-    gets `enabled=<that variable> == torch.float16`. Not changed: scalers with `enabled=`, scalers of an autocast with a
-    fixed dtype, and a variable that is float16 in every assignment for a card.
+    gets `enabled=<that variable> == torch.float16`. Not changed: scalers that have `enabled=`, whose autocast has a
+    fixed dtype, or whose autocast has a variable that is float16 in every assignment that applies to a card.
 
     A plain loop (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) under float16 autocast without a
-    scaler gets one. If a learning rate schedule advances after each optimizer step, it gets a condition, so that it
-    does not advance for a step that the scaler skips. Any other loop without a scaler is reported. Also reported: a
-    loss that is scaled by hand, clipping of gradients that are still scaled, and an object that only contains models
-    or optimizers, so that accelerate does not prepare them. `fused` becomes False where Fabric or Lightning's Trainer
-    clips the gradients: in `16-mixed`, both reject a fused optimizer, because it unscales the gradients itself.
+    scaler gets one. If a learning rate schedule advances after each optimizer step, its step is put under a condition,
+    so that the schedule does not advance when the scaler skips a step. Any other loop without a scaler is reported.
+    Also reported: a loss that is scaled by hand, clipping of gradients that are still scaled, and an object that only
+    contains models or optimizers, so that accelerate does not prepare them. `fused` becomes False where Fabric or
+    Lightning's Trainer clips the gradients: in `16-mixed`, both reject a fused optimizer, because it unscales the
+    gradients itself.
 
 Why
     One script often supports several precisions. With bfloat16, a scaler fails or is useless. With float32, it costs
@@ -26,7 +27,7 @@ After
 
 What it can break
     If the scaler is disabled, `scaler.get_scale()` returns 1.0. A new scaler skips steps whose gradients overflow,
-    mostly the first ones. Checkpoints do not contain its scale; a resumed training determines it again.
+    mostly the first ones. Checkpoints do not contain the new scaler's scale; a resumed run determines it again.
 
 How to undo
     pipeline fix --undo
@@ -227,7 +228,11 @@ def _scaler_of(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target
 
 
 def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str | None:
-    """Return `amp`, `cuda.amp` for an older autocast or torch, or None for an unknown call."""
+    """Return the namespace of the GradScaler class.
+
+    It is `cuda.amp` for an autocast of the older API, or for torch before 2.3, and otherwise `amp`. Return None if the
+    autocast or its device is unknown.
+    """
     if not is_torch(source, autocast) or len(autocast.args) > 2:
         return None
     if is_old_api(source, autocast):
@@ -258,6 +263,9 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _is_constant(source: PythonSource, value: ast.expr) -> bool:
-    """Return True if `torch` is the only name in the expression: the value is then equal at every place in the file."""
+    """Return True if the expression contains no name except `torch`.
+
+    The value is then equal at every place in the file.
+    """
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))

@@ -7,16 +7,15 @@ What it does
     model is cast again after its optimizer was created, a loop follows that cast. An existing cast in the right place
     is recognised, also in all branches of an `if` and in functions of other files.
 
-    A model is cast only if its weights may be half precision: the file casts it, loads it in half precision, or loads
-    it with transformers without a dtype, or a class or function of the project does so. Frozen weights stay float16,
-    with one exception: FullyShardedDataParallel (also by `TrainingArguments(fsdp=...)`) stores frozen and trainable
-    parameters in one tensor, so all parameters become float32. With `mixed_precision: fp16`, FSDP still computes in
-    float16.
+    A model is cast only if its weights may be half precision: the file, or a class or function of the project that the
+    file uses, casts the model to half precision, loads it in half precision, or loads it without a dtype (transformers
+    5 then uses the dtype of the checkpoint). Frozen weights stay float16, with one exception: FullyShardedDataParallel
+    (also by `TrainingArguments(fsdp=...)`) stores frozen and trainable parameters in one tensor, so all parameters
+    become float32. With `mixed_precision: fp16`, FSDP still computes in float16.
 
-    Not changed: models that are created in float32 and never cast, models that are loaded without a dtype in a file
-    with arguments that only transformers 4 accepts, models that the file casts only to bfloat16, models of unsloth,
-    models that a project's trainer gets together with an optimizer, and models in test functions. DeepSpeed keeps
-    float32 copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command,
+    Not changed: models that are created in float32 and never cast, models that the file casts only to bfloat16, models
+    of unsloth, models that a project's trainer gets together with an optimizer, and models in test functions. DeepSpeed
+    keeps float32 copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command,
     document and config that starts the script uses DeepSpeed. If only some of them use DeepSpeed, the loop skips
     parameters that ZeRO 3 has partitioned.
 
@@ -76,7 +75,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 11
+version = 10
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM
@@ -246,7 +245,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Return the statements before which to cast: one for all consumers, or one for each if a load separates them."""
+    """Return where to cast: before all consumers, or before each one if a call between them may change the dtype."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
@@ -255,7 +254,7 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """Return the first statement around a given statement, in the innermost block around all given statements."""
+    """Return the statement of the innermost common block that is or contains the first of the statements."""
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:

@@ -190,7 +190,10 @@ def _called_once(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
 
 
 def _uses(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """Return the references to the function. A method may be called on any object except a Trainer."""
+    """Return the references to the function.
+
+    For a method, these are all attributes of its name except calls of a Trainer.
+    """
     if not isinstance(source.names.parent(function), ast.ClassDef):
         names = source.names.of_type(ast.Name)
         return [each for each in names if each.id == function.name and isinstance(each.ctx, ast.Load)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from posixpath import basename, dirname
 from typing import Any
 
 from fixers.sources.attention_choice import lacks_sdpa
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import SCALES
-from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
+from fixers.sources.flash_imports import lines_that_need_flash
+from fixers.sources.flash_only import SPLITS_SEQUENCES, FlashOnly
+from fixers.sources.flash_requirements import find_broken
 from fixers.sources.function_roles import float_casters_in, freezes, optimizes, trains_parts, unscalers_in
 from fixers.sources.launched import ONE_MACHINE, Launched, launched_in, may_be_more_machines
 from fixers.sources.lines import holds, holds_any, lines_with
@@ -60,8 +62,7 @@ READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")
 ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*\bdefault[ ]*=[ ]*True\b)")
 """Matches a bfloat16 switch that is on by default."""
 DISTRIBUTED_TYPE = re.compile(rb"^distributed_type[ ]*:[ ]*[\"']?(\w+)", re.MULTILINE)
-HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")
-"""Names of speech checkpoints whose weights are float16."""
+HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")  # weights in float16
 HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
 
 
@@ -71,19 +72,21 @@ class Traits:
 
     `overwritten` are the float16 switches that the code overwrites. `master_loops` are files whose training loop casts
     gradients to update float32 master weights. `scales`: the code scales a loss, or uses a library with loss scaling.
-    `pure`: the objects whose `pure_bf16` a command or a config sets, each with the folder of the program.
-    `flash_only`: places that fail without FlashAttention. `mixed`: code, commands or configs select mixed precision.
-    `off_is_half`: bfloat16 switches that select float16 when they are off, each with its line. `unprepared`: classes
-    that contain several optimizers but are no optimizer, and functions that return an instance of such a class.
-    `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of autocast in files with a loss scaler.
-    `one_machine`: commands or configs start processes on one machine. `more_machines`: some may use several machines.
-    `of_gradients`: options that set the dtype in which FSDP computes gradients. `loops`: a file calls `backward()`
-    itself. `clips`: Lightning's Trainer clips gradients. `frozen_loads`: places that load a language model without a
-    dtype, in files that freeze weights. `launched`: the scripts that commands and documents start. `lacks_sdpa`: models
-    of the project have no SDPA. `float_casters`: `path:name` of functions that cast trainable parameters to float32.
-    `half_speech`: a file names a speech checkpoint in half precision. `accelerate`: configs of Accelerate, each with
-    its distributed type. `unscalers`: functions that unscale gradients. `trains_parts`: the project freezes parameters
-    or names adapters. `optimizes`: the code names optimizers or trainers.
+    `pure`: the names of settings objects whose `pure_bf16` is set to true by a command or config, each with the folder
+    of the program that the command or config starts. `flash_only`: places that fail without FlashAttention. `mixed`:
+    code, commands or configs select mixed precision. `off_is_half`: bfloat16 switches that select float16 when they are
+    off, each with its line. `optimizer_containers`: classes that contain several optimizers but are no optimizer, and
+    functions that return an instance of such a class. `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of
+    autocast in files with a loss scaler. `one_machine`: commands or configs start processes on one machine.
+    `more_machines`: some commands or configs may use several machines. `gradient_dtype_options`: options that set the
+    dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's Trainer
+    clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze weights.
+    `launched`: the scripts that commands and documents start. `without_sdpa`: files with models that have no SDPA.
+    `needs_flash`: lines that need FlashAttention at import. `float_casters`: `path:name` of functions that cast
+    trainable parameters to float32. `half_speech`: a file names a speech checkpoint in half precision. `accelerate`:
+    configs of Accelerate, each with its distributed type. `unscalers`: functions that unscale gradients.
+    `trains_parts`: the project freezes parameters or names adapters. `optimizes`: the code names optimizers or
+    trainers.
     """
 
     flash: bool = False
@@ -94,18 +97,19 @@ class Traits:
     pure: tuple[tuple[str, str], ...] = ()
     flash_only: tuple[FlashOnly, ...] = ()
     mixed: bool = False
-    unprepared: tuple[str, ...] = ()
+    optimizer_containers: tuple[str, ...] = ()
     off_is_half: tuple[Float16WhenOff, ...] = ()
     policies: tuple[str, ...] = ()
     scaled_dtypes: tuple[str, ...] = ()
     one_machine: bool = False
     more_machines: bool = False
-    of_gradients: tuple[Unscaled, ...] = ()
+    gradient_dtype_options: tuple[Unscaled, ...] = ()
     loops: bool = False
     clips: bool = False
     frozen_loads: tuple[str, ...] = ()
     launched: tuple[Launched, ...] = ()
-    lacks_sdpa: bool = False
+    without_sdpa: tuple[str, ...] = ()
+    needs_flash: tuple[tuple[str, int], ...] = ()
     float_casters: tuple[str, ...] = ()
     half_speech: bool = False
     accelerate: tuple[tuple[str, str], ...] = ()
@@ -114,16 +118,16 @@ class Traits:
     optimizes: bool = False
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
-        """Return a place that fails if the file at `path` stops selecting FlashAttention by the option `switch`.
+        """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
 
-        A place without a switch fails if its own file is changed, or if its file does not name an attention
-        implementation.
+        A place without a switch fails if its own file is changed. If its own file does not name an attention
+        implementation, a change of any file makes it fail.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
-        for place in self.flash_only:
-            if place.switch == called if place.switch else (not place.chosen_here or place.path == path):
-                return place
-        return None
+        if "ring" in called.split("_"):
+            return FlashOnly(path, 0, SPLITS_SEQUENCES, switch)
+        broken = (each for each in self.flash_only if each.breaks(path, called))
+        return next(broken, None)
 
     @property
     def flash_is_sdpa(self) -> bool:
@@ -132,8 +136,15 @@ class Traits:
 
     @property
     def other_attention(self) -> str:
-        """The implementation that replaces FlashAttention: SDPA, or eager attention if a model lacks SDPA."""
-        return "eager" if self.lacks_sdpa else "sdpa"
+        """SDPA, or eager attention if a model lacks SDPA."""
+        return "eager" if self.without_sdpa else "sdpa"
+
+    def attention_of(self, paths: Container[str]) -> Traits:
+        """Return the traits with the attention of these files only."""
+        flash_only = tuple(each for each in self.flash_only if each.path in paths)
+        return replace(
+            self, flash_only=flash_only, without_sdpa=tuple(each for each in self.without_sdpa if each in paths)
+        )
 
     @property
     def only_one_machine(self) -> bool:
@@ -158,7 +169,7 @@ class Traits:
 
 def unscaled_options(traits: Traits) -> tuple[Unscaled, ...]:
     """Return the options that set the dtype of gradients, if the project has a training loop without loss scaling."""
-    return traits.of_gradients if traits.loops and not traits.scales else ()
+    return traits.gradient_dtype_options if traits.loops and not traits.scales else ()
 
 
 def traits_of(path: str, source: bytes) -> Traits:
@@ -177,18 +188,19 @@ def traits_of(path: str, source: bytes) -> Traits:
         overwritten,
         master,
         scales,
-        flash_only=_flash_only(path, source),
+        flash_only=find_broken(path, source),
         mixed=_is_mixed(source),
-        unprepared=tuple(_unprepared(source)),
+        optimizer_containers=tuple(_optimizer_containers(source)),
         off_is_half=tuple(_off_is_half(path, source)),
         policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if holds(source, b"MixedPrecision") else ())),
         scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if holds(source, b"GradScaler(") else ())),
         more_machines=_may_be_more_machines(source),
-        of_gradients=_gradient_options(path, source),
+        gradient_dtype_options=_gradient_options(path, source),
         loops=holds(source, b".backward()"),
         clips=_clips(source),
         frozen_loads=tuple(_frozen_loads(path, source)),
-        lacks_sdpa=lacks_sdpa(source),
+        without_sdpa=(path,) if lacks_sdpa(source) else (),
+        needs_flash=lines_that_need_flash(path, source)[:1],
         float_casters=tuple(f"{path}:{each}" for each in float_casters_in(source)),
         half_speech=holds_any(source, HALF_SPEECH),
         unscalers=tuple(unscalers_in(source)),
@@ -218,8 +230,8 @@ def _is_mixed(source: bytes) -> bool:
     return MIXED.search(lines_with(source, (b"precision", b"--fp16", b"--bf16"))) is not None
 
 
-def _unprepared(source: bytes) -> Iterator[str]:
-    """Yield the classes that contain several optimizers, and the functions that return such a class or a Munch.
+def _optimizer_containers(source: bytes) -> Iterator[str]:
+    """Yield the classes that contain several optimizers, and the functions that create such a class or a `Munch` dict.
 
     Classes with a base class are excluded: they may be optimizers.
     """
@@ -231,16 +243,6 @@ def _unprepared(source: bytes) -> Iterator[str]:
     made = re.compile(rb"\b(?:" + b"|".join((*groups, b"Munch")) + rb")\(")
     functions = [part.split(b"(")[0].split()[-1] for part in parts if part.startswith(b"def") and made.search(part)]
     yield from (name.decode("ascii", "ignore") for name in (*groups, *functions))
-
-
-def _flash_only(path: str, source: bytes) -> tuple[FlashOnly, ...]:
-    """Return the places that fail without FlashAttention. The file is parsed only if a text search suggests one."""
-    if not may_contain_flash_only(source):
-        return ()
-    try:
-        return find_flash_only(TREES.read(path, source))
-    except Unparsable:
-        return ()
 
 
 def traits_of_text(path: str, data: bytes) -> Traits:

@@ -35,7 +35,7 @@ class DiskTree:
     @cached_property
     def _paths(self) -> tuple[str, ...]:
         walk = walk_project(self.root)
-        problems = {**walk.unreadable, **dict.fromkeys(walk.too_deep, "nested too many folders deep")}
+        problems = {**walk.unreadable, **dict.fromkeys(walk.too_deep, "nested too deeply")}
         for folder, why in problems.items():
             raise FixRefused(
                 f"{folder or self.root} cannot be read: {why}", where=folder, hint="add it to .pipelineignore"

@@ -1,4 +1,4 @@
-"""The role of one Python file or notebook in a training program: its imports, and whether it trains or starts."""
+"""The role of one Python file or notebook in a program: its imports, and whether it trains or can be started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fixers.sources.file_roles import INFERS, OF_EVALUATION, SCALES, is_for_acce
 from fixers.sources.float16_refusals import line_that_refuses
 from fixers.sources.lines import LinePattern, holds, holds_any, line_spans
 from fixers.sources.python_text import map_python
-from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
 FROM = re.compile(rb"[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;]*)")
@@ -42,19 +41,13 @@ DYNAMIC = LinePattern(
         b"LightningCLI",
     ),
 )
-"""Matches imports of modules by computed names. A literal name is ignored: it names a library."""
+"""Matches imports of modules by computed names. Imports by a literal name are not matched, because they usually import
+libraries."""
 PARSES = LinePattern(
     re.compile(rb"\b(?:HfArgumentParser|TrlParser)\b|\bTrainingArguments\(|\bLightningCLI\b"),
     (b"HfArgumentParser", b"TrlParser", b"TrainingArguments(", b"LightningCLI"),
 )
 HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"float16", b".half", b"16-mixed"))
-OWN_ATTENTION = LinePattern(
-    re.compile(rb"^[ \t]*(?:from|import)[ \t]+flash_attn\b|\b_supports_(?:sdpa|flash_attn\w*)\b", re.MULTILINE),
-    (b"flash_attn", b"_supports_sdpa"),
-)
-TAKES_SWITCH = re.compile(rb"\bdef[ ]+\w+\([^)]*\buse_flash_att")
-"""OWN_ATTENTION and TAKES_SWITCH match code that implements attention. This code may fail or return other results
-without FlashAttention."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +56,14 @@ class Module:
 
     `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
     modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
-    scales a loss, or uses a library with loss scaling. `refuses`: the first line that raises an error for float16, or
-    0.
-    `attends`: the first line that implements attention, or 0. `foreign`: it is code for another framework or device.
+    scales a loss, or uses a library with loss scaling. `float16_error_line`: the number of the first line that raises
+    an error for float16, or 0. `foreign`: it is code for another framework or device. `deferred`: the imports that do
+    not run whenever the module is imported, because they are in a function or under a condition.
     """
 
     path: str
     imports: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
     trains: bool = False
     starts: bool = False
     infers: bool = False
@@ -77,8 +71,7 @@ class Module:
     parses: bool = False
     half: bool = False
     scales: bool = False
-    refuses: int = 0
-    attends: int = 0
+    float16_error_line: int = 0
     foreign: bool = False
 
     def as_row(self) -> list[Any]:
@@ -87,16 +80,20 @@ class Module:
 
     @staticmethod
     def of_row(path: str, row: list[Any]) -> Module:
-        return Module(path, tuple(row[0]), *row[1:])
+        return Module(path, tuple(row[0]), tuple(row[1]), *row[2:])
 
 
 def read_module(path: str, data: bytes) -> Module:
-    """Return the facts about a file, found by text searches. Of a notebook, only the code cells are searched."""
+    """Return the facts about a file, found by text searches. In a notebook, only the code cells are searched."""
     is_notebook = path.endswith(".ipynb")
     source = _code_of(path, data) if is_notebook else data
+    found: dict[str, bool] = {}
+    for name, deferred in _imports(source):
+        found[name] = deferred and found.get(name, True)
     return Module(
         path,
-        tuple(dict.fromkeys(_imports(source))),
+        tuple(found),
+        tuple(name for name, deferred in found.items() if deferred),
         trains=_trains(source),
         starts=is_notebook or holds_any(source, STARTS),
         infers=_infers(path.lower()),
@@ -104,8 +101,7 @@ def read_module(path: str, data: bytes) -> Module:
         parses=PARSES.is_in(source),
         half=HALF.is_in(source),
         scales=SCALES.is_in(source),
-        refuses=line_that_refuses(data),
-        attends=_attends(data),
+        float16_error_line=line_that_refuses(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
     )
 
@@ -127,25 +123,19 @@ def _code_of(path: str, data: bytes) -> bytes:
         return data
 
 
-def _attends(source: bytes) -> int:
-    switch = TAKES_SWITCH.search(source) if holds(source, b"use_flash_att") else None
-    offsets = [OWN_ATTENTION.find(source), switch.start() if switch else None]
-    return min((line_of(source, each) for each in offsets if each is not None), default=0)
-
-
-def _imports(source: bytes) -> Iterator[str]:
-    """Yield the names in `from` statements, then the names in `import` statements."""
-    plain: list[bytes] = []
+def _imports(source: bytes) -> Iterator[tuple[str, bool]]:
+    """Yield the names in `from` statements, then the names in `import` statements, and whether they are indented."""
+    plain: list[tuple[bytes, bool]] = []
     end = 0
     for start, _ in line_spans(source, (b"import",)):
         if start >= end and (found := FROM.match(source, start)):
             end = found.end()
-            dotted = found[1].decode()
-            yield dotted
+            dotted, is_indented = found[1].decode(), source[start] in b" \t"
+            yield dotted, is_indented
             joint = "" if dotted.endswith(".") else "."
             for name in NAME.findall(found[2]):
-                yield f"{dotted}{joint}{name.split()[0].decode()}"
+                yield f"{dotted}{joint}{name.split()[0].decode()}", is_indented
         elif found := IMPORT.match(source, start):
-            plain.append(found[1])
-    for names in plain:
-        yield from (each.split()[0].decode() for each in names.split(b",") if each.split())
+            plain.append((found[1], source[start] in b" \t"))
+    for names, is_indented in plain:
+        yield from ((each.split()[0].decode(), is_indented) for each in names.split(b",") if each.split())

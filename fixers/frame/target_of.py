@@ -11,7 +11,7 @@ from fixers.frame.target import Target
 
 
 def target_of(site: Site) -> Target:
-    """Return the target, with the installed package versions or, without a host, the newest that the project allows."""
+    """Return the target. Without a host, the package versions are the newest versions that the project's pins allow."""
     packages: Mapping[str, str] = site.survey.interpreter.packages if site.survey is not None else {}
     pins: dict[str, dict[str, str]] = {}
     if not packages:

@@ -14,8 +14,8 @@ from fixers.sources.readers.reader import Reader
 from fixers.sources.unparsable import Unparsable
 
 
-def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> Plan:
-    """Return the plan, without replacements that a reader would reject.
+def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> tuple[Plan, Consumers]:
+    """Return the plan, without replacements that a reader would reject, and the consumers of this plan.
 
     Lock each reader whose file could not be edited, so that its values stay. Then plan again, until all readers of each
     edited value accept it.
@@ -24,7 +24,7 @@ def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan])
     while locked := list(_unedited(plan, consumers)):
         consumers = consumers.locking(locked)
         plan = plan_with(consumers)
-    return plan
+    return plan, consumers
 
 
 def _unedited(plan: Plan, consumers: Consumers) -> Iterator[Reader]:

@@ -1,16 +1,13 @@
-"""Reasons why training programs are not proved to work in float16, and the warnings about these programs."""
+"""The reasons why programs keep bfloat16, and their effect on the programs that share files with them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from fixers.frame.findings import warning
-from remote.protocol.findings import Finding
-
-CHECK = "bf16-to-fp16"
-LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
-HINT = "select float16 at this place by hand, then run the fixers again"
+from fixers.frame.change import FileChange
+from fixers.plans.neutral_changes import is_neutral, is_unneeded
+from fixers.plans.programs import Program
 
 
 @dataclass(frozen=True)
@@ -18,22 +15,76 @@ class Doubt:
     """The reason why a program is not proved to work in float16, and the place in the code where it was found.
 
     `cause`: the entry of another program, if this doubt exists because both programs share a file; otherwise empty.
+    `of_flash`: the program cannot run on this card, because it needs FlashAttention. Changes of files that it shares
+    with other programs do not harm it.
     """
 
     reason: str
     where: str
     cause: str = ""
+    of_flash: bool = False
 
 
-def warnings_of(doubts: Mapping[str, Doubt]) -> list[Finding]:
-    """Return one warning for each cause. The warning is reported at the first program with this cause."""
-    groups: dict[str, list[str]] = {}
-    for entry, doubt in sorted(doubts.items()):
-        groups.setdefault(doubt.cause or doubt.reason, []).append(entry)
-    return [_warning_of(entries, doubts[entries[0]]) for entries in groups.values()]
+@dataclass(frozen=True)
+class Sharing:
+    """The files that several programs share.
+
+    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
+    """
+
+    attached: Mapping[str, tuple[Program, ...]]
+    changes: Mapping[str, FileChange]
+    read: Callable[[str], bytes]
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def is_neutral(self, path: str, program: Program) -> bool:
+        key = path, program.entry
+        if key not in self.known:
+            self.known[key] = is_neutral(self.changes[path], program, self.read)
+        return self.known[key]
+
+    def is_unneeded(self, path: str, program: Program) -> bool:
+        return is_unneeded(self.changes[path], program, self.read)
+
+    def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
+        """Add a doubt for each program that needs a withheld change.
+
+        Another program is the reason for withholding it.
+        """
+        spread = dict(doubts)
+        while True:
+            new: dict[str, Doubt] = {}
+            for path, own in self.attached.items():
+                doubted = self.holding_back(path, own, _binding(spread)) if len(own) > 1 else None
+                if doubted is not None:
+                    reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
+                    needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
+                    new |= {each.entry: Doubt(reason, path, doubted) for each in needing}
+            if not new:
+                return spread
+            spread |= new
+
+    def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
+        """Return the entry of a program that is not proved and that the file's change would affect, or None."""
+        doubted = (each for each in own if each.entry in doubts)
+        return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
+
+    def held_back(self, doubts: Mapping[str, Doubt]) -> frozenset[str]:
+        """Return the files that stay unchanged.
+
+        A file stays if all its programs are unproved, or if its change affects an unproved program.
+        """
+        return frozenset(
+            path
+            for path, own in self.attached.items()
+            if entries_of(own) <= set(doubts) or self.holding_back(path, own, _binding(doubts)) is not None
+        )
 
 
-def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
-    more = f"; the same holds for {', '.join(entries[1:4])}" if entries[1:] else ""
-    more += f" and {len(entries) - 4} more" if entries[4:] else ""
-    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], HINT)
+def _binding(doubts: Mapping[str, Doubt]) -> set[str]:
+    """Return the programs that a change must not affect: those that run on this card."""
+    return {entry for entry, doubt in doubts.items() if not doubt.of_flash}
+
+
+def entries_of(programs: Iterable[Program]) -> set[str]:
+    return {program.entry for program in programs}

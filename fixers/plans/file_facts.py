@@ -11,7 +11,7 @@ from functools import partial
 from fixers.frame.code_facts import NO_FACTS, CodeFacts, judge_source, reads_settings
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
-from fixers.plans.file_plan import wanted
+from fixers.plans.file_plan import may_apply
 from fixers.plans.in_processes import in_processes
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.registry import source_fixers
@@ -22,14 +22,14 @@ from remote.protocol.values import decode
 
 @dataclass(frozen=True)
 class FileFacts:
-    """`digest`: empty if the file cannot be read. `wanted`: the source fixers that may apply to the file.
+    """`digest`: empty if the file cannot be read. `fixer_names`: the source fixers that may apply to the file.
 
     `code` and `module` are empty unless the file is the project's own code, settings, commands or documentation.
     """
 
     path: str
     digest: str
-    wanted: tuple[str, ...]
+    fixer_names: tuple[str, ...]
     code: CodeFacts = NO_FACTS
     module: Module | None = None
 
@@ -60,19 +60,19 @@ def _read(tree: Tree, copies: tuple[str, ...], path: str) -> FileFacts:
         data = tree.read(path)
     except OSError:
         return FileFacts(path, "", tuple(fixer.name for fixer in fixers))
-    concerned = tuple(each.name for each in fixers if data.startswith(LFS_POINTER) or wanted(path, data, (each,)))
+    fixer_names = tuple(each.name for each in fixers if data.startswith(LFS_POINTER) or may_apply(path, data, (each,)))
     digest = hashlib.sha256(data).hexdigest()
     if path.startswith(copies):
-        return FileFacts(path, digest, concerned)
+        return FileFacts(path, digest, fixer_names)
     code = judge_source(path, data) if reads_settings(path) else NO_FACTS
     module = read_module(path, data) if path.endswith((".py", ".ipynb")) else None
-    return FileFacts(path, digest, concerned, code, module)
+    return FileFacts(path, digest, fixer_names, code, module)
 
 
 def _known(tree: Tree, cache: PlanCache | None, path: str, copies: tuple[str, ...]) -> FileFacts | None:
     """Return the cached facts.
 
-    Return None if the file is new or changed, or if a copied library now includes or excludes it.
+    Return None if the file is new or changed, or if it was moved into or out of a copied library.
     """
     if cache is None or not cache.rows or not isinstance(tree, Digested):
         return None
@@ -88,4 +88,4 @@ def _known(tree: Tree, cache: PlanCache | None, path: str, copies: tuple[str, ..
 
 def _row(found: FileFacts, *, is_copy: bool) -> Sequence[object]:
     module = found.module.as_row() if found.module is not None else None
-    return [is_copy, found.wanted, sparse(found.code), module]
+    return [is_copy, found.fixer_names, sparse(found.code), module]

@@ -45,7 +45,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     """Plan all fixers for one file. The result must parse, and a second pass must change nothing."""
     if data.startswith(LFS_POINTER) and any(fixer.matches(path) for fixer in fixers):
         return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
-    if not wanted(path, data, fixers):
+    if not may_apply(path, data, fixers):
         return FileOutcome()
     if outside := judge_scope(path, data, target):
         names_precision = holds_any(data, PRECISION_WORDS)
@@ -66,7 +66,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     return FileOutcome(change, findings, left)
 
 
-def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
+def may_apply(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
     """Return True if a fixer reads files of this name and the file contains one of its needles."""
     return any(fixer.matches(path) and holds_any(data, fixer.needles) for fixer in fixers)
 
@@ -80,7 +80,7 @@ def _compose(
     acted: dict[str, int] = {}
     why: list[str] = []
     for fixer in fixers:
-        if not wanted(source.path, source.data, (fixer,)):
+        if not may_apply(source.path, source.data, (fixer,)):
             continue
         rewrite, fixed = _rewrite(fixer, source, target)
         findings += rewrite.findings

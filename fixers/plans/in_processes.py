@@ -12,21 +12,23 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 FEWEST = 64
-"""The fewest items for which a process is started: a fork takes about as long as ten files."""
+"""The minimum number of items per process. Forking a process takes about as long as processing ten files."""
 
 
-def in_processes(make: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None) -> list[Result]:
+def in_processes(
+    function: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None
+) -> list[Result]:
     """Return the result of each item, in order.
 
-    Other effects of `make` in memory may be lost. If a process fails, its items are computed again in this process, so
-    that their exception is raised here.
+    Changes that `function` makes in memory are lost if it runs in another process. If a process fails, its items are
+    computed again in this process, so that their exception is raised here.
     """
     count = _processes(len(items)) if processes is None else processes
-    started = [_start(make, items[at::count]) for at in range(1, count)]
-    parts = [[make(item) for item in items[::count]]]
+    started = [_start(function, items[at::count]) for at in range(1, count)]
+    parts = [[function(item) for item in items[::count]]]
     for at, (pid, pipe) in enumerate(started, 1):
         results = _finish(pid, pipe)
-        parts.append(results if results is not None else [make(item) for item in items[at::count]])
+        parts.append(results if results is not None else [function(item) for item in items[at::count]])
     return [parts[at % count][at // count] for at in range(len(items))]
 
 
@@ -40,7 +42,7 @@ def _processes(items: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), items // FEWEST))
 
 
-def _start(make: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, int]:
+def _start(function: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, int]:
     """Fork a process that writes the pickled results to a pipe. Return the process id and the pipe."""
     reader, writer = os.pipe()
     pid = os.fork()
@@ -48,7 +50,7 @@ def _start(make: Callable[[Item], Result], items: Sequence[Item]) -> tuple[int, 
         os.close(writer)
         return pid, reader
     with suppress(BaseException), os.fdopen(writer, "wb") as pipe:
-        pipe.write(pickle.dumps([make(item) for item in items]))
+        pipe.write(pickle.dumps([function(item) for item in items]))
         pipe.flush()
         os._exit(0)
     os._exit(1)

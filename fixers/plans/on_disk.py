@@ -13,10 +13,11 @@ from pathlib import Path, PurePosixPath
 from fixers.frame.change import FileChange, Plan
 from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
-from remote.project.digests import open_regular, read_json
+from remote.project.digests import read_json
 from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, open_lock, refuse_links
 from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
+from remote.protocol.regular import open_regular
 from remote.protocol.values import decode, dumps
 
 UNDO = PurePosixPath(RECORDS_FOLDER, "undo")

@@ -7,17 +7,17 @@ Accelerate or DeepSpeed belongs to the programs that import a library which read
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
-from fixers.frame.modules import Module, read_module
+from fixers.frame.modules import read_module
 from fixers.frame.site import Tree
 from fixers.plans.neutral_changes import is_unused
-from fixers.plans.programs import Program, imported_elsewhere, scripts_in, starts
+from fixers.plans.programs import Program, imports_any, scripts_in, starts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES
@@ -41,19 +41,16 @@ OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 WORD = rb"(?<![\w-])%b(?![\w-])"
 FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
-COMPUTED = rb"(?<![\w.])%b/([^\s\"'`]*[*${][^\s\"'`]*)"
+COMPUTED = rb"(?<![\w.])%b/[^\s\"']*[*${]"
 """Patterns for the name of a file (WORD), of a folder (FOLDER) and of a file computed in a folder (COMPUTED)."""
-VARIABLE = re.compile(rb"\$?\{[^{}]*\}|\$\w+|\*+|[*${].*")
-"""Matches the parts of a path that are computed: variables, wildcards, alternatives, and the rest after any other."""
 
 
 class Owners:
     """Finds the programs to which a file belongs. All texts of the project are read only if the file is a config."""
 
-    def __init__(self, tree: Tree, programs: Sequence[Program], modules: Sequence[Module] = ()) -> None:
+    def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
         self.tree = tree
         self.programs = tuple(programs)
-        self.modules = modules
         self.naming: dict[tuple[bytes, bytes], tuple[tuple[str, bytes], ...]] = {}
         self.read = cache(tree.read)
         self.starting: dict[str, tuple[Program, ...]] = {}
@@ -93,36 +90,15 @@ class Owners:
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may import the module by a name that is computed at run time.
 
-        If scripts outside the programs import the module, or only they import its top-level package, it belongs to
-        programs whose entry is in a folder above it, or to all programs if a config contains its dotted name.
+        The importing file is in a folder above the module, or a text names the module or its folder with dots.
         """
         module = read_module(path, data)
         if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
             return None
-        loading = [each for each in self.programs if any(part.dynamic for part in each.modules)]
-        if loading and not self._is_in_configs(path):
-            loading = [
-                each for each in loading if path.startswith(_folder_of(each.entry)) or not self._is_foreign(path, each)
-            ]
-        return tuple(loading) or None
-
-    def _is_foreign(self, path: str, program: Program) -> bool:
-        """Return True if scripts outside the programs import the module, or only they import its package."""
-        package = f"{path.partition('/')[0]}/"
-        in_package = any(each.startswith(package) for each in self.elsewhere)
-        return path in self.elsewhere or (in_package and not any(each.startswith(package) for each in program.paths))
-
-    @cached_property
-    def elsewhere(self) -> frozenset[str]:
-        """The modules that scripts outside the programs import."""
-        return imported_elsewhere(self.modules, self.programs)
-
-    def _is_in_configs(self, path: str) -> bool:
-        """Return True if a config contains the dotted name of the module and its package."""
-        package, stem = basename(dirname(path)), splitext(basename(path))[0]
-        name = f"{package}.{stem}".encode()
-        found = self._texts_with(name, WORD) if package else ()
-        return any(not where.endswith(PYTHON) and not is_document(where) for where, _ in found)
+        folder = f"{dirname(path)}/"
+        dotted = [each.replace("/", ".").encode() for each in (splitext(path)[0], dirname(path)) if each]
+        naming = {program for name in dotted for program in self._naming(path, name)}
+        return tuple(each for each in self.programs if _computes_names(each, folder, each in naming)) or None
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
@@ -133,7 +109,7 @@ class Owners:
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
-        using = tuple(each for each in self.programs if _imports_any(each, libraries))
+        using = tuple(each for each in self.programs if imports_any(each, libraries))
         named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
         return named or (() if self._is_spare(path) else using)
 
@@ -145,8 +121,7 @@ class Owners:
         if not any(self._naming(each, basename(each).encode()) for each in others):
             return False
         computed = re.compile(COMPUTED % re.escape(basename(folder).encode())) if folder else None
-        paths = {each for _, text in self.texts for each in computed.findall(text)} if computed is not None else set()
-        if any(_may_name(each, basename(path).encode()) for each in paths):
+        if computed is not None and any(computed.search(text) for _, text in self.texts):
             return False
         return not self._naming(path, splitext(basename(path))[0].encode())
 
@@ -157,7 +132,20 @@ class Owners:
         if not found and folder:
             found = self._naming(path, basename(folder).encode(), FOLDER)
         parsing = (each for each in self.programs if any(part.parses for part in each.modules))
-        return found or (tuple(parsing) if TRAINER_KEY.search(data) else ()) or None
+        found = found or (tuple(parsing) if TRAINER_KEY.search(data) else ())
+        return self._nearest(path, found) or None
+
+    def _nearest(self, path: str, found: tuple[Program, ...]) -> tuple[Program, ...]:
+        """Return the programs in the nearest folder above the config, and the programs that its whole path names.
+
+        Recipes in several folders have configs of equal names. Return all programs if no folder above has a program.
+        """
+        above = [each for each in found if path.startswith(f"{dirname(each.entry) or '.'}/")]
+        if not above:
+            return found
+        nearest = max(len(dirname(each.entry)) for each in above)
+        named = self._naming(path, path.encode())
+        return tuple(each for each in found if each in named or (each in above and len(dirname(each.entry)) == nearest))
 
     def _naming(self, path: str, name: bytes, form: bytes = WORD) -> tuple[Program, ...]:
         """Return the programs whose code, commands or documents contain the name.
@@ -200,16 +188,6 @@ class Owners:
                     yield path, self.tree.read(path)
 
 
-def _may_name(computed: bytes, name: bytes) -> bool:
-    """Return True if a path with variables or wildcards, such as `stage${n}.json`, may be the name."""
-    parts = VARIABLE.split(computed.rstrip(b".,;:)]"))
-    return re.fullmatch(rb".*".join(map(re.escape, parts)), name) is not None
-
-
-def _folder_of(path: str) -> str:
-    return join(dirname(path), "")
-
-
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:
     """Return the paths of the changed files of commands that name one of the configs."""
     names = [basename(path).encode() for path in configs]
@@ -222,5 +200,7 @@ def _only_evaluates(path: str, data: bytes) -> bool:
     return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
 
 
-def _imports_any(program: Program, libraries: Collection[str]) -> bool:
-    return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)
+def _computes_names(program: Program, folder: str, is_named: bool) -> bool:
+    """Return True if a file of the program imports modules by computed names, which may name modules in the folder."""
+    dynamic = (dirname(module.path) for module in program.modules if module.dynamic)
+    return any(is_named or not above or folder.startswith(f"{above}/") for above in dynamic)

@@ -15,10 +15,12 @@ from fixers.frame.change import FileChange, SkippedPlace
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
-from remote.project.digests import read_json
+from remote.project.digests import MAX_JSON, parse_record
 from remote.project.records_folder import RECORDS_FOLDER, exclude_from_git, find_link
+from remote.project.user_folder import is_signed, sign
 from remote.protocol.findings import Finding
 from remote.protocol.parts import replacing
+from remote.protocol.regular import read_regular
 from remote.protocol.values import decode, encode
 
 FOLDER = f"{RECORDS_FOLDER}/planned"
@@ -61,13 +63,18 @@ class PlanCache:
 
     @staticmethod
     def of(root: Path, key: str) -> PlanCache:
-        """Load the cache for these fixers and this target. Return an empty cache if no cache can be read."""
+        """Load the cache for these fixers and this target.
+
+        Return an empty cache if no cache can be read, or if another user wrote it: a cloned project may contain one.
+        """
         cache = PlanCache(root / FOLDER / f"{key}.json")
         if find_link(cache.file) is not None:
             return cache
         try:
-            stored = read_json(cache.file, is_cache=True)
-            cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
+            signature, _, data = read_regular(cache.file, MAX_JSON).partition(b"\n")
+            if is_signed(data, signature.decode("ascii")):
+                stored = parse_record(data, is_cache=True)
+                cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             pass
         return cache
@@ -103,11 +110,13 @@ class PlanCache:
         if not self.grown or find_link(self.file.parent) is not None:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
+        data = json.dumps(stored, separators=(",", ":")).encode()
         with suppress(OSError):
+            signature = sign(data).encode()
             self.file.parent.mkdir(parents=True, exist_ok=True)
             exclude_from_git(self.file.parents[1])
             with replacing(str(self.file)) as file:
-                file.write(json.dumps(stored, separators=(",", ":")).encode())
+                file.write(signature + b"\n" + data)
             _drop_oldest(self.file.parent)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
@@ -50,21 +50,15 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     return (*found, *_unstarted(by_path, reached, resolver))
 
 
-def imported_elsewhere(modules: Iterable[Module], programs: Iterable[Program]) -> frozenset[str]:
-    """Return the modules that scripts outside the programs import, directly or indirectly."""
-    by_path = {module.path: module for module in modules}
-    entries = {program.entry for program in programs}
-    scripts = [each for each in by_path.values() if (each.starts or each.infers) and each.path not in entries]
-    resolver = _Resolver(by_path)
-    return frozenset(part.path for each in scripts for part in resolver.closure(each) if part.path != each.path)
+def loaded_by(program: Program) -> frozenset[str]:
+    """Return the files that are imported whenever the program starts: not those that functions or branches import."""
+    modules = {each.path: replace(each, imports=_always_imported(each)) for each in program.modules}
+    return frozenset(each.path for each in _Resolver(modules).closure(modules[program.entry]))
 
 
-def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
-    """Return those of the paths whose modules import one of the targets, directly or indirectly."""
-    by_path = {module.path: module for module in modules}
-    resolver = _Resolver(by_path)
-    parts = {path: resolver.closure(by_path[path]) for path in paths if path in by_path}
-    return frozenset(path for path, own in parts.items() if any(part.path in targets for part in own))
+def _always_imported(module: Module) -> tuple[str, ...]:
+    deferred = frozenset(module.deferred)
+    return tuple(name for name in module.imports if name not in deferred)
 
 
 def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
@@ -77,6 +71,10 @@ def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Reso
 def _may_start(module: Module, imported: Container[str]) -> bool:
     """Return True for a script that may train. The main block of an imported module is usually only a test."""
     return module.starts and (module.trains or not (module.infers or module.path in imported))
+
+
+def imports_any(program: Program, libraries: Collection[str]) -> bool:
+    return any(name.partition(".")[0] in libraries for module in program.modules for name in module.imports)
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:

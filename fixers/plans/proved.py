@@ -8,9 +8,10 @@ because `verify` runs it on the card before the training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from fixers.code.bf16_forms.loads import WHY_NO_DTYPE
@@ -20,50 +21,62 @@ from fixers.frame.findings import warning
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
-from fixers.plans.doubts import Doubt, warnings_of
-from fixers.plans.neutral_changes import is_neutral, is_unneeded
+from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.owners import PYTHON, Owners, commands_naming
-from fixers.plans.programs import Program, find_programs, scripts_in, starts
-from fixers.plans.shared_casts import using_changed_casts
+from fixers.plans.program_attention import is_kept, path_of
+from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
+from fixers.sources.flash_only import STAYS
 from fixers.sources.launched import scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding, Severity
 
+CHECK = "bf16-to-fp16"
 HARMLESS = (WHY_NO_DTYPE,)
 """Warnings that do not stop a conversion: autocast computes in float16, regardless of the dtype of frozen weights."""
 UNREAD = "could not be read"
+LIGHTNING = frozenset({"lightning", "lightning_fabric", "pytorch_lightning"})
+NAME_OF_LIGHTNING = re.compile(rb"\b16-(?:mixed|true)\b")
 NOT_TRAINING = "files that no training of the project runs"
 UNSTARTED = "programs that stay in bfloat16, and that no command or document of the project starts"
 OF_CONFIG = "commands with a config that stays in bfloat16"
 ABSENT = "commands that start no training of the project"
-FLASH_STAYS = "FlashAttention stays: {where} might fail without it"
-FLASH_GOES = "{where} might fail without FlashAttention, which does not run on this card"
+LEFT = "this program stays in bfloat16, with its configs and commands: {reason}"
+NEEDS_FLASH = "this program needs FlashAttention, which does not run on this card, and stays unchanged: {reason}"
+RUNS_KERNELS = "{path}:{line} uses it whenever the program starts"
+HINT = "select float16 at this place by hand, then run the fixers again"
+FLASH_HINT = "select another attention by hand, or train on a card with compute capability 8.0"
 
 
 @dataclass(frozen=True)
 class Proof:
     """The files whose changes are withheld, the warnings about programs, and the places that stay unchanged.
 
-    `attending`: files whose attention stays unchanged, because code of their program may need FlashAttention.
+    `repeated`: findings about FlashAttention that the warnings about programs repeat.
     """
 
     withheld: frozenset[str] = frozenset()
-    attending: frozenset[str] = frozenset()
+    repeated: frozenset[Finding] = frozenset()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[SkippedPlace, ...] = ()
 
 
-def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, for_run: bool) -> Proof:
+def owners_of(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree) -> Owners:
+    """Return the owners of files, among the training programs as they are after the plan."""
+    changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
+    programs = find_programs(tuple(_changed_module(module, changes) for module in modules), target.started)
+    return Owners(tree, programs)
+
+
+def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> Proof:
     """Return the changes that must be withheld from the plan of the precision fixers.
 
     With `for_run`, nothing is withheld if the run starts halfstep's built-in trainer and no script of the project.
     """
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
-    edited = tuple(_changed_module(module, changes) for module in modules)
-    attribution = Owners(tree, find_programs(edited, target.started), edited)
+    tree = attribution.tree
     owners = {path: attribution.of_change(each) for path, each in changes.items()}
     run = {each.entry for each in attribution.programs if _is_started(each, target.started, tree.read)}
     if for_run and not run:
@@ -71,138 +84,90 @@ def prove(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree, *, 
     attached = _not_started(owners, run)
     warnings = _blocking(plan, attribution, changes)
     doubts: dict[str, Doubt] = {}
-    attending: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_weights = _half(program, changes, target, tree.read)
-        doubt = next(chain(_of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
+        of_flash = chain(_of_kernels(program, target), warnings.of_flash(program))
+        doubt = next(chain(of_flash, _of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
-        attending |= _of_attention(program, mine)
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
-    sharing = _Sharing(shared, changes, attribution.read)
+    sharing = Sharing(shared, changes, attribution.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
-    held_back = sharing.held_back(doubts) | warnings.unsuited
-    outside = _outside(owners, changes, held_back, edited)
-    return _proof(outside, held_back, doubts, attending, warnings.unsuited, unstarted)
-
-
-@dataclass(frozen=True)
-class _Sharing:
-    """The files that several programs share.
-
-    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
-    """
-
-    attached: Mapping[str, tuple[Program, ...]]
-    changes: Mapping[str, FileChange]
-    read: Callable[[str], bytes]
-    known: dict[tuple[str, str], bool] = field(default_factory=dict)
-
-    def is_neutral(self, path: str, program: Program) -> bool:
-        key = path, program.entry
-        if key not in self.known:
-            self.known[key] = is_neutral(self.changes[path], program, self.read)
-        return self.known[key]
-
-    def is_unneeded(self, path: str, program: Program) -> bool:
-        return is_unneeded(self.changes[path], program, self.read)
-
-    def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Add a doubt for each program that needs a withheld change.
-
-        Another program is the reason for withholding it.
-        """
-        spread = dict(doubts)
-        while True:
-            new: dict[str, Doubt] = {}
-            for path, own in self.attached.items():
-                doubted = self.holding_back(path, own, spread) if len(own) > 1 else None
-                if doubted is not None:
-                    reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
-                    needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
-                    new |= {each.entry: Doubt(reason, path, doubted) for each in needing}
-            if not new:
-                return spread
-            spread |= new
-
-    def holding_back(self, path: str, own: Iterable[Program], doubts: Collection[str]) -> str | None:
-        """Return the entry of a program that is not proved and that the file's change would affect, or None."""
-        doubted = (each for each in own if each.entry in doubts)
-        return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
-
-    def held_back(self, doubts: Collection[str]) -> frozenset[str]:
-        """Return the files that stay unchanged.
-
-        A file stays if all its programs are unproved, or if its change affects an unproved program.
-        """
-        return frozenset(
-            path
-            for path, own in self.attached.items()
-            if _entries(own) <= set(doubts) or self.holding_back(path, own, doubts) is not None
-        )
+    proof = _proof(owners, sharing.held_back(doubts), doubts, warnings.unsuited, unstarted)
+    return replace(proof, repeated=warnings.repeated(doubts))
 
 
 def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]) -> dict[str, tuple[Program, ...]]:
-    return {path: own for path, own in owners.items() if own and not run & _entries(own)}
-
-
-def _outside(
-    owners: Mapping[str, tuple[Program, ...] | None],
-    changes: Mapping[str, FileChange],
-    held_back: frozenset[str],
-    modules: Sequence[Module],
-) -> frozenset[str]:
-    """Return the changed files that no training runs and that share no changed casts with a training."""
-    outside = frozenset(path for path, own in owners.items() if own is None)
-    kept = (each for path, each in changes.items() if path not in outside | held_back)
-    return outside - using_changed_casts([changes[path] for path in outside], kept, modules)
-
-
-def _entries(programs: Iterable[Program]) -> set[str]:
-    return {program.entry for program in programs}
+    return {path: own for path, own in owners.items() if own and not run & entries_of(own)}
 
 
 @dataclass(frozen=True)
 class _Warnings:
     """The warnings that count as doubts, each with the programs that own the file of the warning.
 
-    `unsuited`: configs of a known format with a warning that counts. They keep bfloat16 and add no doubt.
+    `flash`: the warnings that FlashAttention stays. `unsuited`: configs of a known format with a warning that counts.
+    They keep bfloat16 and add no doubt.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]
+    flash: tuple[tuple[Finding, tuple[Program, ...]], ...]
     unsuited: frozenset[str]
 
     def of(self, program: Program) -> Iterator[Doubt]:
         return (Doubt(each.message, each.where) for each, users in self.users if program in users)
 
+    def of_flash(self, program: Program) -> Iterator[Doubt]:
+        found = (each for each, users in self.flash if program in users)
+        return (Doubt(each.message.removeprefix(STAYS), each.where, of_flash=True) for each in found)
+
+    def repeated(self, doubts: Mapping[str, Doubt]) -> frozenset[Finding]:
+        """Return the warnings about FlashAttention in files of programs that get a warning with the same reason."""
+        needing = {entry for entry, doubt in doubts.items() if doubt.of_flash}
+        return frozenset(each for each, users in self.flash if needing & entries_of(users))
+
 
 def _blocking(plan: Plan, attribution: Owners, changes: Mapping[str, FileChange]) -> _Warnings:
     blocking = [each for each in plan.findings if _blocks(each)]
     read = attribution.read
-    unsuited = frozenset(_path_of(each) for each in blocking if _has_known_format(_path_of(each), read))
-    others = ((each, _path_of(each)) for each in blocking if _path_of(each) not in unsuited)
+    unsuited = frozenset(path_of(each) for each in blocking if _has_known_format(path_of(each), read))
+    others = ((each, path_of(each)) for each in blocking if path_of(each) not in unsuited)
     users = tuple((each, attribution.of_existing(path)) for each, path in others)
-    return _Warnings(users, unsuited | commands_naming(unsuited, changes.values()))
+    flash = tuple((each, attribution.of_existing(path_of(each))) for each in plan.findings if is_kept(each))
+    return _Warnings(users, flash, unsuited | commands_naming(unsuited, changes.values()))
 
 
 def _proof(
-    outside: frozenset[str],
+    owners: Mapping[str, tuple[Program, ...] | None],
     held_back: frozenset[str],
     doubts: Mapping[str, Doubt],
-    attending: Mapping[str, Doubt],
     unsuited: frozenset[str],
     unstarted: frozenset[str],
 ) -> Proof:
-    withheld = outside | held_back
-    kept = {path: each for path, each in sorted(attending.items()) if path not in withheld}
-    findings = warnings_of({entry: each for entry, each in doubts.items() if entry not in unstarted})
-    findings += [warning("attention-to-sdpa", each.reason, path) for path, each in kept.items()]
+    outside = frozenset(path for path, own in owners.items() if own is None)
+    withheld = outside | unsuited | held_back
+    findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
     skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
     skipped += [SkippedPlace(path, OF_CONFIG) for path in sorted(unsuited) if reads_commands(path)]
     skipped += [SkippedPlace(path, UNSTARTED) for path in sorted(unstarted)]
-    return Proof(withheld, frozenset(kept), tuple(findings), tuple(skipped))
+    return Proof(withheld, findings=tuple(findings), skipped=tuple(skipped))
+
+
+def _grouped(doubts: Mapping[str, Doubt]) -> list[Finding]:
+    """Return one warning for each cause. The warning is reported at the first program with this cause."""
+    groups: dict[str, list[str]] = {}
+    for entry, doubt in sorted(doubts.items()):
+        groups.setdefault(doubt.cause or doubt.reason, []).append(entry)
+    return [_warning_of(entries, doubts[entries[0]]) for entries in groups.values()]
+
+
+def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
+    more = f"; the same holds for {', '.join(entries[1:4])}" if entries[1:] else ""
+    more += f" and {len(entries) - 4} more" if entries[4:] else ""
+    if doubt.of_flash:
+        return warning("attention-to-sdpa", NEEDS_FLASH.format(reason=doubt.reason) + more, entries[0], FLASH_HINT)
+    return warning(CHECK, LEFT.format(reason=doubt.reason) + more, entries[0], HINT)
 
 
 def _unstarted(doubts: Collection[str], target: Target) -> frozenset[str]:
@@ -224,10 +189,6 @@ def _changed_module(module: Module, changes: Mapping[str, FileChange]) -> Module
     return read_module(module.path, changes[module.path].after) if module.path in changes else module
 
 
-def _path_of(finding: Finding) -> str:
-    return finding.where.partition(":")[0]
-
-
 def _has_known_format(path: str, read: Callable[[str], bytes]) -> bool:
     with suppress(OSError):
         return is_known_format(path, read(path))
@@ -238,29 +199,31 @@ def _blocks(finding: Finding) -> bool:
     """Return True if the finding is a doubt about float16 in the program.
 
     Findings about trained weights are ignored, because `_half` judges these weights. Findings about FlashAttention are
-    ignored, because FlashAttention does not run on this card in any case.
+    ignored too: those that stop the program are doubts of their own.
     """
-    if finding.severity is Severity.INFO or finding.check in {"trainable-fp32", "attention-to-sdpa"}:
+    if (
+        finding.severity is Severity.INFO
+        or finding.check in {"trainable-fp32", "attention-to-sdpa"}
+        or is_kept(finding)
+    ):
         return False
     return finding.message not in HARMLESS and UNREAD not in finding.message
 
 
-def _of_attention(program: Program, own: Iterable[FileChange]) -> dict[str, Doubt]:
-    """Return the doubts about changes that turn FlashAttention off, by path, if the program may need FlashAttention.
-
-    Only Python code keeps FlashAttention: commands and configs that select it would fail on this card in any case.
-    """
-    where = next((f"{module.path}:{module.attends}" for module in program.modules if module.attends), "")
-    turning_off = [each.path for each in own if where and any("FlashAttention" in line for line in each.why)]
-    texts = {path: FLASH_STAYS if path.endswith(PYTHON) else FLASH_GOES for path in turning_off}
-    return {path: Doubt(text.format(where=where), where) for path, text in texts.items()}
+def _of_kernels(program: Program, target: Target) -> Iterator[Doubt]:
+    """Yield a doubt for each module that uses FlashAttention whenever the program starts."""
+    needing = [(path, line) for path, line in target.code_facts.traits.needs_flash if path in program.paths]
+    loaded = loaded_by(program) if needing else frozenset()
+    for path, line in needing:
+        if path in loaded:
+            yield Doubt(RUNS_KERNELS.format(path=path, line=line), f"{path}:{line}", of_flash=True)
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:
     """Yield the doubts about float16 that the program's code raises."""
     for module in program.modules:
-        if module.refuses:
-            where = f"{module.path}:{module.refuses}"
+        if module.float16_error_line:
+            where = f"{module.path}:{module.float16_error_line}"
             yield Doubt(f"{where} raises an error for float16", where)
     if not any(module.scales for module in program.modules):
         yield Doubt("nothing in it scales the loss", program.entry)
@@ -270,9 +233,17 @@ def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
     """Yield a doubt for each config or command with a float16 value that no known code of the program reads."""
     if any(module.parses or module.half for module in program.modules):
         return
+    uses_lightning = imports_any(program, LIGHTNING)
     for change in own:
-        if not change.path.endswith(PYTHON) and not is_known_format(change.path, change.before):
+        known = is_known_format(change.path, change.before) or (uses_lightning and _only_names_of_lightning(change))
+        if not change.path.endswith(PYTHON) and not known:
             yield Doubt(f"no code in it is known to read float16 from {change.path}", change.path)
+
+
+def _only_names_of_lightning(change: FileChange) -> bool:
+    """Return True if every changed line has a precision in Lightning's spelling, which no other library has."""
+    before = set(change.before.splitlines())
+    return all(NAME_OF_LIGHTNING.search(line) for line in change.after.splitlines() if line not in before)
 
 
 def _half(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.code_traits import Traits
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.modules import Module
@@ -25,7 +26,8 @@ from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.in_processes import in_processes
 from fixers.plans.own_code import read_code_facts
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
-from fixers.plans.proved import prove
+from fixers.plans.program_attention import with_attention_of_programs
+from fixers.plans.proved import owners_of, prove
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
@@ -41,7 +43,6 @@ OF_PRECISION = {
     *("loss-fp32", "trainable-fp32"),
 }
 """Fixers whose changes belong together: a program gets all these changes or none."""
-OF_ATTENTION = {"attention-to-sdpa"}
 FOR_JOBS = {"trainer-resume", "port"}
 """Fixers that serve only jobs of `pipeline run`. Their changes do not depend on the card."""
 OFF = ("off", False, "never")
@@ -59,7 +60,8 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
             target = full_target(site, files)
             sources = _sources(chosen, target)
             modules = [each.module for each in files if each.module and not is_outside(each.module, target)]
-            rewrites = _proved(site, sources, target, modules, _offered(site, files, sources, target))
+            offered, target = _offered(site, files, sources, target)
+            rewrites = _proved(site, sources, target, modules, offered)
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
@@ -73,7 +75,7 @@ def plan_offers(site: Site, *, only: Iterable[str] | None = None) -> Plan:
         try:
             chosen, files = chosen_names(site, only), read_files(site.tree)
             target = full_target(site, files)
-            return _offered(site, files, _sources(chosen, target), target)
+            return _offered(site, files, _sources(chosen, target), target)[0]
         finally:
             TREES.clear()
 
@@ -82,31 +84,52 @@ def _sources(chosen: set[str], target: Target) -> list[SourceFixer]:
     return [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
 
 
-def _offered(site: Site, files: Sequence[FileFacts], sources: Sequence[SourceFixer], target: Target) -> Plan:
+def _offered(
+    site: Site, files: Sequence[FileFacts], sources: Sequence[SourceFixer], target: Target
+) -> tuple[Plan, Target]:
+    """Return the plan of each file, and the target with the values that the readers of this plan accept."""
     loops = target.code_facts.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
-    if loops:
-        sources = [fixer for fixer in sources if fixer.name not in NEED_SCALE]
+    sources = _scaling(sources, target)
 
     def plan_with(consumers: Consumers) -> Plan:
         return _plan_sources(site.tree, files, sources, _with_consumers(target, consumers))
 
-    return plan_dependent(target.code_facts.consumers, plan_with).plus(Plan(tuple(map(_unscaled, loops))))
+    plan, consumers = plan_dependent(target.code_facts.consumers, plan_with)
+    return plan.plus(Plan(tuple(map(_unscaled, loops)))), _with_consumers(target, consumers)
 
 
 def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: Sequence[Module], plan: Plan) -> Plan:
     """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept."""
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
-    named = replace(plan, findings=tuple(each for each in plan.findings if each.check in precise))
-    named = replace(named, changes=tuple(each for each in plan.changes if precise.intersection(_fixers_of(each))))
+    named = _of_fixers(plan, precise)
     if not named.changes:
         return plan
-    proof = prove(named, modules, target, site.tree, for_run=bool(site.config))
-    withheld = dict.fromkeys(proof.withheld, OF_PRECISION) | dict.fromkeys(proof.attending, OF_ATTENTION)
+    owners = owners_of(named, modules, target, site.tree)
+
+    def replan(path: str, traits: Traits) -> FileOutcome:
+        seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
+        return plan_file(path, site.tree.read(path), _scaling(fixers, target), seen)
+
+    plan = with_attention_of_programs(plan, owners, target.code_facts.traits, replan)
+    named = _of_fixers(plan, precise)
+    proof = prove(named, owners, target, for_run=bool(site.config))
     kept: list[FileChange | HostChange] = []
     for change in plan.changes:
-        without = withheld.get(_path(change), set()) if change in named.changes else set()
+        without = OF_PRECISION if _path(change) in proof.withheld and change in named.changes else set()
         kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
-    return Plan(plan.findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+    findings = tuple(each for each in plan.findings if each not in proof.repeated)
+    return Plan(findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+
+
+def _of_fixers(plan: Plan, names: set[str]) -> Plan:
+    findings = tuple(each for each in plan.findings if each.check in names)
+    return replace(plan, findings=findings, changes=tuple(e for e in plan.changes if names & _fixers_of(e)))
+
+
+def _scaling(fixers: Sequence[SourceFixer], target: Target) -> Sequence[SourceFixer]:
+    """Return the fixers that are applied to a project with these training loops."""
+    loops = target.code_facts.traits.unscaled_loops and any(fixer.name == "bf16-to-fp16" for fixer in fixers)
+    return [fixer for fixer in fixers if fixer.name not in NEED_SCALE] if loops else fixers
 
 
 def _without(
@@ -197,7 +220,7 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
 
 def _plan_sources(tree: Tree, files: Sequence[FileFacts], fixers: Sequence[SourceFixer], target: Target) -> Plan:
     names = {fixer.name for fixer in fixers}
-    outcomes = _outcomes(tree, [each for each in files if names.intersection(each.wanted)], fixers, target)
+    outcomes = _outcomes(tree, [each for each in files if names.intersection(each.fixer_names)], fixers, target)
     return Plan(
         tuple(finding for each in outcomes for finding in each.findings),
         tuple(each.change for each in outcomes if each.change),

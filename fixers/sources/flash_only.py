@@ -28,6 +28,7 @@ SETS_CAUSAL = re.compile(
 )
 """Matches assignments of `is_causal` to another object; `self.is_causal` is common in transformers and harmless."""
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
+STAYS = "FlashAttention stays, which this card cannot run: "
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the FlashAttention branch assigns"
 RAISES = "the branch without FlashAttention raises an error"
@@ -35,12 +36,13 @@ NOT_CAUSAL = (
     "is_causal of a layer is assigned here; SDPA ignores is_causal in a padded batch, because it gets a causal mask"
 )
 PATCHED = "a class of FlashAttention is required or replaced here"
+SPLITS_SEQUENCES = "ring attention splits sequences over several cards by its kernels"
 MASKED = "layers get a padding mask of two dimensions here, which only FlashAttention accepts"
 
 
 @dataclass(frozen=True)
 class FlashOnly:
-    """A place that fails without FlashAttention, and the reason.
+    """A place that fails without FlashAttention, and the reason. `line`: 0 if it is not known.
 
     `switch`: the setting that selects the branch, or empty if the place is a layer that uses a named attention
     implementation. `chosen_here`: the file with the layer also selects the implementation.
@@ -52,9 +54,13 @@ class FlashOnly:
     switch: str = ""
     chosen_here: bool = False
 
+    def breaks(self, path: str, switch: str) -> bool:
+        """Return True if the place fails when `switch` in the file `path` no longer selects FlashAttention."""
+        return self.switch == switch if self.switch else (not self.chosen_here or self.path == path)
+
     @property
     def message(self) -> str:
-        return f"FlashAttention stays, which this card cannot run: {self.why} ({self.path}:{self.line})"
+        return f"{STAYS}{self.why} ({self.path}{f':{self.line}' if self.line else ''})"
 
 
 def may_contain_flash_only(data: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds_any, line_spans
@@ -18,6 +19,7 @@ CANDIDATE = re.compile(
 )
 HALF = re.compile(r"(?:.*[_.])?(?:float16|fp16|half)", re.IGNORECASE)
 BF16 = re.compile(r"(?:.*[_.])?(?:bfloat16|bf16)", re.IGNORECASE)
+TO_FLOAT32 = re.compile(r"\.float\(\)|\bfloat32\b")
 OTHERS = re.compile(r"(?:.*[_.])?(?:(?:b?float|fp|bf)(?:16|32|64)|tf32|no|int8|fp8)", re.IGNORECASE)
 
 
@@ -26,7 +28,42 @@ def line_that_refuses(source: bytes) -> int:
     if not holds_any(source, (b"raise", b"assert")):
         return 0
     found = (CANDIDATE.match(source, start) for start, _ in line_spans(source, MENTIONS))
-    return next((line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each)), 0)
+    lines = (line_of(source, each.start()) for each in found if each and _float16_leads_to_error(each))
+    return next((line for line in lines if not _checks_float32_argument(source, line)), 0)
+
+
+def _checks_float32_argument(source: bytes, line: int) -> bool:
+    """Return True if the line asserts the dtype of an argument that every call in the module casts to float32."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    for function in (each for each in nodes if isinstance(each, ast.FunctionDef)):
+        names = [each.arg for each in function.args.args]
+        for statement in (each for each in function.body if each.lineno == line and isinstance(each, ast.Assert)):
+            checked = [name for name in names if ast.unparse(statement.test).startswith(f"{name}.dtype ")]
+            return bool(checked) and _all_cast(nodes, function.name, checked[0], names.index(checked[0]))
+    return False
+
+
+def _all_cast(nodes: list[ast.AST], function: str, name: str, position: int) -> bool:
+    """Return True if the module calls the function, and if each call casts this argument to float32."""
+    assigned = [each for each in nodes if isinstance(each, ast.Assign) and _is_cast(each.value, ())]
+    casts = [target.id for each in assigned for target in each.targets if isinstance(target, ast.Name)]
+    calls = [each for each in nodes if isinstance(each, ast.Call) and tail_of(each) == function]
+    return bool(calls) and all(_is_cast(_passed(call, name, position), casts) for call in calls)
+
+
+def _passed(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    named = (each.value for each in call.keywords if each.arg == name)
+    return next(named, call.args[position] if position < len(call.args) else None)
+
+
+def _is_cast(value: ast.expr | None, casts: Collection[str]) -> bool:
+    """Return True for an expression that casts to float32, and for a variable with such a value."""
+    if isinstance(value, ast.Name):
+        return value.id in casts
+    return value is not None and TO_FLOAT32.search(ast.unparse(value)) is not None
 
 
 def _float16_leads_to_error(found: re.Match[bytes]) -> bool:

@@ -24,7 +24,7 @@ from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobState, RunSurvey
-from remote.sync.agreed import fetch_base, known_base
+from remote.sync.agreed import fetch_host_manifest, known_host_manifest
 from remote.sync.plan import SyncPlan, plan_sync
 
 DEPEND_ON_FILES = ("verify", "train", "logs")
@@ -56,7 +56,10 @@ def preview(context: Context) -> Preview:
     """Return the preview of all stages, without changes to the host."""
     view = context.view
     checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.record))
-    base = known_base(context.host, view.scan, view.survey.tree) or fetch_base(context.host, view.scan)[0]
+    base = (
+        known_host_manifest(context.host, view.scan, view.survey.tree)
+        or fetch_host_manifest(context.host, view.scan)[0]
+    )
     sync = plan_sync(view.scan, view.survey.tree, base)
     sync = replace(sync, report=sync.report.plus(data_report(view)))
     plan = plan_for(view, context.host)

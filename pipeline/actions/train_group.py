@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pipeline.actions.session import refresh_view
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
-from pipeline.messages.listener import Listener, Silence
+from pipeline.messages.listener import Listener, NullListener
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_start
 from pipeline.runs.group import Node
@@ -160,7 +160,7 @@ def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd,
     """
     ends: queue.SimpleQueue[JobEnd] = queue.SimpleQueue()
     for at, context in enumerate(contexts):
-        shown = listener if at == 0 else Silence()
+        shown = listener if at == 0 else NullListener()
         threading.Thread(target=_follow, args=(at, context, shown, ends), daemon=True).start()
     seen: list[JobEnd] = []
     deadline = float("inf")

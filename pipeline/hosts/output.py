@@ -12,9 +12,9 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
 from remote.errors import HalfstepError
 from remote.link.prompter import Prompter
-from remote.project.digests import open_regular
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import duration
+from remote.protocol.regular import open_regular
 from remote.pull.log import follow_log, mirrored_log, read_log
 from remote.pull.reconnect import RetryPolicy
 

@@ -9,20 +9,20 @@ from remote.host import Host
 from remote.operations.network import listening, new_token, unreachable_reason
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
-from remote.protocol.rendezvous import Listening
+from remote.protocol.rendezvous import OpenPort
 
 
 @dataclass(frozen=True)
 class Rendezvous:
     """A free port of each host, in the order of the hosts, and a finding for each pair of hosts that cannot connect."""
 
-    places: tuple[Listening, ...]
+    places: tuple[OpenPort, ...]
     findings: tuple[Finding, ...]
 
 
 def find_rendezvous(hosts: Sequence[tuple[str, Host, str]]) -> Rendezvous:
     """Test the connections between all hosts; each host is given as (name, connection, configured address)."""
-    places: list[Listening] = []
+    places: list[OpenPort] = []
     findings: list[Finding] = []
     for listener in hosts:
         token = new_token()
@@ -32,7 +32,7 @@ def find_rendezvous(hosts: Sequence[tuple[str, Host, str]]) -> Rendezvous:
     return Rendezvous(tuple(places), tuple(findings))
 
 
-def _unreachable(name: str, place: Listening, others: Sequence[tuple[str, Host, str]], token: str) -> Iterator[Finding]:
+def _unreachable(name: str, place: OpenPort, others: Sequence[tuple[str, Host, str]], token: str) -> Iterator[Finding]:
     for other, host, _ in others:
         problem = unreachable_reason(host, place, token)
         if problem:

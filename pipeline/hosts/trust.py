@@ -16,18 +16,18 @@ from pipeline.config.find import is_path, is_shipped_host
 from pipeline.config.host_model import ContainerConfig
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
-from pipeline.records.consents import consents, is_confirmed, keep_consent
+from pipeline.records.consents import is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias
 from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
-from remote.link.ssh.options import home
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
+from remote.project.user_folder import home, user_file
 from remote.protocol.text import one_line
 
-RULES = "3 "
+RULES = "4 "
 """The version of the rules below. A confirmation that was stored under another version is not valid."""
 LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
@@ -106,12 +106,12 @@ def _line(host: LoadedHost) -> str:
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
     """Return the file that lists the confirmed host files. Each line has a digest and a path."""
-    return consents("trusted_hosts", environment)
+    return user_file("trusted_hosts", environment)
 
 
 def used_hosts(environment: Mapping[str, str]) -> Path:
     """Return the file that lists the host files that needed no confirmation when they were first used."""
-    return consents("used_hosts", environment)
+    return user_file("used_hosts", environment)
 
 
 def digest_of(host: LoadedHost) -> str:
@@ -127,7 +127,7 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     elif not meaning and (surprise := _contradicts_name(host)):
         yield surprise
     container = host.config.container if host.file_values.get("container") else None
-    if container is not None and (meaning or _unnamed_machine(host, environment)):
+    if container is not None and (meaning or _users_machine(host, environment)):
         yield _container_use(host, container)
     if secrets := host.file_values.get("secrets"):
         yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
@@ -163,12 +163,20 @@ def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """
     if meaning_without_file(host, environment):
         return ""
+    return _users_machine(host, environment, "" if is_path(host.argument or host.name) else host.name)
+
+
+def _users_machine(host: LoadedHost, environment: Mapping[str, str], besides: str = "") -> str:
+    """Return a phrase for the first machine of the user that the host file reaches, or "".
+
+    The name `besides` is not checked.
+    """
     address = address_of(host)
     hops = [] if address.is_local else [Hop(address.host, None, address.port), *map(parse_hop, address.proxy_jump)]
     for name, port in ((hop.host, hop.port) for hop in hops):
         if is_this_machine(name):
             return f"reaches the local machine as {name}"
-        if name != host.name and (found := _place_of(name, environment, port)):
+        if name != besides and (found := _place_of(name, environment, port)):
             return f"reaches {name} of {found}"
     return ""
 

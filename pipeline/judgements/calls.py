@@ -40,12 +40,12 @@ def parse_module(path: str, source: bytes) -> Module | None:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """Return the value of that keyword argument, or None if the call has no such argument."""
+    """Return the value of the keyword argument `name`, or None if the call has no such argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def entry_of(node: ast.AST, name: str) -> ast.expr | None:
-    """Return the value of that key in a dict literal, or None if there is no such key or no dict literal."""
+    """Return the value of the key `name`, or None if `node` is not a dict literal or has no such key."""
     if not isinstance(node, ast.Dict):
         return None
     pairs = zip(node.keys, node.values, strict=True)

@@ -12,7 +12,10 @@ ENDED_EARLY = ("stopped", "preempted")
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
-    """Return an error if the run has not started or not succeeded, or if its newest trainer checkpoint is broken."""
+    """Return a report with one error if the run has not succeeded, or if its newest trainer checkpoint is broken.
+
+    Otherwise, return an empty report. A run that is still running has not succeeded.
+    """
     if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
         return Report((judge_queue_end(name, run.slurm_end),))
     if run is None or run.state is JobState.ABSENT:
@@ -32,7 +35,10 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
 
 
 def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, ...]:
-    """Return the warnings of the live watch. Errors of the live watch end the job."""
+    """Return a finding for each warning of the live watch.
+
+    Its errors end the job and are reported as the job's failure.
+    """
     warnings = (note for note in watched if note.severity == "warning")
     return tuple(Finding.warning(note.check, f"{note.message} (step {note.step})", name) for note in warnings)
 
@@ -53,14 +59,14 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
     """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume."""
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
-        left = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
+        kept_text = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
         code = ExitCode.TRAINING if kept is None else ExitCode.PREEMPTED
-        return _finding(check, f"{name} was {check}; {left}", code)
+        return _finding(check, f"{name} was {check}; {kept_text}", code)
     if result.oom_killed:
         message = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
         return _finding("oom-killed", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
-    how = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
-    message = f"{name} failed: {result.reason or how}"
+    cause = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
+    message = f"{name} failed: {result.reason or cause}"
     return _finding("training", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
 
 
@@ -72,7 +78,7 @@ def judge_end(name: str, news: JobNews | None) -> Finding | None:
     if news is not None and news.slurm_end and news.state in (JobState.LOST, JobState.ABSENT):
         return judge_queue_end(name, news.slurm_end)
     if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
-        return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
+        return _finding("job", f"halfstep lost track of {name} before it ended", ExitCode.CONNECT)
     if news.state is JobState.LOST:
         return _lost(name)
     if news.state is not JobState.FAILED or news.result is None or news.result.preempted:

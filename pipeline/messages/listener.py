@@ -45,7 +45,7 @@ class Listener(Protocol):
         ...
 
 
-class Silence:
+class NullListener:
     """A listener that ignores everything."""
 
     def heading(self, text: str) -> None:

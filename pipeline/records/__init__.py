@@ -1,1 +1,1 @@
-"""The records of a project in .halfstep/: checkpoints of stages, cures, runs; and confirmations of the user."""
+"""The records of a project in .halfstep/ (stage checkpoints, cures, runs), and the user's confirmations."""

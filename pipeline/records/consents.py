@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.records.files import FULL, disk_full_as_error
 from remote.errors import BadUsage
-from remote.link.ssh.host_keys import open_to_append, own_known_hosts
-from remote.project.digests import read_regular
+from remote.link.ssh.host_keys import open_to_append
+from remote.project.user_folder import LARGEST
+from remote.protocol.regular import read_regular
 
-LARGEST = 16 * 2**20
 ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
-
-
-def consents(name: str, environment: Mapping[str, str]) -> Path:
-    """Return the path of the user's file of that name. The file has one confirmation per line."""
-    return own_known_hosts(environment).with_name(name)
 
 
 def is_confirmed(path: Path, *fields: str) -> bool:
@@ -48,5 +42,5 @@ def _line(fields: tuple[str, ...]) -> bytes:
 
 
 def _unusable(path: Path, error: OSError) -> BadUsage:
-    message = f"{path}, with your earlier answers, cannot be used: {error.strerror}"
+    message = f"{path}, which stores your confirmations, cannot be read or written: {error.strerror}"
     return BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.records.files import write_atomic
-from remote.project.digests import MAX_JSON, parse_record, read_regular
+from remote.project.digests import MAX_JSON, parse_record
+from remote.protocol.regular import read_regular
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 VERSION = 1

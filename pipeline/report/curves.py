@@ -52,8 +52,8 @@ class Curve:
 def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     """Return a curve per tag, sorted by tag.
 
-    If a job resumed or restarted, its points replace the points of earlier jobs from the first step of the job on. If
-    several folders with the same tag were written at the same time, each folder gets a curve named `tag (folder)`.
+    If a job resumed or restarted, its points replace the points of earlier jobs at and after its first step. If several
+    folders with the same tag were written at the same time, each folder gets a curve named `tag (folder)`.
     """
     by_tag: dict[str, dict[str, list[Scalar]]] = {}
     for scalar in scalars:
@@ -77,7 +77,10 @@ def curve_of_means(means: Sequence[float], first: int, last: int) -> Curve:
 
 @lru_cache(maxsize=64)
 def smooth(curve: Curve) -> Curve:
-    """Return the mean over the newest optimizer steps, at each step. Every command shows this mean as the loss."""
+    """Return the moving average of the curve's finite points (window: `mean_losses`).
+
+    Every command shows it as the loss.
+    """
     return Curve(curve.tag, tuple(mean_losses(curve.finite)))
 
 
@@ -89,8 +92,8 @@ def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
     size = math.ceil(len(points) / (limit // 2))
     kept = {points[0], points[-1]}
     for start in range(0, len(points), size):
-        stretch = points[start : start + size]
-        kept |= {min(stretch, key=lambda p: p[1]), max(stretch, key=lambda p: p[1])}
+        interval = points[start : start + size]
+        kept |= {min(interval, key=lambda p: p[1]), max(interval, key=lambda p: p[1])}
     return Curve(curve.tag, tuple(sorted(kept)))
 
 
@@ -99,9 +102,9 @@ def _curve(tag: str, scalars: Iterable[Scalar]) -> Curve:
     for scalar in scalars:
         by_file.setdefault(scalar.file, []).append(scalar)
     kept: list[Scalar] = []
-    for written in sorted(by_file.values(), key=_began):
+    for written in sorted(by_file.values(), key=_start_time):
         first = min(scalar.step for scalar in written)
-        kept = [scalar for scalar in kept if scalar.step < first or scalar.wall_time > _began(written)] + written
+        kept = [scalar for scalar in kept if scalar.step < first or scalar.wall_time > _start_time(written)] + written
     latest: dict[int, Scalar] = {}
     for scalar in kept:
         if scalar.step not in latest or scalar.wall_time >= latest[scalar.step].wall_time:
@@ -109,7 +112,7 @@ def _curve(tag: str, scalars: Iterable[Scalar]) -> Curve:
     return Curve(tag, tuple((step, latest[step].value) for step in sorted(latest)))
 
 
-def _began(scalars: Iterable[Scalar]) -> float:
+def _start_time(scalars: Iterable[Scalar]) -> float:
     return min(scalar.wall_time for scalar in scalars)
 
 

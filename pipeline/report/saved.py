@@ -17,9 +17,10 @@ from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
-from remote.project.digests import open_regular, read_json
+from remote.project.digests import read_json
 from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.lines import LineCollapser
+from remote.protocol.regular import open_regular
 from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
 from remote.pull.log import mirrored_log

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pipeline.config.find import is_shipped_config
 from pipeline.config.load import LoadedConfig, folder_of
-from pipeline.records.consents import consents, is_confirmed, keep_consent
+from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.view import data_folder
 from remote.errors import DataUntrusted, SecretsUntrusted
 from remote.link.prompter import Prompter
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
+from remote.project.user_folder import user_file
 from remote.protocol.text import one_line
 
 
@@ -80,7 +81,7 @@ def require_secret_consent(
 
 def _require(transfer: Transfer, prompter: Prompter | None, command: str) -> None:
     """Ask the user to confirm the transfer, unless it was confirmed before. The hint repeats `command`."""
-    kept, message = consents(transfer.kept, os.environ), one_line(transfer.message)
+    kept, message = user_file(transfer.kept, os.environ), one_line(transfer.message)
     if is_confirmed(kept, *transfer.fields):
         return
     if prompter is None or not prompter.confirm(f"{message}.\nMay they be sent to the host?"):

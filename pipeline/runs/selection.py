@@ -25,7 +25,7 @@ SECRETS = ("secrets",)
 BUILT_IN = ("train.", "lora.")
 """Config sections that a `command:` can read only through placeholders."""
 STEPS = "train.max_steps"
-"""A setting in these sections that every command receives as HALFSTEP_STEPS."""
+"""The exception among the settings of BUILT_IN: every command receives this setting as HALFSTEP_STEPS."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,14 @@ def load_selection(host: str, config: str, overrides: Sequence[str], cwd: Path, 
     overrides the card in the host's file. `gpus:` of the config overrides `gpus:` of the host. Raises BadUsage,
     BadConfig.
     """
-    path = _or_error(lambda: find_config(config, cwd))
+    path = _result_or_error(lambda: find_config(config, cwd))
     found = None if isinstance(path, HalfstepError) else path
     loaded = (
-        path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, cwd, run_overrides(overrides)))
+        path
+        if isinstance(path, HalfstepError)
+        else _result_or_error(lambda: load_file(path, cwd, run_overrides(overrides)))
     )
-    reached = _or_error(lambda: load_host(host, cwd, host_overrides(overrides), card=card, config_path=found))
+    reached = _result_or_error(lambda: load_host(host, cwd, host_overrides(overrides), card=card, config_path=found))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _merged(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     _refuse_unread(loaded, run_overrides(overrides))
@@ -75,8 +77,8 @@ def load_selection(host: str, config: str, overrides: Sequence[str], cwd: Path, 
 
 
 def load_points(host: str, points: Sequence[Point], cwd: Path) -> tuple[Selection, ...]:
-    """Return the selection of each combination. Raises BadUsage or BadConfig with the problems of all combinations."""
-    found = [_or_error(partial(_varied_selection, host, point, cwd)) for point in points]
+    """Return one selection per combination of config and values. Raises BadUsage or BadConfig with all problems."""
+    found = [_result_or_error(partial(_varied_selection, host, point, cwd)) for point in points]
     if errors := [one for one in found if isinstance(one, HalfstepError)]:
         raise _merged(*errors)
     return tuple(one for one in found if isinstance(one, Selection))
@@ -103,7 +105,10 @@ def _refuse_unread(loaded: LoadedConfig, overrides: Sequence[str]) -> None:
 
 
 def hosts_in(typed: str) -> tuple[str, ...]:
-    """Return the names in `--host a,b`. An ssh command, or the name of an existing file, is one name."""
+    """Return the names in `--host a,b`.
+
+    An existing path, and an ssh command (text with spaces), are not split at commas.
+    """
     is_command = "," not in typed.partition(" ")[0]
     return (typed,) if is_command or Path(typed).is_file() else tuple(name.strip() for name in typed.split(","))
 
@@ -117,7 +122,7 @@ def load_selections(hosts: Sequence[str], config: str, overrides: Sequence[str],
     return tuple(replace(one, given=given) for one in found)
 
 
-def _or_error(load: Callable[[], T]) -> T | HalfstepError:
+def _result_or_error(load: Callable[[], T]) -> T | HalfstepError:
     try:
         return load()
     except HalfstepError as error:

@@ -23,8 +23,8 @@ LARGEST_NOTEBOOK = 64 * 2**20
 def trained_files_digest(view: View) -> str:
     """Return a digest of the input files on the host, including changes by fixers.
 
-    If the host's tree differs from the laptop's tree, its files are unknown, and the digest of the whole tree is
-    returned.
+    If the host's tree is not the local tree with the known changes, its single files are unknown. The digest of the
+    host's whole tree is returned instead.
     """
     on_host = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     if on_host.installed_digest() != view.survey.tree.installed_digest:
@@ -65,7 +65,7 @@ def _without_outputs(view: View, path: str, row: Row) -> Row:
 
 
 def _own_configs(view: View) -> Iterator[str]:
-    """Yield the files in configs/ that contain only keys of halfstep's configs and are not in the command."""
+    """Yield the files in configs/ that contain only keys of halfstep's configs and that `command:` does not name."""
     words = view.config.command or ()
     for path, row in view.scan.manifest.rows.items():
         folder, _, name = path.rpartition("/")

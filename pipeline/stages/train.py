@@ -31,11 +31,11 @@ from pipeline.stages.stage import Context, Phase, StageResult
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
 from remote.operations.jobs import prepare_resume
-from remote.project.digests import open_regular
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.loss import mean_loss_text
+from remote.protocol.regular import open_regular
 from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000

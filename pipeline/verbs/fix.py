@@ -146,32 +146,32 @@ def _on_host(
 ) -> tuple[Outcome, Plan]:
     if not config:
         raise BadUsage("fix --host needs a config", where="--config", hint=f"pipeline fix --host {host} --config NAME")
-    named = load_selection(host, config, overrides, Path.cwd(), card=card)
+    selection = load_selection(host, config, overrides, Path.cwd(), card=card)
     prompter = None if screen.as_json else screen
-    doing = f"fix {named.loaded.name} on {named.host.name}"
+    doing = f"fix {selection.loaded.name} on {selection.host.name}"
     with (
-        nullcontext() if show_only else exclusive_lock(named, doing, prompter=prompter),
-        host_session(named, screen, RunOptions(), keep=not show_only, prompter=prompter) as context,
+        nullcontext() if show_only else exclusive_lock(selection, doing, prompter=prompter),
+        host_session(selection, screen, RunOptions(), keep=not show_only, prompter=prompter) as context,
     ):
         if undo:
             undone = undo_on_host(context)
             screen.note(f"{count(len(undone), 'file')} restored on {host}")
-            return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)}), Plan()
+            return Outcome("fix", host=host, config=selection.loaded.name, more={"undone": list(undone)}), Plan()
         plan = fix_on_host(context, only or None, show_only=show_only)
         made = edits_on_host(context.view) if show_only else Plan()
     diff = render_diff(plan)
     if made.changes and not diff:
         screen.note(f"nothing left to fix; the copy on {host} already contains these edits:")
         screen.diff(render_diff(made))
-        screen.note(f"`{shlex.join(['pipeline', 'fix', *named.given, '--undo'])}` restores the originals on {host}")
+        screen.note(f"`{shlex.join(['pipeline', 'fix', *selection.given, '--undo'])}` restores the originals on {host}")
     else:
         _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
-        _note_undo(screen, count(len(changed), "place"), *named.given)
+        _note_undo(screen, count(len(changed), "place"), *selection.given)
     outcome = _outcome(plan, changed, diff)
     more = {**outcome.more, **({"made": render_diff(made)} if made.changes else {})}
-    return replace(outcome, host=host, config=named.loaded.name, given=named.given, more=more), plan
+    return replace(outcome, host=host, config=selection.loaded.name, given=selection.given, more=more), plan
 
 
 def _name(change: FileChange | HostChange) -> str:

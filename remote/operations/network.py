@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from remote.errors import ConnectionLost
 from remote.host import Host, garbled, read_answer
-from remote.protocol.rendezvous import Listening, Reached
+from remote.protocol.rendezvous import ConnectionAttempt, OpenPort
 
 LISTEN_S = 120.0
 TOKEN_BYTES = 32
@@ -18,7 +18,7 @@ INTERFACE = re.compile(r"[^\s/]{0,15}")
 
 
 @contextlib.contextmanager
-def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
+def listening(host: Host, address: str, token: str) -> Iterator[OpenPort]:
     """Open a free port on the host for the duration of the block. If `address` is empty, the host selects an address.
     Raises the host's errors, and ConnectionLost if the operation ends before a port is open.
     """
@@ -28,23 +28,23 @@ def listening(host: Host, address: str, token: str) -> Iterator[Listening]:
         first = next((event for event in events if event), None)
         if first is None:
             raise ConnectionLost(f"{host.name} did not open a port", where=host.name)
-        yield _validated(read_answer(Listening, host, first), host)
+        yield _validated(read_answer(OpenPort, host, first), host)
     finally:
         if hasattr(events, "close"):
             events.close()
 
 
-def _validated(listener: Listening, host: Host) -> Listening:
+def _validated(listener: OpenPort, host: Host) -> OpenPort:
     """Return `listener` if its fields are valid: they become part of command lines on other hosts. Raises Garbled."""
     if ADDRESS.fullmatch(listener.address) and 1 <= listener.port < 2**16 and INTERFACE.fullmatch(listener.interface):
         return listener
     raise garbled(host.name, f"an invalid address, port or interface: {listener}")
 
 
-def unreachable_reason(host: Host, listener: Listening, token: str) -> str:
+def unreachable_reason(host: Host, listener: OpenPort, token: str) -> str:
     """Try to connect from `host` to `listener`. Return why this failed, or "" if it succeeded."""
     args = {"address": listener.address, "port": listener.port, "token": token}
-    return read_answer(Reached, host, host.ask("network.reach", args)).problem
+    return read_answer(ConnectionAttempt, host, host.ask("network.reach", args)).problem
 
 
 def new_token() -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from remote.project.digests import read_regular
 from remote.project.repository import REDIRECTING, Repository, find_repository
+from remote.protocol.regular import read_regular
 
 DEADLINE_S = 10
 LARGEST = 2**20

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Mapping
-from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from remote.project.records_folder import find_link
 from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
+from remote.protocol.regular import open_regular, read_regular
 
 VERSION = 4
 """The version of the cache's format and of the rules for secrets, whose results are cached too."""
@@ -100,35 +98,17 @@ def write_state(folder: Path, name: str, value: Any) -> None:
 def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedDigest:
     """Return the digest of a file that did not change while it was read. Raises StillChanging, OSError."""
     for _ in range(TRIES):
-        descriptor, status = _open(path, follow)
-        try:
+        with open_regular(path, follow=follow) as file:
+            status = os.fstat(file.fileno())
             before = stat_fields(status)
-            first = os.read(descriptor, min(CHUNK, status.st_size))
+            first = file.read(min(CHUNK, status.st_size))
             whole, seen = hashlib.sha256(first), len(first)
-            while seen < status.st_size and (chunk := os.read(descriptor, CHUNK)):
+            while seen < status.st_size and (chunk := file.read(CHUNK)):
                 whole.update(chunk)
                 seen += len(chunk)
-            if seen == status.st_size and stat_fields(os.fstat(descriptor)) == before:
+            if seen == status.st_size and stat_fields(os.fstat(file.fileno())) == before:
                 return CachedDigest(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
-        finally:
-            os.close(descriptor)
     raise StillChanging(name)
-
-
-def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
-    """Open a regular file without blocking. Raises OSError for any other file, or for a link if `follow` is False."""
-    return FileIO(_open(path, follow)[0], "rb")
-
-
-def read_regular(path: Path | str, limit: int, *, follow: bool = False) -> bytes:
-    """Return the content of a regular file. Raises OSError like `open_regular`, or for more than `limit` bytes."""
-    with open_regular(path, follow=follow) as file:
-        data = b""
-        while len(data) <= limit and (more := file.read(limit + 1 - len(data))):
-            data += more
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, f"larger than {limit} bytes", str(path))
-    return data
 
 
 def read_json(path: Path | str, *, is_cache: bool = False) -> Any:
@@ -161,13 +141,3 @@ def parse_record(data: bytes, *, is_cache: bool = False) -> Any:
         if not (level := [item for items in children for item in items]):
             return value
     raise ValueError("nested too deeply")
-
-
-def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
-    descriptor = os.open(path, flags)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return descriptor, status

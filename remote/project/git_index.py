@@ -9,12 +9,14 @@ import os
 import struct
 from pathlib import Path
 
-from remote.project.digests import read_regular
+from remote.protocol.regular import read_regular
 
 HEADER = struct.Struct(">4sII")
 STAT_BYTES = 40
 EXTENDED = 0x4000
 MAX_INDEX = 512 * 2**20
+MAX_PATH = 4096
+"""The maximum length of a path in Linux, in bytes. The folders above a path need memory that grows with its square."""
 
 
 def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
@@ -68,8 +70,8 @@ def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
             name = data[at:end]
             at = start + ((end - start + 8) // 8) * 8
         total += len(name)
-        if total > MAX_INDEX:
-            raise ValueError(f"the paths of the index have more than {MAX_INDEX} bytes")
+        if total > MAX_INDEX or len(name) > MAX_PATH:
+            raise ValueError(f"the paths of the index have more than {MAX_INDEX} bytes, or one more than {MAX_PATH}")
         names.append(os.fsdecode(name))
     return names, at
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
 from remote.project.repository import Repository, find_repository, repository_at
+from remote.protocol.regular import open_regular
 
 ALWAYS_OUT = frozenset({".git", ".halfstep", "__pycache__"})
 NOT_SOURCE = (
@@ -238,11 +239,7 @@ def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = F
     As in git, a link in the work tree is not followed.
     """
     try:
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
-        descriptor = os.open(path, flags)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return ()
+        with open_regular(path, follow=follow) as file:
             rules = parse_rules(file.read(MAX_RULES), byte_text(folder), ignores_case=ignores_case)
     except OSError:
         return ()

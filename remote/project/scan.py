@@ -179,7 +179,7 @@ def _judge_special_files(walk: Walk) -> Iterable[Finding]:
     for path, why in walk.unreadable.items():
         yield _refusal("unreadable", path, f"cannot be read: {why}")
     for path in walk.too_deep[:SHOWN]:
-        yield _refusal("too-deep", path, "is nested too many folders deep")
+        yield _refusal("too-deep", path, "is nested too deeply")
 
 
 def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Listening:
+class OpenPort:
     """A port that a host has opened, the address by which other hosts may reach it, and its network interface.
 
     `interface` is "" if no interface of the host has the address, for example behind a NAT.
@@ -18,7 +18,7 @@ class Listening:
 
 
 @dataclass(frozen=True)
-class Reached:
+class ConnectionAttempt:
     """Whether a host has reached the port of another host. `problem` is "" if the connection succeeded."""
 
     problem: str = ""

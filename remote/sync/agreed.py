@@ -1,4 +1,4 @@
-"""The manifest of the last sync, cached on the laptop so that a change is sent without an extra exchange."""
+"""The manifest of the last sync, cached on the laptop so that a change is sent without an extra round trip."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_MANIFEST = 24 * 2**20
 """The maximum size of a manifest, which allows a hundred thousand files."""
 
 
-def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
-    """Return the host's manifest if it is known from the survey and the local cache, otherwise None."""
+def known_host_manifest(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
+    """Return the host's manifest if it is empty, equal to the local manifest or equal to the cached one, else None."""
     if not tree.files or tree.source_digest == Manifest({}).source_digest():
         return Manifest({})
     if tree.source_digest == scan.manifest.source_digest():
@@ -28,8 +28,8 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
     return remembered if remembered is not None and remembered.source_digest() == tree.source_digest else None
 
 
-def fetch_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
-    """Fetch the host's manifest, and the size by digest of each file that an interrupted sync left, in one exchange."""
+def fetch_host_manifest(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
+    """Fetch the host's manifest, and the files that an interrupted sync left: their sizes in bytes, by digest."""
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend, limit=MAX_MANIFEST)
     try:
@@ -53,7 +53,7 @@ def _unpacked(data: bytes) -> bytes:
     return text
 
 
-def remember_agreed(host: Host, scan: Scan) -> None:
+def cache_host_manifest(host: Host, scan: Scan) -> None:
     """Cache the scan's manifest as the manifest that the host has."""
     rows = {path: [row.source, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
     path = _path(scan.root, host, scan.project)

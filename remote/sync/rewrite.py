@@ -47,8 +47,8 @@ def plan_rewrites(
 ) -> tuple[Rewrite, ...]:
     """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A rewritten file that needs no change any more gets its sent content back. Files that the fixers in `host_fixers`
-    wrote on the host are kept, because their content is not known locally.
+    A file that was rewritten earlier and is not in `changes` is restored to the content that was sent. Files that the
+    fixers in `host_fixers` wrote on the host are kept, because their content is not known locally.
     """
     rewrites = []
     changed = {change.path: change for change in changes}
@@ -80,7 +80,7 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
-    """Restore the sent content of the given files (None: of all files), and return the tree's survey."""
+    """Restore the sent content of `paths`, or of all files if `paths` is None, and return the tree's survey."""
     args = {"project": scan.project, "owner": scan.owner, "paths": None if paths is None else list(paths)}
     try:
         answer = host.act("tree.undo", args)

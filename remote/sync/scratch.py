@@ -10,7 +10,7 @@ from remote.errors import RemoteFault
 from remote.host import Host, read_field
 from remote.project.scan import Scan
 from remote.protocol.tree import Manifest, Row, TreeSurvey
-from remote.sync.agreed import known_base
+from remote.sync.agreed import known_host_manifest
 from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import error_of_fault
 from remote.sync.rewrite import Change, sha256
@@ -63,7 +63,7 @@ def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str
 
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
     """Map the paths of the host's tree to their digests, as far as they are known without a request to the host."""
-    base = known_base(host, scan, tree) or Manifest({})
+    base = known_host_manifest(host, scan, tree) or Manifest({})
     missing = {deviation.path for deviation in tree.deviations}
     return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in missing}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from remote.project.digests import open_regular
 from remote.protocol.blocks import SAMPLE, is_dense
+from remote.protocol.regular import open_regular
 from remote.protocol.tree import Row
 from remote.sync.background_packing import InFlight, pack_in_background
 from remote.sync.plan import SyncPlan

@@ -14,7 +14,7 @@ from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeReceived, TreeSurvey
-from remote.sync.agreed import fetch_base, known_base, remember_agreed
+from remote.sync.agreed import cache_host_manifest, fetch_host_manifest, known_host_manifest
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
 from remote.sync.retry import retry_lost_connection
 from remote.sync.room import require_room
@@ -105,10 +105,10 @@ class _Attempt:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}
             self.tree = read_answer(TreeSurvey, self.host, self.host.ask("tree.survey", args))
             self.survey_outdated = False
-        base = known_base(self.host, self.scan, self.tree)
+        base = known_host_manifest(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
             return base, {}
-        return fetch_base(self.host, self.scan)
+        return fetch_host_manifest(self.host, self.scan)
 
     def _send(self, plan: SyncPlan, base: Manifest, staged: Mapping[str, int]) -> Json:
         needed = sum(size for _, size in contents_of(plan, staged).values())
@@ -159,7 +159,7 @@ class _Attempt:
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: TreeReceived, tree: TreeSurvey) -> SyncReport:
         edited = answer.edited
         if tree.source_digest == self.scan.manifest.source_digest():
-            remember_agreed(self.host, self.scan)
+            cache_host_manifest(self.host, self.scan)
         late = tuple(edited_finding(path, deleted_locally=path not in self.scan.manifest.rows) for path in edited)
         sent = tuple(path for path in (*plan.send, *plan.modes) if path not in edited)
         return SyncReport(

@@ -127,10 +127,10 @@ def loading(tmp_path):
 def test_torch_without_any_hooks_is_not_waited_for(loading, tmp_path):
     pythons = Pythons(HOOKS, str(tmp_path))
     pythons.look(lambda: [loading], 100.0)
-    assert not pythons.without_hooks(100.0)
+    assert not pythons.is_unhooked(100.0)
     pythons.look(list, 130.0)
-    assert not pythons.without_hooks(130.0)
-    assert pythons.without_hooks(161.0)
+    assert not pythons.is_unhooked(130.0)
+    assert pythons.is_unhooked(161.0)
     assert [(one.why, one.torch, one.hooked) for one in pythons.known()] == [("-I", True, False)]
 
 
@@ -139,7 +139,7 @@ def test_one_process_with_hooks_is_worth_waiting_for(loading, tmp_path):
     pythons.look(lambda: [loading], 100.0)
     (tmp_path / "python-5.json").write_text('{"pid": 5, "command": ["python", "a.py"], "torch": false}')
     pythons.look(lambda: [loading], 130.0)
-    assert not pythons.without_hooks(1000.0)
+    assert not pythons.is_unhooked(1000.0)
 
 
 def test_the_note_of_a_process_overrides_what_was_observed_from_outside(loading, tmp_path):

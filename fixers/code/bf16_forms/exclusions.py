@@ -126,7 +126,7 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
 
 
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
-    """Judge a subscript. Indices stay unchanged, and so do items of a table that is not assigned to a name."""
+    """Leave an index (`x[torch.bfloat16]`) and an indexed literal (`{"bf16": torch.bfloat16}[name]`) unchanged."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
 
 
@@ -135,7 +135,7 @@ def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST
 
 
 def _judge_call(source: PythonSource, parent: ast.Call, child: ast.AST) -> Judged | None:
-    return NEVER if _is_autocast_elsewhere(source, parent) or _is_table(source, parent, child) else None
+    return NEVER if _is_autocast_of_other_device(source, parent) or _is_table(source, parent, child) else None
 
 
 def _judge_function(
@@ -209,7 +209,7 @@ def _is_switch(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:
-    """Return NEVER for a key, for a value whose key names bfloat16, and for a row of a dtype table."""
+    """Return NEVER for a key, a value whose key names bfloat16, or a row of a dtype table. Otherwise, return None."""
     if child in above.keys:
         return NEVER
     key = above.keys[above.values.index(child)] if child in above.values else None
@@ -260,7 +260,7 @@ def _is_float32(source: PythonSource, node: ast.expr) -> bool:
     return source.names.meaning(node) in FLOATS
 
 
-def _is_autocast_elsewhere(source: PythonSource, call: ast.Call) -> bool:
+def _is_autocast_of_other_device(source: PythonSource, call: ast.Call) -> bool:
     meaning = source.names.meaning(call.func) or ""
     if not meaning.endswith("autocast"):
         return False

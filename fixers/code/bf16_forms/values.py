@@ -119,9 +119,9 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
 
 
 def _widen_uses(draft: Draft, node: ast.expr) -> bool:
-    """Return True if the dtype is assigned to a variable, and every use of this variable needs the range of float32.
+    """Replace the uses of the variable that need the range of float32, if the dtype is assigned to a variable.
 
-    If only some uses need this range, replace only these uses with float32.
+    If every use needs this range, change nothing and return True: the caller then replaces the assigned dtype.
     """
     match draft.source.names.parent(node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
@@ -150,7 +150,7 @@ def _keyword_of(draft: Draft, node: ast.expr) -> str:
 
 
 def _aliases(draft: Draft) -> frozenset[str]:
-    """Return the names that `import ... as` binds."""
+    """Return the names bound by `from ... import ... as NAME`."""
     imports = draft.source.names.of_type(ast.ImportFrom)
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 

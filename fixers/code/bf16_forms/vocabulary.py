@@ -50,7 +50,7 @@ def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[
 
 
 def _warn_of_asserts(draft: Draft) -> None:
-    """Report conditional asserts for bfloat16. A program that satisfies the condition fails with float16."""
+    """Report conditional asserts for bfloat16. If the condition is true, a program in float16 fails."""
     for node in draft.source.names.of_type(ast.Assert):
         condition = condition_of(draft.source, node)
         if condition is not None and (written := draft.source.segment(condition)) in asserted_conditions(draft.source):
@@ -99,7 +99,7 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
     """Return the project's values with this spelling.
 
-    If the project's values are unknown, return one value for each option of the readers.
+    If the project's values are unknown, assume that each option that the reader may read has this spelling.
     """
     if consumers.selected is not None:
         return [each for each in consumers.selected if each.word == word and not each.to_float32]

@@ -35,7 +35,7 @@ WORDS = {
     TRUE_WORD: "16-mixed",
 }
 OF_AMP = ("amp_bf16", "amp_bfloat16")
-"""Words of autocast in bfloat16 whose float16 spelling differs between projects: `amp`, `amp_fp16`."""
+"""Values that select autocast in bfloat16. Their float16 spelling differs between projects: `amp` or `amp_fp16`."""
 TRUE_HALF = "16-true"
 """Lightning's value for half-precision weights that are not trained: they need no float32 copy and no loss scale."""
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
@@ -85,7 +85,7 @@ def _warn_of_amp(draft: Draft, node: ast.Constant) -> None:
 
 
 def _may_be_mixed(draft: Draft, node: ast.Constant, frozen_loads: tuple[str, ...]) -> bool:
-    """Return True if 16-mixed can replace bf16-true, and report the additional memory. Otherwise, report the reason."""
+    """Return True if 16-mixed can replace bf16-true, and warn of the additional memory. Return False otherwise."""
     broken = unscaled_step(draft.source)
     if broken:
         draft.refuse(node, *broken)
@@ -107,7 +107,7 @@ def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) ->
 
 def _option_of(draft: Draft, node: ast.Constant) -> str | None:
     """Return the name of the option, variable or function that has this value."""
-    name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_given_on(draft, node)
+    name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_of_variable(draft, node)
     return name or returning_function(draft.source, node, MEANS_PRECISION)
 
 
@@ -115,7 +115,7 @@ def _needs_range(draft: Draft, node: ast.Constant) -> bool:
     return node.value in FULL and needs_range(draft.source, node)
 
 
-def _option_given_on(draft: Draft, node: ast.Constant) -> str | None:
+def _option_of_variable(draft: Draft, node: ast.Constant) -> str | None:
     """Return `mixed_precision` for `mp = "bf16"` if every use of the variable is like `mixed_precision=mp`."""
     above = draft.source.names.parent(node)
     match above:
@@ -168,6 +168,6 @@ def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16
     if literal is None:
         written = draft.source.segment(node)
         report = draft.refuse if node.value == TRUE_WORD else draft.warn
-        report(node, f"{written} is bfloat16 in several strings; write {word!r}")
+        report(node, f"{written} spells bfloat16 in several adjacent strings; write {word!r}")
         return
     draft.edits.append(draft.source.replace_node(node, literal, why))

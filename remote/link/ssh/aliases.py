@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from remote.link.ssh.options import home
+from remote.project.user_folder import home
 
 MAX_INCLUDE_DEPTH = 8
 PATTERN = frozenset("*?!")

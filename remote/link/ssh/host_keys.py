@@ -17,9 +17,9 @@ from typing import BinaryIO
 from remote.errors import HostKeyRefused
 from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
-from remote.link.ssh.options import home
 from remote.link.ssh.route import ResolvedHop
-from remote.project.digests import read_regular
+from remote.project.user_folder import user_file
+from remote.protocol.regular import read_regular
 
 MAX_KNOWN_HOSTS = 16 * 2**20
 
@@ -40,8 +40,7 @@ class KnownHosts:
 
 def own_known_hosts(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the path of halfstep's known_hosts file. halfstep writes to no other known_hosts file."""
-    config = environment.get("XDG_CONFIG_HOME") or str(home(environment) / ".config")
-    return Path(config) / "halfstep/known_hosts"
+    return user_file("known_hosts", environment)
 
 
 def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:

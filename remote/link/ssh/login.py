@@ -19,7 +19,7 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, run_within
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
-from remote.project.digests import read_regular
+from remote.protocol.regular import read_regular
 
 LARGEST_KEY = 2**20
 NO_QUESTION = "keyboard-interactive (the server asked no question)"

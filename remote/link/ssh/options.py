@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 from remote.errors import BadUsage, CannotConnect
 from remote.link.address import Hop
+from remote.project.user_folder import account_home, home
 
 SSH_G_TIMEOUT_S = 10.0
 Options = Mapping[str, tuple[str, ...]]
 """The options of ssh, with lower-case keys. An option that occurs on several lines has several values."""
-
-
-def home(environment: Mapping[str, str]) -> Path:
-    """Return the home folder: HOME if it is set, otherwise the home folder of the account."""
-    return Path(environment.get("HOME") or account_home() or "/")
-
-
-def account_home() -> str:
-    """Return the home folder of the account, or "" if the user id has no account, as in some containers."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
 
 
 def read_ssh_options(ssh: str, hop: Hop, environment: Mapping[str, str]) -> Options:

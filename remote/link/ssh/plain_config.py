@@ -9,7 +9,8 @@ import paramiko
 
 from remote.errors import BadUsage
 from remote.link.address import Hop
-from remote.link.ssh.options import Options, home
+from remote.link.ssh.options import Options
+from remote.project.user_folder import home
 
 IGNORED = ("include", "match")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, judge_host, parse_hop
-from remote.link.ssh.options import Options, account_home, home, read_ssh_options
+from remote.link.ssh.options import Options, read_ssh_options
 from remote.link.ssh.route import ResolvedHop, Route
+from remote.project.user_folder import account_home, home
 
 MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"

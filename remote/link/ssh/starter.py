@@ -85,5 +85,5 @@ class SshStarter:
 
 
 def ssh_starter(address: Address, prompter: Prompter | None) -> SshStarter:
-    """Return a starter. open_host imports this module by name, so that paramiko is not loaded for a local host."""
+    """Return an SshStarter. open_host imports this module when it is needed: a local host does not load paramiko."""
     return SshStarter(address, prompter=prompter)

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO, Dict, List, Tuple
 from remote.payload.checkpoints.adapter import ADAPTER_WEIGHTS, adapter_folder
 from remote.payload.checkpoints.files import MANIFEST, STATE, VERDICT
 from remote.payload.checkpoints.published import find_checkpoints
-from remote.payload.output.event_files import open_regular
 from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import SEGMENT
 
 BLOCK = 2**20

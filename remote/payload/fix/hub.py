@@ -13,7 +13,7 @@ import os
 import resource
 import sys
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List
 
 from remote.protocol.tokenizer_files import ROUND_TRIPS, Digest, digest_of, judge_file
 from remote.protocol.values import encode
@@ -59,12 +59,12 @@ def _limit_memory(size_bytes: int) -> None:
 
 def tree(request: Dict[str, Any]) -> Dict[str, Any]:
     """Return the commit of a revision, and the digests of the named files that the repository has."""
-    return _query_hub(lambda hub: _tree(hub, request["repo"], request.get("revision") or None, request["names"]))
+    return _query_hub(lambda hub: _tree(hub.HfApi(token=request.get("token")), request))
 
 
-def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dict[str, Any]:
-    api = hub.HfApi()
-    commit = api.model_info(repo, revision=revision).sha
+def _tree(api: Any, request: Dict[str, Any]) -> Dict[str, Any]:
+    repo, names = request["repo"], request["names"]
+    commit = api.model_info(repo, revision=request.get("revision") or None).sha
     digests: Dict[str, Any] = {}
     for entry in api.list_repo_tree(repo, revision=commit):
         if getattr(entry, "size", None) is not None and entry.path in names:
@@ -93,6 +93,7 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
                 revision=request["revision"],
                 local_dir=request["folder"],
                 force_download=True,
+                token=request.get("token"),
             )
         except Exception as error:
             if _kind_of(error) != "cut":

@@ -7,7 +7,6 @@ import shutil
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
-from remote.payload.files.regular import read_regular
 from remote.payload.fix.journal import digest_after_fix, replace_kept
 from remote.payload.probes.project_python import ask_hub_client, job_environment
 from remote.payload.request.call import Call
@@ -15,6 +14,7 @@ from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
 from remote.payload.tree.state import Project, read_manifest
 from remote.protocol.exits import ExitCode
+from remote.protocol.regular import read_regular
 from remote.protocol.tokenizer_files import (
     MAIN,
     NAMES,
@@ -161,7 +161,7 @@ def _inspect(
 ) -> TokenizerFile:
     real, name = os.path.realpath(path), os.path.basename(path)
     try:
-        data = read_regular(real, LARGEST_BYTES)
+        data = read_regular(real, LARGEST_BYTES, follow=True)
     except FileNotFoundError:
         return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which does not exist"), repo=repo)
     except OSError as error:
@@ -215,7 +215,7 @@ def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
     """
     record = os.path.join(folder, ".cache", "huggingface", "download", f"{name}.metadata")
     try:
-        commit, etag, *_ = read_regular(record, LARGEST_RECORD_BYTES).decode("utf-8").splitlines()
+        commit, etag, *_ = read_regular(record, LARGEST_RECORD_BYTES, follow=True).decode("utf-8").splitlines()
     except (OSError, ValueError):
         return None, ""
     return digest_from_etag(etag), commit
@@ -243,7 +243,9 @@ def _commit_of(model: str, revision: str) -> str:
         return revision
     try:
         return (
-            read_regular(os.path.join(model, "refs", revision or "main"), LARGEST_RECORD_BYTES).decode("ascii").strip()
+            read_regular(os.path.join(model, "refs", revision or "main"), LARGEST_RECORD_BYTES, follow=True)
+            .decode("ascii")
+            .strip()
         )
     except (OSError, UnicodeDecodeError):
         return ""

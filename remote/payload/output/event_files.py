@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-from typing import BinaryIO, Callable, FrozenSet, Iterator, List, Tuple
+from typing import Callable, FrozenSet, Iterator, List, Tuple
 
 from remote.protocol.events import MARK
 from remote.protocol.layout import ProjectLayout, RunLayout
@@ -73,15 +72,6 @@ def outside_folder(run_root: str) -> str:
     folder = os.path.realpath(os.path.join(run.code, os.path.expanduser(named)))
     inside = (folder + os.sep).startswith(os.path.realpath(run_root) + os.sep)
     return "" if named == "auto" or inside or not os.path.isdir(folder) else folder
-
-
-def open_regular(path: str) -> BinaryIO:
-    """Open a regular file. Raises OSError for a link, a folder or a device."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"not a regular file: {path}")
-    return os.fdopen(fd, "rb")
 
 
 def _walk(name: str, folder: str, depth: int, wanted: Wanted) -> Iterator[Tuple[str, str]]:

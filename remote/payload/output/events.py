@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from io import BufferedReader
 from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
 from remote.payload.files.atomic import write_atomic
-from remote.payload.output.event_files import find_events, open_regular, resolve
+from remote.payload.output.event_files import find_events, resolve
 from remote.payload.output.job_folder import newest_job
 from remote.payload.request.call import Call
 from remote.protocol.jobs import EventFile
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import LENGTH, OVERHEAD, read_records, scan_file
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import FRESH, SEGMENT, tail_digest
 from remote.protocol.values import dumps
 
@@ -22,7 +24,7 @@ TAIL_CHECKED = 256 * 2**10
 
 
 def survey_events(run_root: str) -> Tuple[EventFile, ...]:
-    """Return every event file of the run by name, with its size in complete records. Read-only.
+    """Return every event file of the run, sorted by name. The sizes are in bytes, without an incomplete last record.
 
     The survey checks the length of every record, but only the checksums near the end. A pull checks all checksums. If
     the newest job has an index of its files, only the files in the index are read.
@@ -46,15 +48,16 @@ def write_event_index(run_root: str) -> None:
     write_atomic(os.path.join(run_root, INDEX), dumps({"job": newest_job(RunLayout(run_root)), "files": rows}))
 
 
-def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
-    """Return True if the bytes before `offset` have that digest. Otherwise the file was rewritten."""
+def is_unchanged_before(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
+    """Return True if the last bytes before `offset` have the digest `tail_sha256`. Otherwise the file was rewritten."""
     return os.fstat(file.fileno()).st_size >= offset and tail_digest(file.fileno(), offset) == tail_sha256
 
 
 def read_events(call: Call) -> Dict[str, Any]:
     """Send the complete records of files from given offsets as one stream of segments: index, flags, size, bytes.
 
-    `wants` is a list of [name, offset, digest of the bytes before it]. A rewritten file is sent from its start (FRESH).
+    `wants` is a list of [name, offset, `tail_digest` at this offset]. A rewritten file is sent from its start (FRESH).
+    Returns, for each file, its name, why reading ended, and the number of bytes sent so far, or the error.
     """
     root = call.path(call.args["run"])
     rows: List[Dict[str, Any]] = []
@@ -69,7 +72,7 @@ def read_events(call: Call) -> Dict[str, Any]:
 
 def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -> Dict[str, Any]:
     flags = 0
-    if not continues(file, offset, tail):
+    if not is_unchanged_before(file, offset, tail):
         offset, flags = 0, FRESH
     while True:
         records, ending = read_records(file.fileno(), offset)
@@ -82,7 +85,7 @@ def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -
 
 def _survey_file(name: str, path: str, indexed: Optional[List[Any]]) -> Optional[EventFile]:
     try:
-        with open_regular(path) as file:
+        with BufferedReader(open_regular(path)) as file:
             status = os.fstat(file.fileno())
             if indexed and indexed[3:] == _stamp(status):
                 return EventFile(name, indexed[0], indexed[1], indexed[2])

@@ -8,14 +8,15 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-from remote.payload.output.event_files import ROOTS, find_events, open_regular, resolve
-from remote.payload.output.events import continues
+from remote.payload.output.event_files import ROOTS, find_events, resolve
+from remote.payload.output.events import is_unchanged_before
 from remote.payload.output.file_watcher import FileWatcher, pause
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.output.logs import start_of_last_lines
 from remote.payload.request.call import HEARTBEAT_S, Call
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import tail_digest
 
 SEARCH_EVERY_S = 2.0
@@ -147,7 +148,7 @@ def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) ->
         if position.unchanged(path):
             return
         with open_regular(path) as file:
-            fresh = not continues(file, position.offset, position.tail_sha256)
+            fresh = not is_unchanged_before(file, position.offset, position.tail_sha256)
             if fresh:
                 position.offset, position.tail_sha256 = 0, ""
             while True:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, BinaryIO, Dict, List
 
-from remote.payload.output.event_files import open_regular
-from remote.payload.output.events import continues
+from remote.payload.output.events import is_unchanged_before
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.request.call import Call
+from remote.protocol.regular import open_regular
 from remote.protocol.segments import FRESH, SEGMENT
 
 BLOCK = 2**20
@@ -26,7 +26,7 @@ def read_log(call: Call) -> Dict[str, Any]:
     with open_regular(os.path.join(folder, "output.log")) as file:
         size = os.fstat(file.fileno()).st_size
         offset = int(call.args.get("offset", 0))
-        fresh = "tail_sha256" in call.args and not continues(file, offset, call.args["tail_sha256"])
+        fresh = "tail_sha256" in call.args and not is_unchanged_before(file, offset, call.args["tail_sha256"])
         if fresh:
             offset = 0
         if "lines" in call.args:

@@ -67,7 +67,10 @@ def _size(path: str) -> int:
 
 
 def read_disk(path: str) -> Disk:
-    """Return the file system that would contain `path`. A user's quota is not detected, because that needs a write."""
+    """Return the file system that would contain `path`.
+
+    A user's quota is not detected, because detecting it needs a write.
+    """
     parent = path
     while not os.path.exists(parent):
         parent = os.path.dirname(parent)

@@ -15,7 +15,7 @@ from typing import Any, Dict, Union
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.rendezvous import Listening, Reached
+from remote.protocol.rendezvous import ConnectionAttempt, OpenPort
 from remote.protocol.values import encode
 
 SIOCGIFADDR = 0x8915
@@ -30,7 +30,7 @@ The route to it shows which interface leads to other networks; nothing is sent.
 
 
 def listen(call: Call) -> Dict[str, Any]:
-    """Open a free port, push it as `Listening`, and answer clients that send `token`, until the laptop disconnects.
+    """Open a free port, push it as `OpenPort`, and answer clients that send `token`, until the laptop disconnects.
 
     `address` in the request is the configured address. If it is empty, the address to which the laptop connected is
     used. Like the store of a training, the port is open on that address only. If no interface has the address, as
@@ -46,7 +46,7 @@ def listen(call: Call) -> Dict[str, Any]:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind((address if interface else "", 0))
         server.listen()
-        call.push(encode(Listening(address, server.getsockname()[1], interface)))
+        call.push(encode(OpenPort(address, server.getsockname()[1], interface)))
         deadline = time.monotonic() + float(call.args["seconds"])
         while time.monotonic() < deadline and not call.connection.closed():
             readable, _, _ = select.select([server.fileno(), call.connection.source.fileno()], [], [], 1.0)
@@ -68,7 +68,7 @@ def _answer(server: socket.socket, token: bytes) -> None:
 
 
 def reach(call: Call) -> Dict[str, Any]:
-    """Connect to the port of another host, check that the host returns the token, and return a `Reached`."""
+    """Connect to the port of another host, check that the host returns the token, and return a `ConnectionAttempt`."""
     address, port = call.args["address"], int(call.args["port"])
     token = call.args["token"].encode("ascii")
     try:
@@ -76,10 +76,10 @@ def reach(call: Call) -> Dict[str, Any]:
             peer.sendall(token)
             same = hmac.compare_digest(_read(peer), token)
     except socket.timeout:
-        return encode(Reached(f"no answer within {CONNECT_S:.0f} s"))  # type: ignore[no-any-return]
+        return encode(ConnectionAttempt(f"no answer within {CONNECT_S:.0f} s"))  # type: ignore[no-any-return]
     except OSError as error:
-        return encode(Reached(error.strerror or str(error)))  # type: ignore[no-any-return]
-    return encode(Reached("" if same else "another program answers there"))  # type: ignore[no-any-return]
+        return encode(ConnectionAttempt(error.strerror or str(error)))  # type: ignore[no-any-return]
+    return encode(ConnectionAttempt("" if same else "another program answers there"))  # type: ignore[no-any-return]
 
 
 def _read(peer: socket.socket) -> bytes:

@@ -10,14 +10,17 @@ from typing import Any, Dict, Mapping, Sequence
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
-OF_HUB = ("HF_", "HUGGINGFACE_", "HUGGING_FACE_", "TRANSFORMERS_")
-"""The beginnings of the variables that huggingface_hub reads."""
+OF_HUB = {
+    *("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "XDG_CACHE_HOME", "NO_PROXY"),
+    *("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY"),
+    *("HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"),
+}
+"""The other variables, in upper or lower case, that are passed to huggingface_hub. The client sends none of them."""
 REDIRECTS = {
     *("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 }
 """The variables that decide, in upper or lower case, which server gets a request to the hub, or can read it."""
-NEUTRAL = {"NO_PROXY", "XDG_CACHE_HOME"}
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
@@ -70,15 +73,17 @@ def ask_hub_client(
 
     Other variables, such as PYTHONPATH, LD_PRELOAD and OPENSSL_CONF, could make the interpreter load code. `plan` must
     not execute code of the project, and with `--host local` it runs on the laptop. If a variable of the environment
-    sends the request to another server, only a token of this environment is sent, and none of the host. An answer with
-    a fault then names this variable under the key `withheld`.
+    sends the request to another server, the client sends no token, except for a token that this environment contains.
+    An answer with a fault then names the variable under the key `withheld`.
     """
     of_hub = {name: value for name, value in environment.items() if _concerns_hub(name, value)}
     redirect = redirect_of(of_hub)
-    if redirect:
-        of_hub["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
-    answer = ask_python(python, payload, "hub", request, of_hub, timeout_s)
-    if redirect and "fault" in answer:
+    if not redirect:
+        return ask_python(python, payload, "hub", request, {**of_hub, **_tokens_of(environment)}, timeout_s)
+    given = next((value for value in _tokens_of(environment).values() if value.strip() and "$" not in value), None)
+    of_hub["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+    answer = ask_python(python, payload, "hub", {**request, "token": given or False}, of_hub, timeout_s)
+    if given is None and "fault" in answer:
         message = f"{answer.get('message', '')}; the host's token was not sent, because the config sets {redirect}"
         answer.update(message=message, withheld=redirect)
     return answer
@@ -86,18 +91,15 @@ def ask_hub_client(
 
 def _concerns_hub(name: str, value: str) -> bool:
     """Return True for a setting with which the hub client cannot send a file or a variable of the host."""
-    if name.upper() in REDIRECTS:
-        return "$" not in value
-    return name.upper() in NEUTRAL or (name.startswith(OF_HUB) and name != "HF_TOKEN_PATH")
+    return name.upper() in OF_HUB or (name.upper() in REDIRECTS and "$" not in value)
+
+
+def _tokens_of(environment: Mapping[str, str]) -> Dict[str, str]:
+    return {name: environment[name] for name in TOKENS if name in environment}
 
 
 def redirect_of(environment: Mapping[str, str]) -> str:
-    """Return the variable that sends requests to the hub to a server that the host itself does not use, or "".
-
-    Return "" also if the environment contains a token of its own, not a reference to a variable of the host.
-    """
-    if any(environment.get(name) and "$" not in environment[name] for name in TOKENS):
-        return ""
+    """Return the variable that sends requests to the hub to a server that the host itself does not use, or ""."""
     redirects = (name for name in environment if name.upper() in REDIRECTS)
     return next((name for name in redirects if environment[name] != os.environ.get(name)), "")
 

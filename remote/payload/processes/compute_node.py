@@ -10,9 +10,10 @@ MARGIN_S = 120.0
 
 
 def srun_argv(options: Sequence[str], limit_s: float) -> List[str]:
-    """Return the srun words to put before a command, so that it runs on a compute node for at most `limit_s` seconds.
+    """Return the srun arguments to put before a command.
 
-    srun forwards stdin, stdout and stderr. srun ends when the command has left Slurm's queue.
+    Slurm's time limit is `limit_s` plus a margin, in whole minutes. srun forwards stdin, stdout and stderr. srun ends
+    when the command has left Slurm's queue.
     """
     minutes = math.ceil((limit_s + MARGIN_S) / 60)
     return ["srun", "--job-name=halfstep-proof", "--ntasks=1", "--unbuffered", *options, f"--time={minutes}"]

@@ -142,7 +142,7 @@ def _optimizer_parameters(evidence: Evidence) -> Result:
     if not missing and not foreign:
         return passed("optimizer-parameters", "the optimizer holds exactly the trainable tensors")
     stale = missing and (foreign or any(is_adapter(name) for name in missing))
-    if not stale or any(rank.trained.unheld_moved for rank in evidence.ranks):
+    if not stale or any(rank.trained.unoptimized_changed for rank in evidence.ranks):
         message = (
             f"{len(missing)} trainable tensors are in no optimizer, and {foreign} optimized tensors are in no model"
         )
@@ -180,7 +180,7 @@ def _half_moments(evidence: Evidence, half: List[DtypeCount]) -> Result:
 
 
 def _cast_late(evidence: Evidence) -> Result:
-    cast = [row for rank in evidence.ranks for row in rank.model.cast_late]
+    cast = [row for rank in evidence.ranks for row in rank.model.cast_after_optimizer]
     if not cast:
         return passed("optimizer-before-cast", "no parameter changed its dtype after the optimizer was built")
     first = cast[0]

@@ -152,7 +152,7 @@ def _between(evidence: Evidence) -> Iterator[Result]:
     Clamping, averaging and projection are normal; rounding to float16 is not. Rounding that occurred once is a warning,
     because a script may cast its model once, after a warm-up.
     """
-    between = evidence.first.trained.between
+    between = evidence.first.trained.changed_between_steps
     if max((rank.trained.put_back for rank in evidence.ranks), default=0):
         return
     if not between.changed:

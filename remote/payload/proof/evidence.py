@@ -188,7 +188,7 @@ class Evidence:
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:
             return False
         enough = sum(row.elements for row in copies) >= sum(row.elements for row in unheld)
-        return enough and all(rank.trained.unheld_moved for rank in self.ranks)
+        return enough and all(rank.trained.unoptimized_changed for rank in self.ranks)
 
     @property
     def idle(self) -> bool:

@@ -181,7 +181,7 @@ class Runner:
             self._first_done = self._first_done or now
             return done >= ranks[0].world or now - self._first_done > STRAGGLERS_S
         self._pythons.look(lambda: descendants(os.getpid()), now)
-        return self._pythons.without_hooks(now)
+        return self._pythons.is_unhooked(now)
 
     def _reap(self, leader: int) -> None:
         while True:

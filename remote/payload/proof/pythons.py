@@ -58,8 +58,8 @@ class Pythons:
         elif self._unhooked_since is None:
             self._unhooked_since = now
 
-    def without_hooks(self, now: float) -> bool:
-        """Return True if torch was loaded some time ago and no process has the hooks, so that waiting is useless."""
+    def is_unhooked(self, now: float) -> bool:
+        """Return True if no process has the hooks UNHOOKED_AFTER_S after torch was found: waiting longer is useless."""
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:

@@ -1,4 +1,4 @@
-"""A cache of clips' features by the digest of their audio bytes and of the extractor's settings."""
+"""A cache of clips' features. The key is the digest of the audio bytes and of the extractor's settings."""
 
 from __future__ import annotations
 

@@ -78,7 +78,10 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
 
 
 class Estimator:
-    """Counts the peak memory of training steps of one model with its adapter, without its weights."""
+    """Estimates the peak memory of training steps of one model with its adapter.
+
+    The weights are counted, but not loaded.
+    """
 
     def __init__(
         self,
@@ -98,21 +101,22 @@ class Estimator:
         with self.fake:
             _allocate(self.model)
         self.layers = checkpoint_layers(self.model, 0)
-        self.unknown = _unknown(self.model, base)
+        self.why_not_estimated = _why_not_estimated(self.model, base)
         roots = (self.model.get_base_model().get_submodule(path) for path in base.family.audio)
         self.trains_audio = any(is_trained(root) for root in roots)
         trained = (parameter for _, parameter in trainable_parameters(self.model))
         # DistributedDataParallel keeps a second copy of all gradients.
-        self.buckets = sum(parameter.nbytes for parameter in trained) if processes > 1 else 0
-        self.elsewhere = bytes_elsewhere(self.model, processes) if shard_base else 0
+        self.ddp_bucket_bytes = sum(parameter.nbytes for parameter in trained) if processes > 1 else 0
+        self.bytes_saved = bytes_saved_by_sharding(self.model, processes) if shard_base else 0
 
     def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
         """Return the peak memory in bytes of an optimizer step after the first one.
 
-        `checkpointed` decoder layers are checkpointed. Raises RuntimeError for a model that cannot be estimated.
+        `checkpointed` is the number of decoder layers with activation checkpointing. Raises RuntimeError for a model
+        that cannot be estimated.
         """
-        if self.unknown:
-            raise RuntimeError(self.unknown)
+        if self.why_not_estimated:
+            raise RuntimeError(self.why_not_estimated)
         checkpoint_layers(self.model, checkpointed)
         self.model.train()
         trained = [parameter for _, parameter in trainable_parameters(self.model)]
@@ -129,7 +133,7 @@ class Estimator:
             self._run(shape)
             optimizer.step()
             optimizer.zero_grad()
-        return live.peak + self.buckets - self.elsewhere
+        return live.peak + self.ddp_bucket_bytes - self.bytes_saved
 
     def _run(self, shape: Shape) -> None:
         hidden = self.model.get_input_embeddings().weight
@@ -139,7 +143,7 @@ class Estimator:
             "labels": torch.zeros(rows, length, dtype=torch.long),
             "label_positions": torch.zeros(shape.labels, dtype=torch.long),
         }
-        # A card without bfloat16 has no kernel for attention without a mask (`training_mask`).
+        # A card without bfloat16 has no maskless kernel for grouped-query attention (see `training_mask`).
         if shape.is_shared or (self.on_card and self.plan.autocast_dtype == "float16"):
             inputs["attention_mask"] = torch.ones(1, 1, length, length, dtype=torch.bool)
         dtype = getattr(torch, self.plan.autocast_dtype or "float32")
@@ -170,17 +174,18 @@ def _without_masks(model: Any) -> Iterator[None]:
             hook.remove()
 
 
-def bytes_elsewhere(model: Any, processes: int) -> int:
-    """Return the bytes of a sharded base that other processes keep, minus the bytes that this process gathers.
+def bytes_saved_by_sharding(model: Any, processes: int) -> int:
+    """Return how many bytes a process saves by sharding the base model.
 
-    FSDP2 gathers the next layer while the current layer is in use, so two layers are gathered at a time.
+    These are the weights that other processes keep, minus the weights that this process gathers. FSDP2 gathers the next
+    layer while the current layer is in use, so two layers are gathered at a time.
     """
     layers = model.get_base_model().get_decoder().layers
     frozen = [sum(one.nbytes for one in layer.parameters() if not one.requires_grad) for layer in layers]
     return max(0, int(sum(frozen) * (processes - 1) // processes - 2 * max(frozen)))
 
 
-def _unknown(model: Any, base: BaseModel) -> str:
+def _why_not_estimated(model: Any, base: BaseModel) -> str:
     """Return why the memory of this model cannot be estimated, or "" if it can."""
     if trains_encoder(model.get_base_model(), base.family):
         return "the encoder is trained, and its activations depend on the clips"

@@ -291,23 +291,3 @@ CHANGED = {
 @pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED.keys())
 def test_code_that_only_resembles_an_exception_is_still_changed(text: str) -> None:
     assert planned(text).change is not None
-
-
-FILL = "bias = (m * 1.0).masked_fill(m, {value}).to(torch.bfloat16)\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "stays"),
-    [
-        (FILL.format(value="-1e9"), True),
-        (FILL.format(value="-65504.0"), False),
-        (FILL.format(value="float('-inf')"), False),
-        ("bias = torch.full((n, n), -1e9, dtype=torch.bfloat16)\n", True),
-        ("bias = torch.full((n, n), -1e4, dtype=torch.bfloat16)\n", False),
-        ("table = torch.zeros(100000).to(torch.bfloat16)\n", False),
-    ],
-)
-def test_a_constant_beyond_float16_keeps_its_tensor(code: str, stays: bool) -> None:
-    outcome = plan_file("model.py", (TORCH + code).encode(), list(source_fixers()), Target(TITAN_RTX))
-    assert (outcome.change is None) is stays
-    assert any("beyond 65504" in each.reason for each in outcome.skipped) is stays

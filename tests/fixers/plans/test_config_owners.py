@@ -12,6 +12,7 @@ from tests.fixers.plans.program_files import (
     FSDP,
     HALF_LOOP,
     KNOWS_HALF,
+    LIGHTNING,
     OF_ACCELERATE,
     PARSED,
     RAISES,
@@ -69,12 +70,6 @@ def test_a_config_of_accelerate_belongs_to_the_programs_that_read_it(tmp_path: P
         ("accelerate launch --config_file cfg/one.yaml train.py\n", True),
         ("config=./cfg/one.yaml\naccelerate launch --config_file=$config train.py\n", True),
         ("accelerate launch --config_file cfg/$1.yaml train.py\n", False),
-        ("accelerate launch --config_file cfg/one.yaml train.py --data cfg/data_${name}.yaml\n", True),
-        ("accelerate launch --config_file cfg/one.yaml train.py --data 'cfg/*.json'\n", True),
-        ("accelerate launch --config_file cfg/one.yaml train.py --model cfg/${model:-base}_small.yaml\n", True),
-        ("accelerate launch --config_file cfg/one.yaml train.py, or with cfg/t${kind}.yaml.\n", False),
-        ("accelerate launch --config_file cfg/one.yaml train.py && ls cfg/{one,two}.yaml\n", False),
-        ("accelerate launch --config_file cfg/one.yaml train.py && ls cfg/$(pick)\n", False),
         ("accelerate launch --config_file cfg/one.yaml train.py  # or two\n", False),
         ("accelerate launch train.py\n", False),
     ],
@@ -125,3 +120,70 @@ def test_a_config_belongs_to_the_programs_that_the_text_which_names_it_starts(tm
 def test_a_config_that_stays_alone_keeps_no_program_in_bfloat16(tmp_path: Path) -> None:
     other = {"other.py": f"import accelerate\n{RECIPE.format(refusal=RAISES)}", "fsdp.yaml": FSDP}
     assert set(changed(planned(tmp_path, {"train.py": TRAINER, **other}))) == {"train.py"}
+
+
+HYDRA = """import hydra
+import lightning as L
+
+
+@hydra.main(config_path="conf", config_name="base")
+def main(cfg):
+    trainer: L.Trainer = hydra.utils.instantiate(cfg.trainer)
+    trainer.fit(hydra.utils.instantiate(cfg.model))
+
+
+if __name__ == "__main__":
+    main()
+"""
+OF_LIGHTNING = "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  precision: bf16-mixed\n"
+
+
+@pytest.mark.parametrize("script", [HYDRA, LIGHTNING.replace('"bf16-mixed"', 'load("conf/base.yaml")["precision"]')])
+def test_a_precision_in_the_spelling_of_lightning_is_read_by_lightning(tmp_path: Path, script: str) -> None:
+    plan = planned(tmp_path, {"train.py": script, "conf/base.yaml": OF_LIGHTNING})
+    assert changed(plan) == {"conf/base.yaml": OF_LIGHTNING.replace("bf16-mixed", "16-mixed")}
+
+
+def test_a_precision_in_the_spelling_of_lightning_needs_a_program_with_lightning(tmp_path: Path) -> None:
+    other = ACCELERATE.replace('mixed_precision="bf16"', 'mixed_precision=load("conf/base.yaml")')
+    assert changed(planned(tmp_path, {"train.py": other, "conf/base.yaml": OF_LIGHTNING})) == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "also", "converted"),
+    [
+        ("speech/models/net.py", {}, True),
+        ("tools/server/manager.py", {}, False),
+        ("tools/server/manager.py", {"conf/base.yaml": "_target_: tools.server.manager.Manager\n"}, True),
+        ("tools/server/manager.py", {"speech/find.py": "PACKAGE = 'tools.server'\n"}, True),
+        ("tools/server/manager.py", {"README.md": "The server is in tools/server.\n"}, False),
+    ],
+)
+def test_a_computed_import_loads_modules_below_it_and_modules_that_a_text_names(
+    tmp_path: Path, module: str, also: dict[str, str], converted: bool
+) -> None:
+    text = "import torch\n\n\nclass Manager:\n    def cast(self, x):\n        return x.to(torch.bfloat16)\n"
+    loop = f"import hydra\nfrom speech import find\n\nnet = hydra.utils.instantiate(cfg)\n{ACCELERATE}"
+    base = {"speech/train.py": loop, "speech/find.py": "", "conf/base.yaml": "size: 8\n"}
+    assert (module in changed(planned(tmp_path, {**base, module: text, **also}))) is converted
+
+
+def test_configs_of_equal_names_belong_to_the_program_of_their_recipe(tmp_path: Path) -> None:
+    good, bad = KNOWS_HALF, RECIPE.format(refusal=RAISES)
+    named = "# hparams/large.yaml\n"
+    files = {
+        "recipes/a/train.py": named + good,
+        "recipes/b/train.py": named + bad,
+        "recipes/a/hparams/large.yaml": "dtype: bf16\n",
+        "recipes/b/hparams/large.yaml": "dtype: bf16\n",
+    }
+    assert set(changed(planned(tmp_path, files))) == {"recipes/a/hparams/large.yaml"}
+
+
+def test_a_program_in_another_folder_that_names_the_whole_path_reads_the_config_too(tmp_path: Path) -> None:
+    files = {
+        "recipes/a/train.py": "# hparams/large.yaml\n" + KNOWS_HALF,
+        "tools/train.py": "# recipes/a/hparams/large.yaml\n" + RECIPE.format(refusal=RAISES),
+        "recipes/a/hparams/large.yaml": "dtype: bf16\n",
+    }
+    assert changed(planned(tmp_path, files)) == {}

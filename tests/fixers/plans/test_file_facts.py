@@ -27,15 +27,15 @@ def test_cached_facts_equal_new_ones(tmp_path: Path) -> None:
     assert first["src/train.py"].module is not None
     assert first["src/train.py"].module.trains
     assert first["src/train.py"].code.keys == ("bf16",)
-    assert {"bf16-to-fp16", "launch-flags"} <= {*first["src/train.py"].wanted, *first["run.sh"].wanted}
+    assert {"bf16-to-fp16", "launch-flags"} <= {*first["src/train.py"].fixer_names, *first["run.sh"].fixer_names}
     assert _facts(tmp_path) == first
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     _write(tmp_path, "train.py", TRAIN)
-    assert _facts(tmp_path)["train.py"].wanted
+    assert _facts(tmp_path)["train.py"].fixer_names
     _write(tmp_path, "train.py", "x = 1\n")
-    assert not _facts(tmp_path)["train.py"].wanted
+    assert not _facts(tmp_path)["train.py"].fixer_names
 
 
 def test_a_file_that_becomes_part_of_a_copied_library_says_nothing_about_the_project(tmp_path: Path) -> None:

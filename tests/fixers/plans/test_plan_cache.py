@@ -71,6 +71,34 @@ def test_a_cached_outcome_without_a_change_is_used_without_reading_the_file(tmp_
     assert PlanCache.of(tmp_path, "q").find("gone.py", digest, DiskTree(tmp_path)) == outcome
 
 
+@pytest.mark.parametrize(
+    "planted", ["unsigned", "edited", "of another user", "of no user", "signed in another encoding"]
+)
+def test_SE_a_cache_that_this_user_did_not_write_is_not_used(tmp_path, monkeypatch, planted):
+    if planted == "of another user":
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
+    first = PlanCache.of(tmp_path, "q")
+    first.store("a.py", _sha256(b"x"), FileOutcome(None, TOLD))
+    first.save()
+    signature, data = first.file.read_bytes().split(b"\n")
+    if planted == "edited":
+        data = data.replace(b'"m"', b'"n"')
+    if planted in ("of another user", "of no user"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine" / planted))
+    kept = {"unsigned": data, "signed in another encoding": "\u00e9".encode() + b"\n" + data}
+    first.file.write_bytes(kept.get(planted, signature + b"\n" + data))
+    assert PlanCache.of(tmp_path, "q").rows == {}
+
+
+def test_without_a_folder_for_the_users_key_planning_continues_uncached(tmp_path, monkeypatch):
+    (tmp_path / "config").write_bytes(b"a file")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    each = PlanCache.of(tmp_path, "q")
+    each.store("a.py", _sha256(b"x"), FileOutcome(None, TOLD))
+    each.save()
+    assert not each.file.exists()
+
+
 def test_unused_entries_are_dropped_and_an_unchanged_cache_is_not_written(tmp_path):
     first = PlanCache.of(tmp_path, "q")
     for name in ("kept.py", "gone.py"):

@@ -79,34 +79,6 @@ def test_modules_belong_to_a_program_that_imports_names_which_are_values(
     assert set(changed(planned(tmp_path, files))) == {"train.py", *(["zoo.py"] if belongs else [])}
 
 
-VOICE = "import torch\n\n\nclass Voice(torch.nn.Linear):\n    dtype = torch.bfloat16\n"
-FLOW = VOICE.replace("Voice", "Flow")
-BY_NAME = f"{LOADER.format(name='kind')}{ACCELERATE}"
-SPEAKS = "import sys\nfrom voice.cli import Voice\n\nprint(Voice(sys.argv[1]))\n"
-LIBRARY = {"toolkit/train.py": BY_NAME, "voice/cli.py": VOICE, "voice/flow.py": FLOW, "speak.py": SPEAKS}
-
-
-def test_a_module_that_only_an_inference_script_imports_is_not_loaded_by_name(tmp_path: Path) -> None:
-    assert set(changed(planned(tmp_path, LIBRARY))) == {"toolkit/train.py"}
-
-
-@pytest.mark.parametrize(
-    ("files", "both"),
-    [
-        ({"toolkit/train.yaml": "model:\n  _target_: voice.cli.Voice\n  flow: voice.flow.Flow\n"}, True),
-        ({"train.py": BY_NAME}, True),
-        ({"toolkit/train.py": f"import voice.data\n{BY_NAME}", "voice/data.py": "rate = 16000\n"}, False),
-        ({"speak.py": "import sys\n"}, True),
-    ],
-    ids=["a config names it", "it is below the training script", "its package is imported", "nothing imports it"],
-)
-def test_a_module_that_a_program_may_load_by_name_is_changed(tmp_path: Path, files: dict[str, str], both: bool) -> None:
-    found = set(changed(planned(tmp_path, {**LIBRARY, **files})))
-    assert found & {"voice/cli.py", "voice/flow.py"} == (
-        {"voice/cli.py", "voice/flow.py"} if both else {"voice/flow.py"}
-    )
-
-
 def test_a_script_without_definitions_is_no_module_that_a_program_imports(tmp_path: Path) -> None:
     files = {"train.py": f"{LOADER.format(name='kind')}{ACCELERATE}", "show.py": PLAIN, "zoo.py": BUILDS}
     assert set(changed(planned(tmp_path, files))) == {"train.py", "zoo.py"}

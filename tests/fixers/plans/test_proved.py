@@ -157,41 +157,6 @@ def test_a_module_that_a_notebook_trains_with_is_converted(tmp_path: Path) -> No
     assert set(changed(planned(tmp_path, files))) == {"train.ipynb", "build.py"}
 
 
-NEEDS_FLASH = {
-    "no scaled_dot_product_attention": "class Attention:\n    _supports_sdpa = False\n",
-    "a kernel": "from flash_attn import flash_attn_func\n\n\ndef attend(*qkv):\n    return flash_attn_func(*qkv)\n",
-}
-
-
-@pytest.mark.parametrize("code", NEEDS_FLASH.values(), ids=NEEDS_FLASH)
-def test_attention_stays_where_code_may_need_flash_attention_and_the_precision_is_converted(
-    tmp_path: Path, code: str
-) -> None:
-    plan = planned(tmp_path, {"train.py": f"import attention\n{TRAINER}", "attention.py": code})
-    text = changed(plan)["train.py"]
-    assert "flash_attention_2" in text
-    assert "fp16=True" in text
-    assert "torch.float16" in text
-    assert "bf16=True" not in text
-    stays = [each for each in plan.findings if "FlashAttention stays: attention.py:" in each.message]
-    assert [each.where for each in stays] == ["train.py"]
-    apply_to_disk(tmp_path, plan)
-    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)).changes == ()
-
-
-@pytest.mark.parametrize("code", NEEDS_FLASH.values(), ids=NEEDS_FLASH)
-def test_a_command_that_selects_flash_attention_is_changed_and_the_doubt_names_the_code(
-    tmp_path: Path, code: str
-) -> None:
-    command = "python train.py --bf16 True --attn_implementation flash_attention_2\n"
-    trainer = TRAINER.replace("flash_attention_2", "eager")
-    plan = planned(tmp_path, {"train.py": f"import attention\n{trainer}", "attention.py": code, "run.sh": command})
-    assert changed(plan)["run.sh"].startswith("python train.py --fp16 True --attn_implementation ")
-    assert "flash_attention_2" not in changed(plan)["run.sh"]
-    (doubt,) = (each for each in plan.findings if each.where == "run.sh")
-    assert doubt.message.startswith("attention.py:") and "might fail without FlashAttention" in doubt.message
-
-
 UNSUITED = {
     "of Accelerate": {"fsdp.yaml": FSDP},
     "of Accelerate, beside a command": {"configs/fsdp.yaml": FSDP, "run.sh": LAUNCH},

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from fixers.frame import modules
 from fixers.sources.file_roles import SCALES, TRAINS, TRAINS_SURELY, never_trains
+from fixers.sources.flash_imports import IMPORTS, PATCHES
 from fixers.sources.lines import LinePattern
 
 SCRIPT = b'import torch\n\nprint(1)\n%b\nif __name__ == "__main__":\n    print(2)\n'
 
 
-PATTERNS = (SCALES, modules.TRAINS, modules.DYNAMIC, modules.PARSES, modules.HALF, modules.OWN_ATTENTION)
+PATTERNS = (SCALES, modules.TRAINS, modules.DYNAMIC, modules.PARSES, modules.HALF, IMPORTS, PATCHES)
 
 
 @pytest.mark.parametrize("searched", [*PATTERNS, LinePattern(TRAINS.pattern, (*TRAINS.words, *TRAINS_SURELY))])

@@ -41,3 +41,37 @@ def test_a_line_that_raises_for_float16_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ACCEPTED.values(), ids=ACCEPTED)
 def test_a_line_that_float16_passes_is_not(code: str) -> None:
     assert line_that_refuses(b"import torch\n" + code.encode()) == 0
+
+
+METRIC = b"""import torch
+
+
+def metric(x, groups):
+    assert x.dtype != torch.float16
+    return x.mean()
+
+
+def penalty(x):
+    with torch.autocast("cuda", enabled=False):
+        copy = x.to(torch.float32).detach()
+        return metric(%b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (b"copy, 2", 0),
+        (b"x.float(), 2", 0),
+        (b"groups=2, x=copy", 0),
+        (b"x, 2", 5),
+        (b"x, 2) + metric(copy, 2", 5),
+        (b"groups=copy", 5),
+    ],
+)
+def test_an_assertion_about_an_argument_that_each_call_casts_is_no_refusal(arguments: bytes, line: int) -> None:
+    assert line_that_refuses(METRIC % arguments) == line
+
+
+def test_an_assertion_in_a_function_without_calls_is_a_refusal() -> None:
+    assert line_that_refuses(METRIC.partition(b"def penalty")[0]) == 5

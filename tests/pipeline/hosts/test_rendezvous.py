@@ -17,7 +17,7 @@ from remote.link.reach import open_host
 from remote.operations.network import listening, unreachable_reason
 from remote.payload.probes import network
 from remote.payload.request.refusal import Refusal
-from remote.protocol.rendezvous import Listening
+from remote.protocol.rendezvous import OpenPort
 from tests.lab.fake_host import FakeHost
 from tests.lab.payload import install_payload
 from tests.lab.sshd import Sshd, nobody_listens
@@ -86,7 +86,7 @@ def that_listens(**place: object) -> FakeHost:
 )  # fmt: skip
 def test_SE_a_host_s_address_is_validated_before_it_is_in_the_command_line_of_another(place: dict[str, object]) -> None:
     with listening(that_listens(), "", "t" * 64) as good:
-        assert good == Listening("10.0.0.1", 29500, "eth0")
+        assert good == OpenPort("10.0.0.1", 29500, "eth0")
     with (
         pytest.raises(Garbled, match="invalid address, port or interface"),
         listening(that_listens(**place), "", "t" * 64),
@@ -97,10 +97,10 @@ def test_SE_a_host_s_address_is_validated_before_it_is_in_the_command_line_of_an
 def test_a_closed_port_and_another_program_are_distinguished(tmp_path: Path) -> None:
     host = local_host(str(install_payload(tmp_path)))
     with nobody_listens() as port:
-        assert unreachable_reason(host, Listening("127.0.0.1", port), "t" * 64) == "Connection refused"
+        assert unreachable_reason(host, OpenPort("127.0.0.1", port), "t" * 64) == "Connection refused"
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_greet, args=(server,), daemon=True).start()
-        place = Listening("127.0.0.1", server.getsockname()[1])
+        place = OpenPort("127.0.0.1", server.getsockname()[1])
         assert unreachable_reason(host, place, "t" * 64) == "another program answers there"
     host.close()
 

@@ -222,6 +222,34 @@ def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_fi
         require_trust(load_host("rig", tmp_path / "cloned"), None)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("titan", "host: titan\ncontainer: {image: lab/evil, user: 0}\n", "runs the image lab/evil on titan as user 0"),
+        ("visited", "host: visited\ncontainer: lab/evil\n", "runs the image lab/evil on visited"),
+        (
+            "rig",
+            "host: rig.example\nproxy_jump: [titan]\ncontainer: lab/evil\n",
+            "runs the image lab/evil on rig.example",
+        ),
+    ],
+)
+def test_SE_an_image_on_the_users_machine_is_confirmed_also_if_the_host_file_was_given_by_its_path(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    file = write(tmp_path, text, f"hosts/{name}")
+    for argument in (str(file), name):
+        with pytest.raises(HostFileUntrusted, match=reason):
+            require_trust(load_host(argument, tmp_path), None)
+
+
+def test_SE_a_gateway_with_the_name_of_the_file_is_confirmed_at_a_terminal(tmp_path: Path) -> None:
+    file = write(tmp_path, "host: rig.example\nproxy_jump: [visited]\n", "hosts/visited")
+    person = Person(answer=True)
+    require_trust(load_host(str(file), tmp_path), person)
+    assert len(person.questions) == 1 and "visited" in person.questions[0]
+
+
 def test_the_confirmation_is_stored_outside_of_the_project(tmp_path: Path) -> None:
     for project in ("mine", "cloned"):
         write(tmp_path / project, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")

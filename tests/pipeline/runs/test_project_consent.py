@@ -12,9 +12,10 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.config.load import load_config, load_file
-from pipeline.records.consents import consents, is_confirmed, keep_consent
+from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.consent import require_project_consent
 from remote.errors import BadUsage, DataUntrusted
+from remote.project.user_folder import user_file
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 
@@ -136,7 +137,7 @@ def test_a_name_with_a_line_break_adds_no_line_to_a_question_or_to_the_confirmat
     require_project_consent(load_config("plain", clone), None, typed=False)
     (question,) = person.questions
     assert question.splitlines()[1:] == ["May they be sent to the host?"]
-    kept = consents("trusted_data", os.environ).read_bytes()
+    kept = user_file("trusted_data", os.environ).read_bytes()
     assert (kept.count(b"\n"), kept.count(b"\t")) == (1, 1)
 
 
@@ -155,6 +156,6 @@ def test_confirmations_are_kept_in_a_regular_file_only(tmp_path: Path, planted: 
     victim.write_text("mine\n")
     path.mkdir() if planted == "folder" else path.symlink_to(victim if planted == "link" else planted)
     for use in (is_confirmed, keep_consent):
-        with pytest.raises(BadUsage, match="cannot be used"):
+        with pytest.raises(BadUsage, match="cannot be read or written"):
             use(path, "mine")
     assert victim.read_text() == "mine\n"

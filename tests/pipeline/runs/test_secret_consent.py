@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import LoadedConfig, load_config
-from pipeline.records.consents import consents
 from pipeline.runs.consent import require_secret_consent
 from remote.errors import SecretsUntrusted
+from remote.project.user_folder import user_file
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 
@@ -34,7 +34,7 @@ def test_SE_13_secrets_of_a_projects_config_are_refused_until_they_were_confirme
     require_secret_consent(loaded, user, typed=False)
     require_secret_consent(loaded, None, typed=False)
     assert len(user.questions) == 1
-    assert consents("trusted_secrets", os.environ).stat().st_mode & 0o777 == 0o600
+    assert user_file("trusted_secrets", os.environ).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("change", ["another name", "another project"])

@@ -90,4 +90,4 @@ def test_a_folder_that_cannot_be_listed_is_named_instead_of_left_out(
     deep = project / "deep" / "/".join("d" * 101)
     deep.mkdir(parents=True)
     assert run(["fix", ".", "--diff", "--card", "titan-rtx", "--json"]) == 31
-    assert "nested too many folders deep" in capsys.readouterr().out
+    assert "nested too deeply" in capsys.readouterr().out

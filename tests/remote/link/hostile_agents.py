@@ -24,7 +24,7 @@ from remote.protocol.findings import Report
 from remote.protocol.frames import MAX_CHUNK, MAX_JSON, FrameKind, hello, pack, pack_json
 from remote.protocol.survey import Survey
 from remote.protocol.tree import Manifest
-from remote.sync.agreed import MAX_MANIFEST, fetch_base
+from remote.sync.agreed import MAX_MANIFEST, fetch_host_manifest
 
 ROOT = Path(__file__).parents[3]
 GREETING = pack_json({"workdir": "/w", "payload": "/p", "python": [3, 11, 0], "pid": 1})
@@ -112,7 +112,7 @@ def ask_survey(host: AgentHost) -> object:
 
 
 def ask_manifest(host: AgentHost) -> object:
-    return fetch_base(host, Scan(Path("/nowhere"), "key", "me", Manifest({}), Report()))
+    return fetch_host_manifest(host, Scan(Path("/nowhere"), "key", "me", Manifest({}), Report()))
 
 
 def send(name: str, nonce: str) -> None:

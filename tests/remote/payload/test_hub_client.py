@@ -16,8 +16,11 @@ def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tup
     """Return the variables that the client receives, and the answer to a request that the hub refuses."""
     received: dict[str, str] = {}
 
-    def ask(python: str, payload: str, verb: str, request: object, environment: Mapping[str, str], _: float) -> object:
+    def ask(
+        python: str, payload: str, verb: str, request: dict[str, str], environment: Mapping[str, str], _: float
+    ) -> object:
         received.update(environment)
+        received.update({"the token of the request": request["token"]} if request.get("token") else {})
         return {"fault": "gated", "message": "no access"}
 
     monkeypatch.setattr(project_python, "ask_python", ask)
@@ -48,8 +51,10 @@ def test_SE_03_variables_that_may_load_code_are_left_out(name: str, monkeypatch:
         {"HF_TOKEN_PATH": "~/.ssh/id_ed25519"},
         {"HF_ENDPOINT": f"{HUB}/$DB_PASSWORD"},
         {"http_proxy": "http://${A}.test"},
+        {"HF_HUB_USER_AGENT_ORIGIN": "$DB_PASSWORD"},
+        {"HF_OIDC_RESOURCE": "x", "HF_OIDC_ID_TOKEN": "$DB_PASSWORD"},
     ],
-    ids=["a file as the token", "a variable in the address", "a variable in the proxy"],
+    ids=["a file as the token", "a variable in the address", "a variable in the proxy", "a header", "a login"],
 )
 def test_SE_03_no_file_or_variable_of_the_host_is_sent(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -64,7 +69,8 @@ def test_SE_03_no_file_or_variable_of_the_host_is_sent(
         pytest.param({"https_proxy": HUB, "SSL_CERT_FILE": "/ca.pem"}, "https_proxy", id="a proxy"),
         pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": "$HF_TOKEN"}, "HF_ENDPOINT", id="with the token of the host"),
         pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": ""}, "HF_ENDPOINT", id="with an empty token"),
-        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": "hf_given"}, "", id="with a token that the user confirmed"),
+        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": " "}, "HF_ENDPOINT", id="with a blank token"),
+        pytest.param({"HF_ENDPOINT": HUB, "HF_TOKEN": "a${KEY}"}, "HF_ENDPOINT", id="with a variable in the token"),
         pytest.param({"HF_ENDPOINT": "https://own.test"}, "", id="the hub that the host uses"),
         pytest.param({"HF_HOME": "/cache"}, "", id="the usual hub"),
     ],
@@ -77,3 +83,21 @@ def test_SE_03_a_token_of_the_host_goes_to_no_server_that_only_a_config_names(
     assert ("HF_HUB_DISABLE_IMPLICIT_TOKEN" in received) is bool(withheld)
     assert answer.get("withheld", "") == withheld
     assert (f"because the config sets {withheld}" in answer["message"]) is bool(withheld)
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
+def test_SE_03_of_all_tokens_only_that_of_the_job_goes_to_another_server(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received, answer = sent({"HF_ENDPOINT": HUB, name: "hf_given"}, monkeypatch)
+    assert received["the token of the request"] == "hf_given"
+    assert received["HF_HUB_DISABLE_IMPLICIT_TOKEN"] == "1"
+    assert not {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} & set(received)
+    assert "withheld" not in answer
+
+
+def test_the_usual_hub_gets_the_token_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sent({"HF_TOKEN": "$MY_TOKEN", "HF_HOME": "/cache"}, monkeypatch)[0] == {
+        "HF_TOKEN": "$MY_TOKEN",
+        "HF_HOME": "/cache",
+    }

@@ -169,3 +169,13 @@ def test_SE_the_paths_of_an_index_cannot_grow_beyond_its_limit(tmp_path, monkeyp
         make(tmp_path, {".git/x": ""})
         (tmp_path / ".git/index").write_bytes(data + bytes(20))
         assert len(read_index(tmp_path / ".git")) == names
+
+
+@pytest.mark.parametrize(("length", "names"), [(4096, 1), (4097, 0), (600_000, 0)])
+def test_SE_an_index_with_a_path_that_linux_cannot_open_is_not_used(tmp_path, length, names):
+    make(tmp_path, {".git/HEAD": "", ".git/objects/x": "", ".git/refs/x": "", "a.py": ""})
+    path = (b"a/" * length)[: length - 1] + b"b"
+    data = b"DIRC" + struct.pack(">II", 4, 1) + bytes(62) + b"\0" + path + b"\0"
+    (tmp_path / ".git/index").write_bytes(data + bytes(20))
+    assert len(read_index(tmp_path / ".git")) == names
+    assert kept_by_us(tmp_path) == {"a.py"}

@@ -12,7 +12,7 @@ import torch
 from remote.payload.checkpoints.files import MANIFEST
 from remote.payload.checkpoints.published import publish
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.memory import bytes_elsewhere
+from remote.payload.training.memory import bytes_saved_by_sharding
 from remote.payload.training.saving import resume_point, warn_of_other_steps
 from remote.protocol.training import TrainingPaths
 from tests.remote.jobs.test_checkpoints import save
@@ -79,6 +79,6 @@ def test_the_part_of_a_sharded_base_on_other_processes_needs_no_memory() -> None
     model = SimpleNamespace(get_base_model=lambda: SimpleNamespace(get_decoder=lambda: SimpleNamespace(layers=layers)))
     layer_bytes = 4 * 1000 * 1000
     # Of eight layers, a process keeps four, and two are whole at a time.
-    assert bytes_elsewhere(model, 2) == 2 * layer_bytes
-    assert bytes_elsewhere(model, 8) == 5 * layer_bytes
-    assert bytes_elsewhere(model, 1) == 0
+    assert bytes_saved_by_sharding(model, 2) == 2 * layer_bytes
+    assert bytes_saved_by_sharding(model, 8) == 5 * layer_bytes
+    assert bytes_saved_by_sharding(model, 1) == 0

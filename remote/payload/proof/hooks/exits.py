@@ -1,4 +1,4 @@
-"""Callbacks at the end of a process: at an uncaught exception, and at every end."""
+"""Callbacks for an uncaught exception, and for the exit of the Python interpreter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LONGEST_MESSAGE = 2000
 
 
 def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], None]) -> None:
-    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` at every end of the process.
+    """Call `failed` with the uncaught exception that ends process `pid`, and `ended` when its interpreter exits.
 
-    Forked children of the process call neither function.
+    Neither is called after a signal, after `os._exit` or in forked children.
     """
     previous = sys.excepthook
 

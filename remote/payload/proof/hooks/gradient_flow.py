@@ -39,8 +39,9 @@ ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND
 class FlowRecorder:
     """Records every Misuse of gradients.
 
-    The content of gradients records the kinds of losses that they come from, and whether they were unscaled or applied.
-    A backward pass that changes no gradient of an optimizer does not count for this optimizer.
+    For each optimizer, the recorder tracks which kinds of losses the gradients come from, and whether the gradients
+    were unscaled or applied. A backward pass that changes no gradient of an optimizer does not count for this
+    optimizer.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class FlowRecorder:
         self._discarded = 0
         self._optimizers: Any = weakref.WeakSet()
         self._contents: Any = weakref.WeakKeyDictionary()
-        self._left: Any = weakref.WeakKeyDictionary()
+        self._recorded_versions: Any = weakref.WeakKeyDictionary()
         self._weights: Any = weakref.WeakKeyDictionary()
         self._before: Snapshot = []
 
@@ -60,7 +61,8 @@ class FlowRecorder:
     def before_backward(self) -> None:
         """Forget the content of gradients that were cleared since the last backward pass.
 
-        If the script changed the gradients after the step (decayed or reset them), it keeps them on purpose.
+        Gradients that the script changed after the step (decayed or reset) are kept on purpose: adding new gradients to
+        these gradients is not a misuse.
         """
         for optimizer in list(self._contents):
             if Content.APPLIED in self._contents[optimizer] and not self._is_untouched(optimizer):
@@ -82,15 +84,16 @@ class FlowRecorder:
                     contents.add(Content.MIXED)
                 if start in ADDED:
                     contents.add(ADDED[start])
-                self._left[optimizer] = _versions(optimizer)
+                self._recorded_versions[optimizer] = _versions(optimizer)
                 self._weights[optimizer] = _weights(optimizer)
         self._before = []
 
     def _is_discarded(self, optimizer: Any) -> bool:
         """Return True if gradients of a backward pass were cleared before anything used them.
 
-        With several optimizers this is allowed, because one optimizer may clear gradients from the loss of another. It
-        is also allowed if other code changed the weights in between.
+        With several optimizers this is allowed, because one optimizer may clear gradients from the loss of another.
+        Clearing is also allowed if the weights changed after the backward pass: then other code may have used the
+        gradients.
         """
         single = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
         used = self._weights.get(optimizer) != _weights(optimizer)
@@ -98,7 +101,7 @@ class FlowRecorder:
 
     def _is_untouched(self, optimizer: Any) -> bool:
         """Return True if the optimizer's gradients are unchanged since a backward pass, a clipping or its own step."""
-        return bool(self._left.get(optimizer) == _versions(optimizer))
+        return bool(self._recorded_versions.get(optimizer) == _versions(optimizer))
 
     def _contents_of(self, optimizer: Any) -> Set[Content]:
         contents: Set[Content] = self._contents.setdefault(optimizer, set())
@@ -121,7 +124,7 @@ class FlowRecorder:
             if Content.SCALED in self._contents_of(optimizer) and (norm is None or math.isfinite(norm)):
                 cut = norm is not None and limit < min(norm, math.sqrt(scale))
                 self._misuses.append(Misuse.CLIPPED_SCALED if cut else Misuse.CLIPPED_WITH_SCALE)
-            self._left[optimizer] = _versions(optimizer)
+            self._recorded_versions[optimizer] = _versions(optimizer)
 
     def _owners(self, parameters: List[Any]) -> List[Any]:
         given = {id(parameter) for parameter in parameters}
@@ -170,14 +173,15 @@ class FlowRecorder:
         if scaler is None:
             self._note_by_hand([optimizer])
         self._note_mixed(optimizer)
-        # Gradients that remain after a step may be used by other code, so they are a misuse only in the next step.
+        # Gradients that a step left are a misuse only if the next step applies them: between the steps, other code may
+        # use them.
         if Content.KEPT in self._contents_of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)
 
     def after_step(self, optimizer: Any, skipped: bool) -> None:
         """Record that the optimizer's step is over, after which the remaining gradients count as used."""
         self._contents[optimizer] = set() if skipped else {Content.APPLIED}
-        self._left[optimizer] = _versions(optimizer)
+        self._recorded_versions[optimizer] = _versions(optimizer)
 
     def summary(self) -> GradientFlow:
         return GradientFlow(tuple(dict.fromkeys(self._misuses)), self._unscaled, self._discarded)
@@ -192,7 +196,10 @@ def _weights(optimizer: Any) -> List[int]:
 
 
 def _is_clear(optimizer: Any) -> bool:
-    """Return True if no gradient is left, or if all gradients of a sample are 0."""
+    """Return True if no gradient is left, or if all checked gradients are 0.
+
+    Of many gradients, only every n-th is checked.
+    """
     gradients = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
     gradients = [grad for grad in gradients if grad.numel()]
     return not any(bool(grad.count_nonzero()) for grad in gradients[:: max(1, len(gradients) // FEW)])

@@ -227,7 +227,7 @@ class ProofRecorder:
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
-        self.ready = self.log.enough(idle=self.trained.idle, put_back=self.trained.put_back)
+        self.ready = self.log.may_stop(idle=self.trained.idle, put_back=self.trained.put_back)
         self._publish_step()
 
     def _publish_step(self) -> None:

@@ -43,7 +43,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class DtypeCount:
-    """The tensors of one dtype. `kind`: trainable, frozen, buffer, state (the optimizer's) or foreign (no model's)."""
+    """The tensors of one dtype. `kind`: trainable, frozen, buffer, state (of an optimizer) or foreign (in no model)."""
 
     kind: str
     dtype: str
@@ -81,16 +81,17 @@ class ModelTables:
     dtypes: Tuple[DtypeCount, ...] = ()
     trainable: Tuple[TrainableTensor, ...] = ()
     foreign: Tuple[DtypeCount, ...] = ()
-    cast_late: Tuple[CastTensor, ...] = ()
+    cast_after_optimizer: Tuple[CastTensor, ...] = ()
     reduce_dtype: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class TrainedTensors:
-    """How the steps changed the trained tensors. `gradients` contains the state of each tensor's gradient by step.
+    """How the steps changed the trained tensors.
 
+    `gradients` contains the state of each tensor's gradient by step, and `moved` whether the steps changed the tensor.
     `put_back`: how often weights had their initial values again before a step. `nonfinite`: tensors that were finite
-    before the first step and are not any more. `unheld_moved`: parameters that no optimizer holds have changed.
+    before the first step and are not any more. `unoptimized_changed`: parameters that no optimizer holds have changed.
     """
 
     optimizers: Tuple[str, ...] = ()
@@ -100,8 +101,8 @@ class TrainedTensors:
     put_back: int = 0
     nonfinite: Tuple[str, ...] = ()
     weights_sum: float = 0.0
-    unheld_moved: bool = False
-    between: ChangedBetween = field(default_factory=ChangedBetween)
+    unoptimized_changed: bool = False
+    changed_between_steps: ChangedBetween = field(default_factory=ChangedBetween)
     untied: Optional[UntiedHead] = None
     average: HalfAverage = field(default_factory=HalfAverage)
 
@@ -117,8 +118,8 @@ class Misuse(str, Enum):
     PARTLY_SCALED = "some backward passes of a step scaled, some not"
     UNSCALED_PLAIN = "gradients of an unscaled loss divided by the scale"
     APPLIED_SCALED = "scaled gradients applied"
-    MANUAL_SCALE_KEPT = "gradients of a loss scaled by hand used as they are"
-    NOT_CLEARED = "gradients of the step before kept"
+    MANUAL_SCALE_KEPT = "gradients of a manually scaled loss used without dividing them by the scale"
+    NOT_CLEARED = "gradients of the previous step not cleared"
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,10 @@ class ModuleOutputs:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The recomputed last batch. Gaps are relative to the largest absolute loss or logit; None if not computed.
-
-    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: the gap to a call in float32. `padding_gap`:
-    the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as audio.
+    """The recomputed last batch. Gaps are relative to the largest absolute loss or logit. A gap is None if it was not
+    computed. `why`: why the model was not called again, or "". `value`: the loss. `wide_gap`: the gap to a call in
+    float32. `padding_gap`: the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as
+    audio.
     """
 
     why: str = ""
@@ -184,11 +185,11 @@ class AttentionTables:
 class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or "".
 
-    `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, which is disabled
-    because there is no card. `accelerate_only_on_card`: Accelerate disabled autocast and the loss scaler.
+    `autocast_only_on_card`, `scaler_only_on_card`: the command requested autocast or a loss scaler, but PyTorch
+    disabled it because there is no card. `accelerate_only_on_card`: Accelerate disabled autocast and the loss scaler.
     `float16_only_on_card`: autocast is bfloat16 because there is no card. `step_in_autocast_cache`: a forward pass used
-    weights that autocast had cast before the optimizer changed them. `scheduled_at`: the line that set
-    `scheduled_after_skip`.
+    weights that autocast had cast before the optimizer changed them. `scheduled_after_skip`: the learning rate schedule
+    advanced after a skipped step. `scheduled_at`: the line that advanced it.
     """
 
     eval_mode: str = ""
@@ -206,10 +207,11 @@ class Flags:
 
 @dataclass(frozen=True)
 class HalfEntry:
-    """A place where half precision entered. `kind` is autocast, trained, frozen (parameters), accelerator or trainer.
+    """A place where half precision entered the process.
 
-    `file` and `line` are in the project, or empty if the project's code did not make the call. `installed` is the
-    called package code, empty for torch. `source` is the environment variable that the value was read from.
+    `kind` is autocast, trained, frozen (parameters), accelerator or trainer. `file` and `line` are in the project, or
+    empty if the project's code did not make the call. `installed` is the called package code, empty for torch. `source`
+    is the environment variable that the value was read from.
     """
 
     kind: str

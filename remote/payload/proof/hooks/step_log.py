@@ -10,7 +10,7 @@ from typing import Any, Iterable, List, Optional, Sequence, Set, Tuple
 from .rules import scale_cannot_fall
 from .step import Step
 
-MOST = 5
+MAX_STEPS_FACTOR = 5
 
 Clip = Tuple[Set[int], Optional[float], float]
 
@@ -23,15 +23,14 @@ class StepLog:
         self.max_attempts = max_attempts
         self.steps: List[Step] = []
 
-    def enough(self, *, idle: bool, put_back: int) -> bool:
+    def may_stop(self, *, idle: bool, put_back: int) -> bool:
         """Return True if recording may stop.
 
         `idle`: no tensor had a gradient. `put_back`: how often a step's changes of the weights were undone.
 
-        Some symptoms of a fault also occur in healthy trainings, so more steps are recorded before the steps are
-        judged. One more step is recorded for an unchanged loss, or for changes that were undone once. Up to
-        `max_attempts` steps are recorded for missing gradients, which are normal if the loss has a margin and all
-        margins are satisfied.
+        Some symptoms of a fault also occur in healthy runs, so additional steps are recorded if such a symptom occurs.
+        One more step is recorded if the loss did not change, or if changes were undone once. Up to `max_attempts` steps
+        are recorded if no tensor has a gradient: a loss with a margin has no gradient while all margins are satisfied.
         """
         required = self.max_attempts
         if not idle:
@@ -39,7 +38,11 @@ class StepLog:
             required = self.wanted + (len(losses) == 1 or put_back == 1)
         attempts = sum(not self._scale_falls(at) for at in range(len(self.steps)))
         counted = sum(step.is_counted for step in self.steps)
-        return counted >= required or attempts >= self.max_attempts or len(self.steps) >= MOST * self.max_attempts
+        return (
+            counted >= required
+            or attempts >= self.max_attempts
+            or len(self.steps) >= MAX_STEPS_FACTOR * self.max_attempts
+        )
 
     def note_scale(self, scale: float) -> None:
         """Record the loss scale after the newest step."""
@@ -47,7 +50,7 @@ class StepLog:
             self.steps[-1] = dataclasses.replace(self.steps[-1], loss_scale_after=scale)
 
     def append_newest(self, path: str) -> None:
-        """Append the newest step to that file as a line of JSON."""
+        """Append the newest step to the file `path` as a line of JSON."""
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(self.steps[-1])) + "\n")
 

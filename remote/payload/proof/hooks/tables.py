@@ -39,7 +39,7 @@ def describe(
             if kind == "trainable"
         ),
         foreign=count_dtypes([("foreign", "", p) for _, p in held if id(p) not in names]),
-        cast_late=tuple(_cast_late(held, built_as, names))[:CHANGES],
+        cast_after_optimizer=tuple(_cast_late(held, built_as, names))[:CHANGES],
         reduce_dtype=_reduce_dtype(roots),
     )
 

@@ -166,8 +166,8 @@ class Trained:
             put_back=self.put_back,
             nonfinite=tuple(sorted(set(nonfinite(after)) - set(nonfinite(self._before)))),
             weights_sum=sum(float(total) for _, total in after.values()),
-            unheld_moved=any(moved(self._unheld_before, fingerprint(self._unheld())).values()),
-            between=self._changes.summary(),
+            unoptimized_changed=any(moved(self._unheld_before, fingerprint(self._unheld())).values()),
+            changed_between_steps=self._changes.summary(),
             untied=find_untied(self.roots, name_parameters(self.roots), has_moved),
             average=self.averages.summary(),
         )

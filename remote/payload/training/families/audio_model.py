@@ -43,10 +43,10 @@ class AudioModel:
     embeddings. They stay in eval mode, and run without a graph unless a parameter in them is trained. `unused`: modules
     that neither audio nor text needs. They are not created, and their weights are not loaded. `markup`: tokens of
     `chat` and `end` that the tokenizer would treat as plain text. `extract` computes the features of one clip, `pad`
-    makes one batch of clips (keyword arguments of `forward`). `longest_s` returns the longest clip in seconds that the
-    model accepts. `own_config` returns the part of the checkpoint's config that configures the class. `adjust` changes
-    a model after its creation. `make_tiny` writes a small random checkpoint with a tokenizer that is trained on the
-    given texts.
+    makes one batch of clips (keyword arguments of `forward`). `longest_s` returns the maximum duration of a clip in
+    seconds, or None if there is no limit. `own_config` returns the part of the checkpoint's config that configures the
+    class. `adjust` changes a model after its creation. `make_tiny` writes a small random checkpoint with a tokenizer
+    that is trained on the given texts.
     """
 
     family: str
@@ -80,8 +80,9 @@ class AudioModel:
 def without_modules(model_class: Any, paths: Tuple[str, ...]) -> Any:
     """Return a subclass without the submodules at `paths`. Its `from_pretrained` ignores their weights.
 
-    `from_pretrained` creates the model on meta, so the removed modules take no memory. The class has the name and
-    module of the original, by which transformers looks up how to rename a checkpoint's weights (conversion_mapping.py).
+    `from_pretrained` creates the model on meta, so the removed modules take no memory. The subclass keeps the name and
+    module of the original class: transformers uses both to find out how to rename a checkpoint's weights
+    (conversion_mapping.py).
     """
     if not paths:
         return model_class

@@ -7,17 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.files.regular import read_regular
+from remote.protocol.regular import open_regular, read_regular
 
 
-def test_a_regular_file_up_to_the_limit_is_read_also_through_a_link(tmp_path: Path) -> None:
+def test_a_regular_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1234")
-    (tmp_path / "link").symlink_to("file")
-    assert read_regular(str(tmp_path / "link"), 4) == b"1234"
+    assert read_regular(tmp_path / "file", 4) == b"1234"
     with pytest.raises(OSError, match="larger than 3 bytes"):
         read_regular(str(tmp_path / "file"), 3)
     with pytest.raises(FileNotFoundError):
-        read_regular(str(tmp_path / "missing"), 4)
+        read_regular(tmp_path / "missing", 4)
+
+
+def test_a_link_is_read_only_where_the_caller_follows_links(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1234")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link", 4, follow=True) == b"1234"
+    with pytest.raises(OSError, match="symbolic links"):
+        read_regular(tmp_path / "link", 4)
+    with pytest.raises(OSError, match="symbolic links"):
+        open_regular(tmp_path / "link")
 
 
 @pytest.mark.parametrize("kind", ["endless device", "FIFO", "folder"])
@@ -30,4 +39,4 @@ def test_anything_else_is_refused_at_once(tmp_path: Path, kind: str) -> None:
     else:
         path.mkdir()
     with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
-        read_regular(str(path), 4)
+        read_regular(path, 4, follow=True)

@@ -1,0 +1,68 @@
+"""Choose the attention of each file by the programs that use it: code of other programs does not restrict it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from posixpath import basename
+
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.code_traits import Traits
+from fixers.plans.file_plan import FileOutcome
+from fixers.plans.owners import Owners
+from fixers.sources.flash_only import STAYS
+from remote.protocol.findings import Finding
+
+ATTENTION = "FlashAttention"
+OF_CHECKPOINT = "modeling_"
+"""The name of a file with this prefix may be in a checkpoint, whose code is loaded without an import."""
+
+
+def with_attention_of_programs(
+    plan: Plan, owners: Owners, traits: Traits, replan: Callable[[str, Traits], FileOutcome]
+) -> Plan:
+    """Return the plan in which the attention of each file depends only on the code of the programs that use the file.
+
+    A file that no training program uses depends only on itself.
+    `replan` plans a file with other traits.
+    """
+    if not (traits.flash_only or traits.without_sdpa):
+        return plan
+    reached = {path for program in owners.programs for path in program.paths}
+    restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
+    loaded = {path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)}
+    for path in sorted(_choosing(plan)):
+        used = {each for program in owners.of_existing(path) for each in program.paths}
+        seen = traits.attention_of(loaded | (used or {path}))
+        if seen != traits:
+            plan = _with_outcome(plan, path, replan(path, seen))
+    return plan
+
+
+def is_kept(finding: Finding) -> bool:
+    """Return True for a warning that FlashAttention stays, because code fails without it."""
+    return finding.message.startswith(STAYS)
+
+
+def _choosing(plan: Plan) -> set[str]:
+    """Return the files in which FlashAttention is selected: it is replaced there, or a warning says that it stays."""
+    changes = (each for each in plan.changes if isinstance(each, FileChange))
+    replaced = {each.path for each in changes if any(ATTENTION in line for line in each.why)}
+    return replaced | {path_of(each) for each in plan.findings if is_kept(each)}
+
+
+def _with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:
+    """Return the plan with the new change of the file, and the new warnings about its attention."""
+    others = (each for each in plan.changes if not (isinstance(each, FileChange) and each.path == path))
+    changes: Iterable[FileChange | HostChange] = (*others, outcome.change) if outcome.change else others
+    findings = tuple(each for each in plan.findings if not (is_kept(each) and path_of(each) == path))
+    findings += tuple(each for each in outcome.findings if is_kept(each))
+    return replace(plan, changes=tuple(sorted(changes, key=_path)), findings=findings)
+
+
+def path_of(finding: Finding) -> str:
+    return finding.where.partition(":")[0]
+
+
+def _path(change: FileChange | HostChange) -> str:
+    return change.path if isinstance(change, FileChange) else ""
