@@ -3,7 +3,7 @@
 What it does
     On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()`, and the checks of transformers
     and accelerate that use it, with a test of the compute capability. Calls that already exclude emulation are not
-    changed.
+    changed, and neither are checks that only print advice, or that select an autocast for code without gradients.
 
 Why
     Since torch 2.4 these checks return True on Volta and Turing, where bfloat16 is only emulated, so that
@@ -29,6 +29,7 @@ import ast
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
+from fixers.sources.autocast_blocks import is_evaluated
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE
 from fixers.sources.imports import name_of
@@ -37,7 +38,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-probe"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
 below = BF16_FROM
@@ -69,7 +70,7 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
             node, f"{source.segment(node)} returns True for emulated bfloat16, and this line uses it without calling it"
         )
         return
-    if call.args or call.keywords or _only_prints(source, call):
+    if call.args or call.keywords or _only_prints(source, call) or _only_evaluates(source, call):
         return
     cuda = _cuda(draft, node)
     if cuda is None:
@@ -88,6 +89,17 @@ def _only_prints(source: PythonSource, call: ast.Call) -> bool:
     if not isinstance(statement, ast.If) or statement.orelse:
         return False
     return all(isinstance(each, ast.Expr) and _prints(each) for each in statement.body)
+
+
+def _only_evaluates(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for a probe that selects an autocast which the file uses only without gradients."""
+    statement = source.names.statement(call)
+    if not isinstance(statement, ast.If):
+        return False
+    body = [each for each in statement.body if isinstance(each, ast.Assign) and "autocast" in source.segment(each)]
+    names = {target.id for each in body for target in each.targets if isinstance(target, ast.Name)}
+    loads = [each for each in source.names.of_type(ast.Name) if isinstance(each.ctx, ast.Load) and each.id in names]
+    return len(body) == len(statement.body) and bool(loads) and all(is_evaluated(source, each) for each in loads)
 
 
 def _prints(statement: ast.Expr) -> bool:

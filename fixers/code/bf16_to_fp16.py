@@ -27,6 +27,8 @@ What it does
     * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
       class.
     * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`).
+    * `autocast(enabled=config.bf16_run, dtype=torch.bfloat16)`, if settings of the project turn the switch off and
+      nothing turns it on.
     * Code that runs only with `pure_bf16`, key-value caches, and rotary tables whose results are cast to the model's
       dtype.
     * A whole project if its own loop keeps float32 master weights and never scales the loss: its gradients would
@@ -69,15 +71,18 @@ from fixers.code.bf16_forms.words import find_words
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.frame.change import SkippedPlace
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.gates import NAMES_BF16
 from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 14
+version = 15
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM
@@ -86,6 +91,7 @@ matches = reads_python
 
 UNSELECTED = "no code of the project selects this policy on a card without bfloat16"
 PURE = "commands start this code with pure_bf16, and the code cannot select float16 instead"
+SWITCHED_OFF = "autocast in bfloat16 that the project's settings turn off"
 WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
 PRECISION_WORDS = re.compile(b"|".join(WORDS))
 LOADERS = (b"transformers", b"trl")
@@ -110,6 +116,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     find_loads(draft, target)
     find_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half])
     _leave_unselected(draft, target.code_facts.unselected)
+    _leave_switched_off(draft, target.code_facts)
     return draft.rewrite
 
 
@@ -117,8 +124,26 @@ def _leave_unselected(draft: Draft, policies: tuple[str, ...]) -> None:
     """Drop the edits of FSDP policies that the project does not select on this card."""
     for node in draft.source.names.of_type(ast.Assign) if policies else ():
         if any(isinstance(each, ast.Name) and each.id in policies for each in node.targets):
-            start, end = draft.source.span(node)
-            within = [edit for edit in draft.edits if start <= edit.start < end]
-            draft.edits = [edit for edit in draft.edits if edit not in within]
-            if within:
-                draft.leave(node, UNSELECTED)
+            _leave(draft, node, UNSELECTED)
+
+
+def _leave_switched_off(draft: Draft, facts: CodeFacts) -> None:
+    """Drop the edits of autocast blocks that the project's settings turn off."""
+    for call in draft.source.names.of_type(ast.Call) if facts.bf16_off else ():
+        if tail_of(call) == "autocast" and any(_is_off(draft, each, facts) for each in call.keywords):
+            _leave(draft, call, SWITCHED_OFF)
+
+
+def _is_off(draft: Draft, keyword: ast.keyword, facts: CodeFacts) -> bool:
+    """Return True for `enabled=` with a bfloat16 switch that the project's settings turn off."""
+    switch = written(draft.source, keyword.value).rpartition(".")[2]
+    return keyword.arg == "enabled" and NAMES_BF16.search(switch) is not None and facts.is_off(switch)
+
+
+def _leave(draft: Draft, node: ast.expr | ast.stmt, reason: str) -> None:
+    """Drop the edits within the node, and record the reason."""
+    start, end = draft.source.span(node)
+    within = [edit for edit in draft.edits if start <= edit.start < end]
+    draft.edits = [edit for edit in draft.edits if edit not in within]
+    if within:
+        draft.leave(node, reason)

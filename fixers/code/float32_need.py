@@ -13,9 +13,17 @@ from fixers.sources.finished_setups import has_optimizer_argument, is_prepared_w
 from fixers.sources.float_models import is_float32
 from fixers.sources.half_models import may_be_half, stays_bfloat16
 from fixers.sources.python import PythonSource
+from fixers.sources.trainer_names import ARGUMENTS, TRAINER
 from fixers.sources.training_setup import Consumer, is_library_trainer
 
 HALVES = frozenset({"half", "float16", "bfloat16"})
+OLD_ARGUMENTS = {
+    "TrainingArguments": frozenset(
+        name for name, each in ARGUMENTS.items() if each.package == "transformers" and each.since <= (5,)
+    ),
+    "Trainer": frozenset(TRAINER),
+}
+"""The arguments that transformers 5 rejects, by the tail of the callee."""
 LOADS_HALF = re.compile(r"(?:\w+_)?dtype$|load_in_[48]bit$|quantization_config$")
 
 
@@ -39,10 +47,29 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
         return False
     if not owner and not consumer.trainer and not _names_half(source, half_makers):
         return False
-    loads_float32 = target.at_least("transformers", (5,)) is False
+    loads_float32 = loads_in_float32(source, target)
     if not owner or (_is_of_library(source, consumer) and not loads_float32):
         return True
     return may_be_half(source, owner, call, half_makers, loads_float32=loads_float32)
+
+
+def loads_in_float32(source: PythonSource, target: Target) -> bool:
+    """Return True if transformers loads models without a dtype in float32: it is older than version 5.
+
+    If the version is unknown, arguments that version 5 rejects show that the file runs with an older one.
+    """
+    newer = target.at_least("transformers", (5,))
+    return newer is False or (
+        newer is None and any(_is_rejected(source, each) for each in source.names.of_type(ast.Call))
+    )
+
+
+def _is_rejected(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for a call of transformers with an argument that version 5 rejects."""
+    known = OLD_ARGUMENTS.get(tail_of(call).removeprefix("Seq2Seq"), frozenset())
+    return any(each.arg in known for each in call.keywords) and (
+        (source.names.meaning(call.func) or "").startswith("transformers.")
+    )
 
 
 def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[str]:

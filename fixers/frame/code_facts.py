@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fixers.frame.code_traits import Traits, merge_traits, traits_of, traits_of_text
 from fixers.frame.config_keys import ENTRY, keys_of
+from fixers.sources.bf16_switches import switches_in
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
@@ -54,6 +55,7 @@ class CodeFacts:
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only in trainings with DeepSpeed.
     `trl_scripts`: scripts that parse arguments of TRL.
+    `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     """
 
     keys: tuple[str, ...] = ()
@@ -71,6 +73,12 @@ class CodeFacts:
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
+    bf16_on: tuple[str, ...] = ()
+    bf16_off: tuple[str, ...] = ()
+
+    def is_off(self, switch: str) -> bool:
+        """Return True if settings of the project turn the bfloat16 switch off, and none turns it on."""
+        return switch.lower() in self.bf16_off and switch.lower() not in self.bf16_on
 
     def resolve_switch(self, name: str, default: str, path: str = "") -> Spelling:
         """Return the float16 switch declared by the classes that declare the bfloat16 switch `name`.
@@ -127,11 +135,12 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
 
     For settings, commands and documents, these are only bfloat16 values and launches.
     """
+    on, off = switches_in(source)
     if is_document(path):
-        return CodeFacts(traits=Traits(launched=launched_in(path, source)))
+        return CodeFacts(traits=Traits(launched=launched_in(path, source)), bf16_on=on)
     if not path.endswith(".py"):
         consumers = Consumers(selected=bf16_values_in_text(path, source) or None)
-        return CodeFacts(consumers=consumers, traits=traits_of_text(path, source))
+        return CodeFacts(consumers=consumers, traits=traits_of_text(path, source), bf16_on=on, bf16_off=off)
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
     options = _names(OF_OPTIONS, lines_with(source, RENAMED)) if may_name(source, NAMES) else set()
@@ -141,7 +150,9 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
     named = (keys.unpaired, keys.paired, _texts(options))
     trl = (path,) if into_trainer and b"trl" in source and TRL_CONFIG.search(source) else ()
     traits = traits_of(path, source)
-    return CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl)
+    return CodeFacts(
+        *named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl, bf16_on=on, bf16_off=off
+    )
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -177,6 +188,8 @@ def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
         merge_consumers(each.consumers for each in parts_list),
         merge_traits(each.traits for each in parts_list),
         trl_scripts=_union(each.trl_scripts for each in parts_list),
+        bf16_on=_union(each.bf16_on for each in parts_list),
+        bf16_off=_union(each.bf16_off for each in parts_list),
     )
 
 

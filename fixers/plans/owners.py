@@ -14,7 +14,7 @@ from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
-from fixers.frame.modules import read_module
+from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.plans.neutral_changes import is_unused
 from fixers.plans.programs import Program, imports_any, scripts_in, starts
@@ -41,16 +41,19 @@ OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 WORD = rb"(?<![\w-])%b(?![\w-])"
 FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
-COMPUTED = rb"(?<![\w.])%b/[^\s\"']*[*${]"
+COMPUTED = rb"(?<![\w.])%b/([^\s\"'`]*[*${][^\s\"'`]*)"
 """Patterns for the name of a file (WORD), of a folder (FOLDER) and of a file computed in a folder (COMPUTED)."""
+VARIABLE = re.compile(rb"\$?\{[^{}]*\}|\$\w+|\*+|[*${].*")
+"""Matches the parts of a path that are computed: variables, wildcards, alternatives, and the rest after any other."""
 
 
 class Owners:
     """Finds the programs to which a file belongs. All texts of the project are read only if the file is a config."""
 
-    def __init__(self, tree: Tree, programs: Sequence[Program]) -> None:
+    def __init__(self, tree: Tree, programs: Sequence[Program], modules: Sequence[Module] = ()) -> None:
         self.tree = tree
         self.programs = tuple(programs)
+        self.modules = modules
         self.naming: dict[tuple[bytes, bytes], tuple[tuple[str, bytes], ...]] = {}
         self.read = cache(tree.read)
         self.starting: dict[str, tuple[Program, ...]] = {}
@@ -121,7 +124,8 @@ class Owners:
         if not any(self._naming(each, basename(each).encode()) for each in others):
             return False
         computed = re.compile(COMPUTED % re.escape(basename(folder).encode())) if folder else None
-        if computed is not None and any(computed.search(text) for _, text in self.texts):
+        paths = {each for _, text in self.texts for each in computed.findall(text)} if computed is not None else set()
+        if any(_may_name(each, basename(path).encode()) for each in paths):
             return False
         return not self._naming(path, splitext(basename(path))[0].encode())
 
@@ -186,6 +190,12 @@ class Owners:
             if reads_settings(path) or path.endswith(PYTHON):
                 with suppress(OSError):
                     yield path, self.tree.read(path)
+
+
+def _may_name(computed: bytes, name: bytes) -> bool:
+    """Return True if a path with variables or wildcards, such as `stage${n}.json`, may be the name."""
+    parts = VARIABLE.split(computed.rstrip(b".,;:)]"))
+    return re.fullmatch(rb".*".join(map(re.escape, parts)), name) is not None
 
 
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:

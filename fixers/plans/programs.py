@@ -61,6 +61,14 @@ def _always_imported(module: Module) -> tuple[str, ...]:
     return tuple(name for name in module.imports if name not in deferred)
 
 
+def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
+    """Return those of the paths whose modules import one of the targets, directly or indirectly."""
+    by_path = {module.path: module for module in modules}
+    resolver = _Resolver(by_path)
+    parts = {path: resolver.closure(by_path[path]) for path in paths if path in by_path}
+    return frozenset(path for path, own in parts.items() if any(part.path in targets for part in own))
+
+
 def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
     """Yield the modules that train and that no program contains."""
     for module in modules.values():

@@ -25,6 +25,7 @@ from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, path_of
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
+from fixers.plans.shared_casts import using_changed_casts
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.flash_only import STAYS
@@ -66,8 +67,8 @@ class Proof:
 def owners_of(plan: Plan, modules: Sequence[Module], target: Target, tree: Tree) -> Owners:
     """Return the owners of files, among the training programs as they are after the plan."""
     changes = {each.path: each for each in plan.changes if isinstance(each, FileChange)}
-    programs = find_programs(tuple(_changed_module(module, changes) for module in modules), target.started)
-    return Owners(tree, programs)
+    edited = tuple(_changed_module(module, changes) for module in modules)
+    return Owners(tree, find_programs(edited, target.started), edited)
 
 
 def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> Proof:
@@ -95,7 +96,9 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     sharing = Sharing(shared, changes, attribution.read)
     doubts = sharing.with_shared_files(doubts)
     unstarted = _unstarted(doubts, target)
-    proof = _proof(owners, sharing.held_back(doubts), doubts, warnings.unsuited, unstarted)
+    held_back = sharing.held_back(doubts) | warnings.unsuited
+    outside = _outside(owners, changes, held_back, attribution.modules)
+    proof = _proof(outside, held_back, doubts, warnings.unsuited, unstarted)
     return replace(proof, repeated=warnings.repeated(doubts))
 
 
@@ -138,15 +141,26 @@ def _blocking(plan: Plan, attribution: Owners, changes: Mapping[str, FileChange]
     return _Warnings(users, flash, unsuited | commands_naming(unsuited, changes.values()))
 
 
-def _proof(
+def _outside(
     owners: Mapping[str, tuple[Program, ...] | None],
+    changes: Mapping[str, FileChange],
+    held_back: frozenset[str],
+    modules: Sequence[Module],
+) -> frozenset[str]:
+    """Return the changed files that no training runs and that share no changed casts with a training."""
+    outside = frozenset(path for path, own in owners.items() if own is None)
+    kept = (each for path, each in changes.items() if path not in outside | held_back)
+    return outside - using_changed_casts([changes[path] for path in outside], kept, modules)
+
+
+def _proof(
+    outside: frozenset[str],
     held_back: frozenset[str],
     doubts: Mapping[str, Doubt],
     unsuited: frozenset[str],
     unstarted: frozenset[str],
 ) -> Proof:
-    outside = frozenset(path for path, own in owners.items() if own is None)
-    withheld = outside | unsuited | held_back
+    withheld = outside | held_back
     findings = _grouped({entry: each for entry, each in doubts.items() if entry not in unstarted})
     skipped = [SkippedPlace(path, ABSENT if reads_commands(path) else NOT_TRAINING) for path in sorted(outside)]
     skipped += [SkippedPlace(path, OF_CONFIG) for path in sorted(unsuited) if reads_commands(path)]

@@ -50,7 +50,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
     if child not in branch.body or not _names_bfloat16(source, branch.test):
         return False
     if _compares_dtype(source, branch.test):
-        return True
+        return not _accepts_half(source, branch.test)
     top = _top(source, branch)
     own = [part for each in branch.body for part in [source.segment(each)]]
     rest = source.segment(top)
@@ -174,6 +174,17 @@ def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
         if isinstance(compare, ast.Compare)
         for each in (compare.left, *compare.comparators)
     )
+
+
+def _accepts_half(source: PythonSource, test: ast.expr) -> bool:
+    """Return True if the test is also true for float16: `x == float16 or x == bfloat16`, `x in (float16, bfloat16)`."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_accepts_half(source, each) for each in test.values)
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Eq, ast.Is, ast.In)):
+        return False
+    compared = test.comparators[0]
+    dtypes = compared.elts if isinstance(compared, (ast.Tuple, ast.List, ast.Set)) else [compared]
+    return any(source.names.meaning(each) in HALVES for each in dtypes)
 
 
 def _top(source: PythonSource, branch: ast.If) -> ast.If:

@@ -7,6 +7,7 @@ import re
 
 from fixers.code.bf16_forms.reasons_to_keep import reason_to_keep
 from fixers.code.draft import Draft
+from fixers.code.float32_need import loads_in_float32
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.float_models import is_speech_load
@@ -56,7 +57,7 @@ def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
 
 def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
     """Add a dtype to a load without a dtype: transformers 5 uses the dtype of the checkpoint."""
-    if target.at_least("transformers", (5,)) is False:
+    if loads_in_float32(draft.source, target):
         return
     if is_speech_load(draft.source, call) and not target.code_facts.traits.half_speech:
         return

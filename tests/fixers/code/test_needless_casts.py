@@ -197,3 +197,35 @@ def test_a_model_that_is_prepared_where_it_is_quantised_is_float32_already(test:
 def test_a_model_that_is_not_prepared_is_cast_after_its_adapter_is_loaded() -> None:
     code = PREPARED.format(more="", options="").replace("prepare_model_for_kbit_training(model)", "model.half()")
     assert planned(code + TAKES).count("parameter.data = ") == 1
+
+
+OLD_LIBRARY = """from transformers import AutoModelForCausalLM, Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("a/b"{dtype})
+args = {arguments}("out", fp16=True{option})
+trainer = Trainer(model=model, args=args{given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "version", "casts"),
+    [
+        ({"option": ", overwrite_output_dir=True"}, "", 0),
+        ({"option": ", no_cuda=False", "arguments": "Seq2SeqTrainingArguments"}, "", 0),
+        ({"given": ", tokenizer=tokenizer"}, "", 0),
+        ({}, "", 1),
+        ({"option": ", logging_dir='logs'"}, "", 1),
+        ({"option": ", overwrite_output_dir=True", "arguments": "own.TrainingArguments"}, "", 1),
+        ({"option": ", overwrite_output_dir=True", "dtype": ", torch_dtype=torch.float16"}, "", 1),
+        ({"option": ", overwrite_output_dir=True"}, "5.0", 1),
+        ({}, "4.57", 0),
+    ],
+)
+def test_a_load_without_a_dtype_is_float32_in_a_file_that_transformers_5_rejects(
+    parts: dict[str, str], version: str, casts: int
+) -> None:
+    blank = {"dtype": "", "arguments": "TrainingArguments", "option": "", "given": ""}
+    code = "import torch\n" + OLD_LIBRARY.format(**{**blank, **parts})
+    target = Target(TITAN_RTX, {"transformers": version} if version else {})
+    outcome = plan_file("train.py", code.encode(), [trainable_fp32], target)
+    assert (outcome.change.after.decode() if outcome.change else "").count("parameter.data = ") == casts

@@ -228,6 +228,15 @@ def test_a_model_without_a_dtype_is_bfloat16_from_transformers_5_on(version, fin
     assert outcome(load, {"transformers": version} if version else {}) == (after, findings)
 
 
+@pytest.mark.parametrize(("option", "is_old"), [("save_safetensors=True", True), ("warmup_ratio=0.1", False)])
+def test_an_argument_that_transformers_5_rejects_shows_the_dtype_of_a_load(option, is_old):
+    code = (
+        f"from transformers import TrainingArguments\nTrainingArguments('out', {option})\n"
+        "AutoModelForCausalLM.from_pretrained('m')"
+    )
+    assert outcome(code, {}) == (code, [] if is_old else [(3, "warning", NO_DTYPE)])
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -153,3 +153,53 @@ def apply_bfloat16(t):
         "trainer.py": applies.replace("apply_half", "apply"),
     }
     assert set(changed(planned(tmp_path / "b", alone))) == {"options.py", "trainer.py"}
+
+
+AUTOCAST = """import torch
+from torch.amp import GradScaler, autocast
+
+scaler = GradScaler(enabled=hps.train.bf16_run)
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for batch in loader:
+    with autocast("cuda", enabled=hps.train.bf16_run, dtype=torch.bfloat16):
+        loss = model(batch).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+SWITCHED_OFF = {
+    "a JSON config": {"conf/base.json": '{"train": {"bf16_run": false}}\n'},
+    "a YAML config": {"conf/base.yaml": "train:\n  bf16_run: no\n"},
+    "a field": {"conf.py": "class Train:\n    bf16_run: bool = False\n"},
+    "a flag": {"conf.py": 'parser.add_argument("--bf16_run", action="store_true")\n'},
+    "a command": {"run.sh": "python train.py --bf16-run=false\n"},
+}
+SWITCHED_ON = {
+    "another config": {"conf/large.json": '{"train": {"bf16_run": true}}\n'},
+    "a command": {"run.sh": "python train.py --bf16-run\n"},
+    "a document": {"README.md": "Set `bf16_run: true` on new cards.\n"},
+    "a keyword": {"launch.py": "main(bf16_run=True)\n"},
+    "a default": {"conf.py": 'parser.add_argument("--bf16-run", default=True)\n'},
+}
+
+
+@pytest.mark.parametrize("files", SWITCHED_OFF.values(), ids=SWITCHED_OFF)
+def test_an_autocast_that_all_settings_turn_off_is_unchanged(tmp_path, files):
+    plan = planned(tmp_path, {"train.py": AUTOCAST, **files})
+    assert "train.py" not in changed(plan)
+    assert [each.where for each in plan.skipped if "turn off" in each.reason] == ["train.py:8"]
+
+
+@pytest.mark.parametrize("files", SWITCHED_ON.values(), ids=SWITCHED_ON)
+def test_an_autocast_that_one_setting_turns_on_is_changed(tmp_path, files):
+    plan = planned(tmp_path, {"train.py": AUTOCAST, "conf/base.json": '{"train": {"bf16_run": false}}\n', **files})
+    assert "dtype=torch.float16" in changed(plan)["train.py"]
+
+
+@pytest.mark.parametrize("enabled", ["use_amp", "True", "hps.train.bf16_run or True"])
+def test_an_autocast_with_another_switch_is_changed(tmp_path, enabled):
+    text = AUTOCAST.replace("enabled=hps.train.bf16_run, dtype", f"enabled={enabled}, dtype")
+    plan = planned(tmp_path, {"train.py": text, "conf/base.yaml": "bf16_run: false\nuse_amp: false\n"})
+    assert "dtype=torch.float16" in changed(plan)["train.py"]

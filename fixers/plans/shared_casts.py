@@ -1,0 +1,34 @@
+"""Find inference code that must change together with the casts of a module that it shares with a training program."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+from fixers.frame.change import FileChange
+from fixers.frame.modules import Module
+from fixers.plans.programs import importing
+
+CASTS = re.compile(rb"\.(?:to|type)\([^\n]*float16|\.half\(\)")
+MODEL = re.compile(rb"model", re.IGNORECASE)
+
+
+def using_changed_casts(
+    outside: Iterable[FileChange], kept: Iterable[FileChange], modules: Sequence[Module]
+) -> frozenset[str]:
+    """Return the paths of the changes outside the programs that belong to models of a module whose casts change.
+
+    The module computes in float16 in these files too, so their own casts must not stay in bfloat16.
+    """
+    casting = {each.path for each in kept if each.path.endswith(".py") and _changes_casts(each)}
+    naming = [each.path for each in outside if MODEL.search(each.before)]
+    return importing(naming, casting, modules) if casting else frozenset()
+
+
+def _changes_casts(change: FileChange) -> bool:
+    """Return True if a changed line casts a value to float16."""
+    before, after = change.before.splitlines(), change.after.splitlines()
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    lines = (line for kind, _, _, start, end in blocks if kind != "equal" for line in after[start:end])
+    return any(CASTS.search(line) for line in lines)

@@ -1,0 +1,91 @@
+"""Inference code that shares a module with a training program: its casts change with the casts of the module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fixers.plans.program_files import ACCELERATE, changed, planned
+
+SPEECH = """import torch
+
+
+class Speech(torch.nn.Linear):
+    def generate(self, sound):
+        if self.weight.dtype == torch.float16 or self.weight.dtype == torch.bfloat16:
+            sound = sound.to(torch.bfloat16)
+        return self(sound)
+"""
+LOADED = """import torch
+
+
+class Speech(torch.nn.Linear):
+    dtype = torch.bfloat16
+"""
+READS = """import torch
+from speech import Speech
+
+
+def show(text):
+    print(text)
+
+
+model = Speech(2, 2).to(torch.bfloat16)
+show(model.generate(sound))
+"""
+THROUGH = (
+    "import torch\n\n\ndef load_model():\n    from speech import Speech\n\n    return Speech(2, 2).to(torch.bfloat16)\n"
+)
+DATA = "import torch\nimport speech\n\nfor sound in sounds:\n    print(sound.to(torch.bfloat16).shape)\n"
+TRAINING = f"from speech import Speech\n{ACCELERATE}\nSpeech(2, 2).generate(batch)\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"infer.py": READS},
+        {"infer_all.py": "from loading import load_model\n", "loading.py": THROUGH},
+        {"notes.py": "", "deep/demo.py": READS},
+    ],
+)
+def test_inference_code_of_a_module_whose_casts_change_is_changed(tmp_path: Path, files: dict[str, str]) -> None:
+    found = changed(planned(tmp_path, {"train.py": TRAINING, "speech.py": SPEECH, **files}))
+    assert "sound.to(torch.float16)" in found["speech.py"]
+    assert set(found) == {"train.py", "speech.py", *(path for path, text in files.items() if "bfloat16" in text)}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"infer.py": READS, "speech.py": LOADED},
+        {"infer.py": READS.replace("from speech import", "from other import")},
+        {"show.py": DATA},
+        {"infer.py": READS, "train.py": ACCELERATE},
+    ],
+    ids=["no cast changes", "the module is not imported", "no model is named", "no training uses the module"],
+)
+def test_other_inference_code_stays(tmp_path: Path, files: dict[str, str]) -> None:
+    found = changed(planned(tmp_path, {"train.py": TRAINING, "speech.py": SPEECH, **files}))
+    assert not {"infer.py", "show.py"} & set(found)
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["x.dtype in (torch.float16, torch.bfloat16)", "x.dtype == torch.half or x.dtype == torch.bfloat16"],
+)
+def test_a_cast_in_a_branch_that_float16_takes_too_is_changed(tmp_path: Path, test: str) -> None:
+    body = f"\n\ndef narrow(x):\n    if {test}:\n        x = x.to(torch.bfloat16)\n    return x\n\n\nnarrow(model)\n"
+    assert "x = x.to(torch.float16)" in changed(planned(tmp_path, {"train.py": f"{ACCELERATE}{body}"}))["train.py"]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "x.dtype == torch.bfloat16",
+        "x.dtype == torch.bfloat16 and y.dtype == torch.float16",
+    ],
+)
+def test_a_cast_in_a_branch_for_bfloat16_stays(tmp_path: Path, test: str) -> None:
+    body = f"\n\ndef narrow(x):\n    if {test}:\n        x = x.to(torch.bfloat16)\n    return x\n\n\nnarrow(model)\n"
+    assert "x = x.to(torch.bfloat16)" in changed(planned(tmp_path, {"train.py": f"{ACCELERATE}{body}"}))["train.py"]
