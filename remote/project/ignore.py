@@ -16,6 +16,8 @@ from functools import cached_property
 from remote.project.automaton import FOLDERS, Glob
 
 WILD = frozenset("*?[\\")
+MAX_PATTERN = 4096
+"""The maximum length of a line, in bytes. Longer lines are ignored: no path is longer, and compiling them is slow."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def byte_text(text: str) -> str:
 def parse_rules(data: bytes, folder: str = "", *, ignores_case: bool = False) -> Rules:
     """Parse one ignore file. `folder` is a result of `byte_text`."""
     lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
-    patterns = (_parse_line(line) for line in lines)
+    patterns = (_parse_line(line) for line in lines if len(line) <= MAX_PATTERN)
     return Rules(folder, tuple(pattern for pattern in patterns if pattern is not None), ignores_case)
 
 

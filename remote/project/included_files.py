@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ NOT_SOURCE = (
 """
 DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
 ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
-MAX_RULES = 16 * 2**20
+RULE_FILES = (".gitignore", ".pipelineignore")
+MAX_RULES = 8 * 2**20
+"""The maximum size of all ignore files of a walk, in bytes. To compile their patterns takes 2 s per MiB."""
 MAX_DEPTH = 100
 MAX_ENTRIES = 1_000_000
 
@@ -118,7 +121,7 @@ def walk_project(root: Path) -> Walk:
     top = _top_folder(root)
     scopes, walk = [top.scope], Walk()
     waiting = [top]
-    entries = 0
+    entries = rules_bytes = 0
     while waiting:
         folder = waiting.pop()
         try:
@@ -130,6 +133,10 @@ def walk_project(root: Path) -> Walk:
         entries += len(listed)
         if entries > MAX_ENTRIES:
             return replace(walk, scopes=tuple(scopes), cut=True)
+        rules_bytes += _size_of_rules(listed)
+        if rules_bytes > MAX_RULES:
+            walk.unreadable[folder.path] = f"the ignore files have more than {MAX_RULES // 2**20} MiB"
+            break
         inner = _with_rules(folder, root, {entry.name for entry in listed})
         if inner is None:
             continue
@@ -137,6 +144,12 @@ def walk_project(root: Path) -> Walk:
             scopes.append(inner.scope)
         waiting.extend(_visit_folder(inner, listed, walk))
     return replace(walk, scopes=tuple(scopes))
+
+
+def _size_of_rules(listed: list[os.DirEntry[str]]) -> int:
+    with contextlib.suppress(OSError):
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in listed if entry.name in RULE_FILES)
+    return 0
 
 
 def _visit_folder(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -> Iterator[_Folder]:

@@ -21,6 +21,8 @@ from remote.protocol.values import encode
 ATTEMPTS = 3
 MEMORY_BYTES = {"tree": 2**30}
 """The address space of each kind of request: a hostile server could send a small compressed answer without end."""
+OTHER_FILES_BYTES = 2**20
+"""The size of a download may exceed the announced size by this, because the client writes records too."""
 MEMORY_OF_FILES_BYTES = 4 * 2**30
 
 
@@ -40,7 +42,7 @@ def main() -> int:
     os.environ.update(request.get("environment", {}))
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    _limit_memory(MEMORY_BYTES.get(request["do"], MEMORY_OF_FILES_BYTES))
+    _limit(resource.RLIMIT_AS, MEMORY_BYTES.get(request["do"], MEMORY_OF_FILES_BYTES))
     try:
         answer = REQUESTS[request["do"]](request)
     except HubFault as fault:
@@ -50,11 +52,11 @@ def main() -> int:
     return 0
 
 
-def _limit_memory(size_bytes: int) -> None:
-    """Limit the address space of this process, where the system supports that."""
+def _limit(kind: int, size_bytes: int) -> None:
+    """Limit a resource of this process, where the system supports that."""
     with contextlib.suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (size_bytes if hard < 0 else min(size_bytes, hard), hard))
+        _, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (size_bytes if hard < 0 else min(size_bytes, hard), hard))
 
 
 def tree(request: Dict[str, Any]) -> Dict[str, Any]:
@@ -77,6 +79,7 @@ def _tree(api: Any, request: Dict[str, Any]) -> Dict[str, Any]:
 def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
     """Download each file of `digests` into `folder` and verify it. Raises HubFault."""
     digests = {name: Digest(**digest) for name, digest in request["digests"].items()}
+    _limit(resource.RLIMIT_FSIZE, max(digest.size for digest in digests.values()) + OTHER_FILES_BYTES)
     for name, digest in digests.items():
         _query_hub(partial(_fetch_one, request, name, digest))
     return {"fetched": sorted(digests)}

@@ -88,6 +88,9 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
 
 def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
     """Copy the file into `folder` from an intact copy on this machine, or download the file; return its content."""
+    if digest.size > LARGEST_BYTES:
+        reason = f"{name} has {digest.size} bytes; a file of a tokenizer has at most {LARGEST_BYTES}"
+        raise Refusal("not-a-tokenizer", reason, where=call.args["repo"], exit_code=ExitCode.FIXER)
     copy = call.args.get("copy", "")
     if copy:
         shutil.copyfile(call.path(copy), os.path.join(folder, name))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from remote.project.git_index import read_index
+from remote.project.ignore import parse_rules
+from remote.project.included_files import walk_project
 from tests.remote.project.git_tree import git, kept_by_git, kept_by_us, make, needs_git
 
 NOT_SOURCE = ("node_modules/x.js", ".tox/py/x.py", "lib/site-packages/x.py", "env/x.py", "conda/x.py")
@@ -179,3 +181,18 @@ def test_SE_an_index_with_a_path_that_linux_cannot_open_is_not_used(tmp_path, le
     (tmp_path / ".git/index").write_bytes(data + bytes(20))
     assert len(read_index(tmp_path / ".git")) == names
     assert kept_by_us(tmp_path) == {"a.py"}
+
+
+def test_SE_a_pattern_that_is_longer_than_any_path_is_skipped(tmp_path):
+    long = "?" * 4097 + "\n" + "\\" * 2**20 + " " * 2**20 + "\n"
+    make(tmp_path, {".gitignore": f"{long}*.bin\n", "a.py": "", "a.bin": ""})
+    assert [each.glob for each in parse_rules((tmp_path / ".gitignore").read_bytes()).patterns] == ["*.bin"]
+    assert kept_by_us(tmp_path) == {".gitignore", "a.py"}
+
+
+def test_SE_ignore_files_that_are_too_large_together_end_the_walk_with_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("remote.project.included_files.MAX_RULES", 100)
+    make(tmp_path, {".gitignore": "*.bin\n", "a.py": "", "sub/.gitignore": f"{'x' * 95}\n", "sub/b.py": ""})
+    walk = walk_project(tmp_path)
+    assert list(walk.unreadable) == ["sub"] and "ignore files" in walk.unreadable["sub"]
+    assert "sub/b.py" not in walk.files

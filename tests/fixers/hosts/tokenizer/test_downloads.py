@@ -49,6 +49,18 @@ def test_FI_37_one_wrong_response_is_retried(host, hub, whole):
     assert remote_content(host, FILE) == whole
 
 
+def test_SE_a_file_that_is_larger_than_any_tokenizer_is_not_downloaded(host, hub, whole):
+    before = whole[:32768]
+    put(host, FILE, before)
+    plan = tokenizer.plan(site_of(host, hub))
+    plan.changes[0].args["digest"]["size"] = 45 * 10**9
+    asked = len(hub.requests)
+    with pytest.raises(RemoteFault, match="has 45000000000 bytes"):
+        apply(host, plan)
+    assert remote_content(host, FILE) == before
+    assert len(hub.requests) == asked
+
+
 def test_a_repository_that_the_hub_does_not_have_is_reported_and_nothing_is_planned(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.repositories.clear()
