@@ -31,10 +31,12 @@ def with_attention_of_programs(
     reached = {path for program in owners.programs for path in program.paths}
     restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
     loaded = {path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)}
-    for path in sorted(_choosing(plan)):
+    kept = {path_of(each) for each in plan.findings if is_kept(each)}
+    for path in sorted(kept | _replacing(plan)):
         used = {each for program in owners.of_existing(path) for each in program.paths}
         seen = traits.attention_of(loaded | (used or {path}))
-        if seen != traits:
+        is_kept_otherwise = path in kept and seen.flash_only != traits.flash_only
+        if is_kept_otherwise or (used and seen.other_attention != traits.other_attention):
             plan = _with_outcome(plan, path, replan(path, seen))
     return plan
 
@@ -44,11 +46,10 @@ def is_kept(finding: Finding) -> bool:
     return finding.message.startswith(STAYS)
 
 
-def _choosing(plan: Plan) -> set[str]:
-    """Return the files in which FlashAttention is selected: it is replaced there, or a warning says that it stays."""
+def _replacing(plan: Plan) -> set[str]:
+    """Return the files in which FlashAttention is replaced."""
     changes = (each for each in plan.changes if isinstance(each, FileChange))
-    replaced = {each.path for each in changes if any(ATTENTION in line for line in each.why)}
-    return replaced | {path_of(each) for each in plan.findings if is_kept(each)}
+    return {each.path for each in changes if any(ATTENTION in line for line in each.why)}
 
 
 def _with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
-from fixers.frame.modules import Module
+from fixers.frame.modules import Module, always_imported
 from fixers.sources.lines import lines_with
 
 PATH = re.compile(rb"[\w./-]+")
@@ -50,15 +50,12 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     return (*found, *_unstarted(by_path, reached, resolver))
 
 
-def loaded_by(program: Program) -> frozenset[str]:
+def loaded_by(program: Program, read: Callable[[str], bytes]) -> frozenset[str]:
     """Return the files that are imported whenever the program starts: not those that functions or branches import."""
-    modules = {each.path: replace(each, imports=_always_imported(each)) for each in program.modules}
+    modules = {
+        each.path: replace(each, imports=always_imported(each.path, read(each.path))) for each in program.modules
+    }
     return frozenset(each.path for each in _Resolver(modules).closure(modules[program.entry]))
-
-
-def _always_imported(module: Module) -> tuple[str, ...]:
-    deferred = frozenset(module.deferred)
-    return tuple(name for name in module.imports if name not in deferred)
 
 
 def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:

@@ -88,7 +88,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_weights = _half(program, changes, target, tree.read)
-        of_flash = chain(_of_kernels(program, target), warnings.of_flash(program))
+        of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program))
         doubt = next(chain(of_flash, _of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
@@ -224,10 +224,10 @@ def _blocks(finding: Finding) -> bool:
     return finding.message not in HARMLESS and UNREAD not in finding.message
 
 
-def _of_kernels(program: Program, target: Target) -> Iterator[Doubt]:
+def _of_kernels(program: Program, target: Target, read: Callable[[str], bytes]) -> Iterator[Doubt]:
     """Yield a doubt for each module that uses FlashAttention whenever the program starts."""
     needing = [(path, line) for path, line in target.code_facts.traits.needs_flash if path in program.paths]
-    loaded = loaded_by(program) if needing else frozenset()
+    loaded = loaded_by(program, read) if needing else frozenset()
     for path, line in needing:
         if path in loaded:
             yield Doubt(RUNS_KERNELS.format(path=path, line=line), f"{path}:{line}", of_flash=True)
