@@ -96,6 +96,7 @@ CHOOSES_ATTENTION = re.compile(
 )
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
+FLASH_WORD = re.compile(r"[\"']flash_?att")
 NAMES_KERNEL = re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 UNUSED_DEFAULT = "defaults of arguments that no caller in their file relies on"
@@ -245,13 +246,22 @@ def _is_of_flash(source: PythonSource, branch: ast.If) -> bool:
 
 
 def _follows_choice(source: PythonSource, value: ast.Constant) -> bool:
-    """Return True for `True if args.attention == "flash_attention_2" else False`: another place makes the choice."""
-    above = source.names.parent(value)
-    if not isinstance(above, ast.IfExp) or value is not above.body:
-        return False
-    if isinstance(above.test, ast.Compare):
-        return NAMES_FLASH.search(source.segment(above.test)) is not None
-    return SWITCHES.match(written(source, above.test).rpartition(".")[2]) is not None
+    """Return True if another choice of FlashAttention selects the value, by a branch or a conditional expression."""
+    child: ast.AST = value
+    for above in source.names.ancestors(value):
+        if isinstance(above, ast.IfExp) and child is above.body and _compares_flash(source, above.test):
+            return True
+        if isinstance(above, ast.If) and child in above.body and _compares_flash(source, above.test):
+            return True
+        child = above
+    return False
+
+
+def _compares_flash(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for `attention == "flash_attention_2"`, and for a switch such as `args.use_flash_attn`."""
+    if isinstance(test, ast.Compare):
+        return FLASH_WORD.search(source.segment(test)) is not None
+    return SWITCHES.match(written(source, test).rpartition(".")[2]) is not None
 
 
 def _tests_for_flash(source: PythonSource, test: ast.expr) -> bool:

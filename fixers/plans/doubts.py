@@ -72,13 +72,22 @@ class Sharing:
     def held_back(self, doubts: Mapping[str, Doubt]) -> frozenset[str]:
         """Return the files that stay unchanged.
 
-        A file stays if all its programs are unproved, or if its change affects an unproved program.
+        A file stays if all its programs are unproved, or if its change affects an unproved program. Beside a program
+        that cannot run on this card, it stays unless a proved program uses the changed code.
         """
+        binding = _binding(doubts)
         return frozenset(
             path
             for path, own in self.attached.items()
-            if entries_of(own) <= set(doubts) or self.holding_back(path, own, _binding(doubts)) is not None
+            if not self.proved_with(path, own, doubts) or self.holding_back(path, own, binding) is not None
         )
+
+    def proved_with(self, path: str, own: Iterable[Program], doubts: Mapping[str, Doubt]) -> bool:
+        """Return True if a proved program owns the file and, beside programs that cannot run, uses its changed code."""
+        proved = [each for each in own if each.entry not in doubts]
+        if any(each.entry in doubts and doubts[each.entry].of_flash for each in own):
+            return any(not self.is_unneeded(path, each) for each in proved)
+        return bool(proved)
 
 
 def _binding(doubts: Mapping[str, Doubt]) -> set[str]:

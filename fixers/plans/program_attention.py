@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from posixpath import basename
 
@@ -10,7 +10,8 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.code_traits import Traits
 from fixers.plans.file_plan import FileOutcome
 from fixers.plans.owners import Owners
-from fixers.sources.flash_only import STAYS
+from fixers.plans.programs import Program
+from fixers.sources.flash_only import STAYS, FlashOnly
 from remote.protocol.findings import Finding
 
 ATTENTION = "FlashAttention"
@@ -23,22 +24,44 @@ def with_attention_of_programs(
 ) -> Plan:
     """Return the plan in which the attention of each file depends only on the code of the programs that use the file.
 
-    A file that no training program uses depends only on itself.
-    `replan` plans a file with other traits.
+    If some of these programs need FlashAttention, only the others count: they run on this card. A file that no training
+    program uses depends only on itself. `replan` plans a file with other traits.
     """
     if not (traits.flash_only or traits.without_sdpa):
         return plan
-    reached = {path for program in owners.programs for path in program.paths}
-    restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
-    loaded = {path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)}
+    loaded = _of_checkpoints(owners, traits)
     kept = {path_of(each) for each in plan.findings if is_kept(each)}
     for path in sorted(kept | _replacing(plan)):
-        used = {each for program in owners.of_existing(path) for each in program.paths}
+        used = _used_with(path, owners, traits)
         seen = traits.attention_of(loaded | (used or {path}))
-        is_kept_otherwise = path in kept and seen.flash_only != traits.flash_only
-        if is_kept_otherwise or (used and seen.other_attention != traits.other_attention):
+        stays_elsewhere = path in kept and seen.flash_only != traits.flash_only
+        if stays_elsewhere or (used and seen.other_attention != traits.other_attention):
             plan = _with_outcome(plan, path, replan(path, seen))
     return plan
+
+
+def _of_checkpoints(owners: Owners, traits: Traits) -> set[str]:
+    """Return the restricting files that no program imports, but that a checkpoint may contain."""
+    reached = {path for program in owners.programs for path in program.paths}
+    restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
+    return {path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)}
+
+
+def _used_with(path: str, owners: Owners, traits: Traits) -> set[str]:
+    """Return the files of the programs that use this file, without those that need FlashAttention."""
+    own = owners.of_existing(path)
+    free = [each for each in own if not any(needed_places(each, traits, (path,)))]
+    return {each for program in free or own for each in program.paths}
+
+
+def needed_places(program: Program, traits: Traits, selecting: Iterable[str]) -> Iterator[FlashOnly]:
+    """Yield the places of the program that fail if one of these files selects another attention by its name."""
+    places = [each for each in traits.flash_only if each.path in program.paths and not each.switch]
+    yield from (place for path in selecting for place in places if place.breaks(path, ""))
+
+
+def replaces_flash(change: FileChange) -> bool:
+    return any(ATTENTION in line for line in change.why)
 
 
 def is_kept(finding: Finding) -> bool:
@@ -49,7 +72,7 @@ def is_kept(finding: Finding) -> bool:
 def _replacing(plan: Plan) -> set[str]:
     """Return the files in which FlashAttention is replaced."""
     changes = (each for each in plan.changes if isinstance(each, FileChange))
-    return {each.path for each in changes if any(ATTENTION in line for line in each.why)}
+    return {each.path for each in changes if replaces_flash(each)}
 
 
 def _with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:

@@ -23,7 +23,7 @@ from fixers.frame.site import Tree
 from fixers.frame.target import Target
 from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.owners import PYTHON, Owners, commands_naming
-from fixers.plans.program_attention import is_kept, path_of
+from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.shared_casts import using_changed_casts
 from fixers.settings.known_formats import is_known_format
@@ -88,7 +88,8 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_weights = _half(program, changes, target, tree.read)
-        of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program))
+        replaced = _of_attention(program, target, mine)
+        of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program), replaced)
         doubt = next(chain(of_flash, _of_code(program), warnings.of(program), _unread(program, mine), of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
@@ -231,6 +232,13 @@ def _of_kernels(program: Program, target: Target, read: Callable[[str], bytes]) 
     for path, line in needing:
         if path in loaded:
             yield Doubt(RUNS_KERNELS.format(path=path, line=line), f"{path}:{line}", of_flash=True)
+
+
+def _of_attention(program: Program, target: Target, own: Iterable[FileChange]) -> Iterator[Doubt]:
+    """Yield a doubt for each place that fails because a file of several programs no longer selects FlashAttention."""
+    selecting = [each.path for each in own if replaces_flash(each)]
+    for place in needed_places(program, target.code_facts.traits, selecting):
+        yield Doubt(place.message.removeprefix(STAYS), f"{place.path}:{place.line}", of_flash=True)
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:

@@ -182,6 +182,36 @@ def test_a_file_that_a_program_without_a_chance_shares_is_changed_for_the_others
     assert set(changed(plan)) == {"common.py", "plain.sh"}
 
 
+CHECKED = f"{REQUIRING['an assert']}import sys\n{TRAINER.replace(FLASH, 'sdpa')}print(sys.argv)\n"
+FREE = f"import sys\nimport yaml\n{TRAINER.replace(FLASH, 'sdpa')}print(sys.argv, load('shared.yaml'))\n"
+
+
+def test_a_config_that_a_program_without_a_chance_shares_is_changed_for_the_others(tmp_path: Path) -> None:
+    files = {
+        "free.py": FREE,
+        "checked.py": CHECKED.replace("sys.argv)", "load('shared.yaml'))"),
+        "shared.yaml": f"learning_rate: 0.1\nattn_implementation: {FLASH}\n",
+        "free.sh": "python free.py --bf16 True\n",
+        "checked.sh": "python checked.py --bf16 True\n",
+    }
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == {"free.py", "free.sh", "shared.yaml"}
+    (warning,) = (each for each in plan.findings if each.message.startswith(NEEDS))
+    assert warning.where == "checked.py"
+    assert not {*changed(planned(tmp_path / "alone", {each: files[each] for each in ("checked.py", "shared.yaml")}))}
+
+
+def test_a_module_beside_a_program_without_a_chance_stays_unless_another_program_uses_the_change(
+    tmp_path: Path,
+) -> None:
+    unused = "import torch\n\n\ndef dtype():\n    return torch.bfloat16\n\n\ndef size():\n    return 3\n"
+    flash = f"{KERNEL}\nfrom shared import dtype\n{TRAINER.replace('torch.bfloat16', 'dtype()')}"
+    for user, changes in (("size", False), ("dtype", True)):
+        free = f"from shared import {user}\n{TRAINER}print({user}())\n"
+        plan = planned(tmp_path / user, {"free.py": free, "flash.py": flash, "shared.py": unused})
+        assert set(changed(plan)) == {"free.py", *(["shared.py"] if changes else [])}
+
+
 RING = "python train.py --bf16 True --use_ring_flash_attn true\n"
 
 
@@ -203,6 +233,8 @@ DEBUG = 'if debug:\n    config._attn_implementation = "flash_attention_2"\n    l
         ('config.use_flash_attn = True if args.attention == "flash_attention_2" else False\n', False),
         ("config.use_flash_attn = True if use_flash_attn else False\n", False),
         ("config.use_flash_attn = True if large else False\n", True),
+        ('if "flash_attention_2" in options["attention"]:\n    options["use_flash_attn"] = True\n', False),
+        ('if "large" in options["size"]:\n    options["use_flash_attn"] = True\n', True),
         (DEBUG.format(name="flash_attn_func"), False),
         (DEBUG.format(name="attend"), True),
     ],
