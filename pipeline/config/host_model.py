@@ -45,6 +45,9 @@ def _sbatch_option(option: str) -> str:
 
 
 VOLUME = r"(~/?|~?/[^:,\n]+)(:(~?/)[^:,\n]+)?(:ro)?"
+WHOLE_MACHINE = re.compile(r"/*|.*/\.\.?(/.*)?|/+proc(/.*)?")
+"""Paths that are, or may be, another spelling of `/`, which contains the home folders of all users. `/proc/1/root` is a
+link to it."""
 SlurmText = Annotated[Text, Field(pattern=r"^[^\s\n]+$")]
 
 
@@ -89,6 +92,8 @@ def _volume(text: str) -> str:
             "must be PATH, SOURCE:TARGET or SOURCE:TARGET:ro; a path is absolute or begins with ~/, and has no comma"
         )
         raise PydanticCustomError("volume", message)
+    if any(WHOLE_MACHINE.fullmatch(path) for path in text.removesuffix(":ro").split(":")):
+        raise PydanticCustomError("volume", "must be a folder below /, without `.` and `..`, and not below /proc")
     return text
 
 

@@ -52,7 +52,7 @@ def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str,
     """
     name, seen = os.path.basename(installed), {os.path.realpath(installed)}
     ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
-    roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]
+    roots = [(folder, True, False) for folder in dict.fromkeys(ahead) if os.path.isabs(folder)]
     roots += [(project.tree, False, True)]
     roots += [(folder, False, False) for folder in _site_packages(call.args.get("prefix", ""))]
     for root, shadows, deep in roots:
@@ -64,10 +64,14 @@ def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str,
 
 
 def _find_files_named(root: str, name: str, deep: bool) -> Iterator[str]:
+    if not deep:  # without listing the folder: a config may name thousands of large folders
+        if os.path.isfile(os.path.join(root, name)):
+            yield os.path.join(root, name)
+        return
     for count, (folder, folders, names) in enumerate(os.walk(root)):
         if name in names:
             yield os.path.join(folder, name)
-        if not deep or count > MAX_FOLDERS:
+        if count > MAX_FOLDERS:
             return
         folders[:] = sorted(entry for entry in folders if entry not in SKIPPED)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 from typing import Any, Dict, Mapping, Sequence
 
+from remote.payload.processes.variables import expand_variables
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
@@ -26,7 +27,7 @@ TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
     """Return this agent's environment, updated with `extra`, in which `~` and `$NAME` are expanded."""
-    merged = {**os.environ, **{name: os.path.expandvars(os.path.expanduser(value)) for name, value in extra.items()}}
+    merged = {**os.environ, **expand_variables(extra)}
     merged["PYTHONDONTWRITEBYTECODE"] = "1"
     return merged
 

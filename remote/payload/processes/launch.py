@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, NoReturn, Sequence, Set
 
+from remote.payload.processes.variables import expand_variables
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 
@@ -116,7 +117,7 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
     if spec.steps is not None:
         ours["HALFSTEP_STEPS"] = str(spec.steps)
     secrets = {name: launch.secrets[name] for name in spec.secrets if name in launch.secrets}
-    configured = {name: os.path.expandvars(os.path.expanduser(value)) for name, value in spec.environment.items()}
+    configured = expand_variables(spec.environment)
     if any("{free_port}" in value for value in configured.values()):
         port = str(free_port())
         configured = {name: value.replace("{free_port}", port) for name, value in configured.items()}

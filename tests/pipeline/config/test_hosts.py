@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from pipeline.config.host_model import ContainerConfig
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
 from pipeline.hosts.address import address_of
@@ -51,6 +55,7 @@ def test_an_unknown_host_is_an_error_that_lists_similar_names(tmp_path: Path, mo
         ("host: a\ncontainer: {image: torch, engine: lxc}\n", "container.engine"),
         ("host: a\ncontainer: {image: torch, volumes: [data]}\n", "must be PATH, SOURCE:TARGET"),
         ("host: a\ncontainer: {image: torch, volumes: ['/a:/b,/c']}\n", "must be PATH, SOURCE:TARGET"),
+        ("host: a\ncontainer: {image: torch, volumes: [/data/..]}\n", "must be a folder below /"),
         ("host: a\ncontainer: {image: torch, shm_size: 8 GB}\n", "shm_size"),
         ("host: a\ncontainer: {image: torch, user: root}\n", "must be a user id"),
         ("host: a\nscheduler: slurm\ncontainer: torch\n", "cannot be combined with `scheduler`"),
@@ -88,6 +93,32 @@ def test_the_container_key_holds_an_image_or_a_mapping_of_settings(
     address = address_of(load_host(str(path), tmp_path, options))
     assert address.container == expected
     assert address.python == "", "this machine's interpreter may not exist in the container"
+
+
+WHOLE_MACHINE = (
+    *("/", "//", "///", "/.", "/./", "/..", "/../", "/../..", "/data/..", "/data/../..", "//..", "~/..", "~/./.."),
+    *("/proc", "//proc/", "/proc/1/root", "/proc/self/cwd/root"),
+)
+
+
+@pytest.mark.parametrize("path", WHOLE_MACHINE)
+def test_a_volume_is_never_the_whole_machine_in_any_spelling(path: str) -> None:
+    for form in ("{}", "{}:ro", "{}:/mnt", "{}:/mnt:ro", "/data:{}", "/data:{}:ro"):
+        with pytest.raises(ValidationError, match=r"must be (a folder below /|PATH)"):
+            ContainerConfig(image="torch", volumes=(form.format(path),))
+
+
+@pytest.mark.parametrize("depth", range(1, 4))
+def test_a_volume_that_is_accepted_names_a_folder_below_the_root(depth: int) -> None:
+    """Try every path of up to three parts, with one or two slashes between them."""
+    for parts in itertools.product(("data", ".", "..", "...", ".data", "", "data."), repeat=depth):
+        path = "/" + "/".join(parts)
+        try:
+            volume = ContainerConfig(image="torch", volumes=(path,)).volumes[0]
+        except ValidationError:
+            assert {".", ".."}.intersection(parts) or not "".join(parts), path
+        else:
+            assert posixpath.normpath(volume).strip("/") == "/".join(filter(None, parts)) != ""
 
 
 def test_problems_of_config_and_host_are_reported_together(tmp_path: Path) -> None:
