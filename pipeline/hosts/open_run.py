@@ -16,6 +16,7 @@ from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned, take_survey
+from remote.project.identity import project_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
@@ -98,7 +99,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     """Return the host of a run, with the settings that the run was started with. Raises BadUsage.
 
     A record that this user did not write (for example, in a cloned project) is used only if the current settings of the
-    host of that name are equal.
+    host of that name are equal, and if it names this project. Otherwise `stop` would act on another project's runs.
     """
     try:
         remembered = HostConfig.model_validate(note.host_config)
@@ -107,6 +108,12 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
         raise BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN) from None
     if note.own:
         return LoadedHost(note.host, None, remembered)
+    if note.project != project_of(records.root.resolve()):
+        raise BadUsage(
+            f"the record of {note.name} was not written by you on this machine, and names the project {note.project}",
+            where=str(records.folder_named(note.name) / NOTE),
+            hint=START_AGAIN,
+        )
     host = load_host(note.host, records.root)
     if host.config != remembered:
         raise BadUsage(

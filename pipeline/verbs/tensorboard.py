@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib.util
+import os
+import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -22,11 +25,15 @@ from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run
 from pipeline.show.screen import Screen
-from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
+from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
 from remote.protocol.quantities import count, size
+from remote.pull.events import is_event_name
 from remote.pull.live import follow_events
 
 VIEWER_END_S = 5.0
+PLUGINS = "plugins"
+PLUGIN_FILES = ("projector_config.pbtxt", "checkpoint")
+"""Files of a run in which TensorBoard's projector finds the paths of other files (projector_plugin.py)."""
 LOOPBACK = "127.0.0.1"
 RELOAD = 'the page shows new values if you click its reload button, or every 30 s if its setting "Reload data" is on'
 
@@ -40,6 +47,7 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_redirects(records.runs)
     port = free_port(port, note.name)
     with _viewer(records.runs, port) as viewer:
         _wait_until_listening(viewer, port, note.name)
@@ -53,6 +61,32 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
             _keep_live(run, (note, records), screen, viewer)
             viewer.wait()
             raise _ended(viewer, note.name)
+
+
+def refuse_redirects(runs: Path) -> None:
+    """Raise BadUsage for a file or folder with which TensorBoard would show files from outside of the runs.
+
+    A cloned project may contain it. TensorBoard follows links, waits for the writer of a FIFO, and its plugins open the
+    paths that their own files contain.
+    """
+    for folder, folders, files in os.walk(runs):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            with contextlib.suppress(FileNotFoundError):  # a concurrent download renames its files
+                if reason := _redirect(path.relative_to(runs), path.lstat().st_mode):
+                    message = f"{path} {reason}, so TensorBoard could show files from outside of the project's runs"
+                    raise BadUsage(message, where=str(path), hint=f"rm -r {shlex.quote(str(path))}")
+
+
+def _redirect(path: Path, mode: int) -> str:
+    """Return the reason for which TensorBoard must not see the file, or ""."""
+    if stat.S_ISLNK(mode):
+        return "is a symbolic link"
+    if stat.S_ISDIR(mode):
+        return ""
+    if not stat.S_ISREG(mode):
+        return "is not a regular file"
+    of_plugin = path.name in PLUGIN_FILES or PLUGINS in path.parts
+    return "is a file of a plugin" if of_plugin and not is_event_name(path.name) else ""
 
 
 def free_port(port: int, run: str) -> int:

@@ -12,18 +12,23 @@ import pytest
 from pipeline.actions.merge import merge_run
 from pipeline.actions.run_evaluation import evaluate_run
 from pipeline.cli.connecting import selected_by_run
+from pipeline.cli.main import run
+from pipeline.config.hosts import load_host
 from pipeline.config.load import LoadedConfig
 from pipeline.hosts.open_run import host_of_note
+from pipeline.hosts.trust import keep_trust
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import RunNote, find_note, list_notes, note_job, read_note, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
+from remote.project.identity import project_of
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from tests.pipeline.config.config_files import write
 from tests.pipeline.listeners import NoListener
 
+RUN = "plain-0123abcd"
 HINTED = Finding.warning("stopped", "the job was stopped", "plain", "pipeline run")
 EVIL = {"host": "local", "python": "/project/evil"}
 
@@ -34,6 +39,7 @@ def note(run: str = "plain-0123abcd", host: dict[str, object] | None = None) -> 
 
 def brought(records: Records, folder: str, one: RunNote) -> Path:
     """Return a note in a cloned project, written by halfstep on another machine."""
+    one = replace(one, project=one.project if one.project != "p-1" else project_of(records.root))
     write_note(Records(records.root / "theirs"), one)
     body = json.loads((Records(records.root / "theirs").run(one.run, one.host) / NOTE).read_bytes())
     place = records.root / ".halfstep/runs" / folder
@@ -82,6 +88,60 @@ def test_a_note_that_came_with_the_project_may_name_the_host_that_is_configured(
     place = brought(records, "plain-0123abcd", note())
     found = read_note(place)
     assert found is not None and host_of_note(found, records).path is not None
+
+
+VERBS: dict[str, list[str]] = {
+    **{verb: [verb, RUN] for verb in ("status", "stop", "wait", "pull", "logs", "tail", "attach", "evaluate", "merge")},
+    "pull --weights": ["pull", RUN, "--weights"],
+    "report": ["report", RUN],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_SE_12_no_verb_acts_on_another_project_that_a_foreign_note_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """The clone has a run of the same name as a run of the user's other project on the same host."""
+    mine, clone, work = tmp_path / "mine", tmp_path / "clone", tmp_path / "work"
+    settings = {"host": "local", "workdir": str(work)}
+    write(clone, f"host: local\nworkdir: {work}\n", "hosts/local")
+    write(clone, "command: python train.py\n", "plain")
+    (clone / "train.py").touch()
+    keep_trust(load_host("local", clone))
+    brought(
+        Records(clone),
+        RUN,
+        replace(note(host=settings), host="local", project=project_of(mine), state=JobState.RUNNING, seen_unix=1.0),
+    )
+    monkeypatch.chdir(clone)
+    assert run([*VERBS[verb], "--json"]) == 2
+    assert f"names the project {project_of(mine)}" in "".join(capsys.readouterr())
+    assert not work.exists()
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_SE_12_only_a_note_of_this_user_may_name_another_project(tmp_path: Path, signed: bool) -> None:
+    """For example, after the user moved the project's folder."""
+    write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
+    records, moved = Records(tmp_path), replace(note(), project=project_of(tmp_path / "before"))
+    if signed:
+        write_note(records, moved)
+    else:
+        brought(records, RUN, moved)
+    found = find_note(records, RUN)
+    if signed:
+        assert host_of_note(found, records).config.port == 2222
+    else:
+        with pytest.raises(
+            BadUsage, match=f"not written by you on this machine, and names the project {moved.project}"
+        ):
+            host_of_note(found, records)
+
+
+@pytest.mark.parametrize("key", ["", ".", "..", "../other", "a/b", "/etc", "a b", "-rf", "$(id)", "a;id", "a\n"])
+def test_SE_12_a_note_whose_project_is_no_folder_name_is_not_read(tmp_path: Path, key: str) -> None:
+    place = brought(Records(tmp_path), RUN, replace(note(), project=key))
+    assert read_note(place) is None
 
 
 def test_a_note_written_by_this_laptop_is_accepted_after_its_host_file_changed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ from pipeline.cli.main import run
 from pipeline.messages.hints import install_command
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
+from pipeline.verbs.tensorboard import PLUGIN_FILES, PLUGINS, refuse_redirects
+from remote.errors import BadUsage
 from tests.contracts.project_modules import ROOT
 from tests.lab.sshd import nobody_listens
 
@@ -109,6 +112,72 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
     finally:
         verb.kill()
         verb.communicate()
+
+
+PLANTED = (
+    *("{}/tensorboard/events.out.tfevents.1", "{}/tensorboard", "{}/other", "{}/jobs/1/deep", "other-0123abcd"),
+    *("{}/adapter", "stray"),
+)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "missing"])
+@pytest.mark.parametrize("place", PLANTED)
+def test_SE_12_tensorboard_does_not_start_if_a_link_is_anywhere_below_the_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str, kind: str
+) -> None:
+    target = project / "elsewhere"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "folder":
+        target.mkdir()
+        (target / "events.out.tfevents.1").write_bytes(b"")
+    link = project / ".halfstep/runs" / place.format(RUN)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert run(["tensorboard", "--port", "0", "--json"]) == 2
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert str(link) in finding["message"] and "is a symbolic link" in finding["message"]
+    assert finding["hint"] == f"rm -r {link}"
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("tensorboard/projector_config.pbtxt", True),
+        ("adapter/projector_config.pbtxt", True),
+        ("tensorboard/checkpoint", True),
+        ("tensorboard/plugins/org_tensorflow_tensorboard_projector/projector_config.pbtxt", True),
+        ("tensorboard/plugins/profile/1/host.xplane.pb", True),
+        ("code/plugins/events.out.tfevents.1", False),
+        ("tensorboard/events.out.tfevents.1", False),
+        ("adapter/adapter_config.json", False),
+        ("jobs/1/output.log", False),
+    ],
+)
+def test_SE_12_a_file_in_which_a_plugin_finds_paths_of_other_files_is_refused(
+    tmp_path: Path, path: str, refused: bool
+) -> None:
+    (tmp_path / RUN / path).parent.mkdir(parents=True)
+    (tmp_path / RUN / path).write_text('embeddings { metadata_path: "/etc/passwd" }')
+    if refused:
+        with pytest.raises(BadUsage, match="is a file of a plugin"):
+            refuse_redirects(tmp_path)
+    else:
+        refuse_redirects(tmp_path)
+
+
+def test_SE_12_a_fifo_in_place_of_an_event_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / RUN).mkdir()
+    os.mkfifo(tmp_path / RUN / "events.out.tfevents.1")
+    with pytest.raises(BadUsage, match="is not a regular file"):
+        refuse_redirects(tmp_path)
+
+
+def test_the_files_of_tensorboards_projector_are_those_that_are_refused() -> None:
+    metadata = importlib.import_module("tensorboard.plugins.projector.metadata")
+    assert metadata.PROJECTOR_FILENAME in PLUGIN_FILES and metadata.PLUGINS_DIR == PLUGINS
 
 
 def test_a_port_that_is_taken_is_named(
