@@ -27,6 +27,7 @@ How to undo
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -124,7 +125,7 @@ def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Co
 
 def _missing(package: str, interpreter: Interpreter) -> Finding:
     message = f"the project decodes audio with {package}, which is not installed for {interpreter.path}"
-    return _error(message, f"{interpreter.path} -m pip install {package}")
+    return _error(message, shlex.join([interpreter.path, "-m", "pip", "install", package]))
 
 
 def _error(message: str, hint: str) -> Finding:

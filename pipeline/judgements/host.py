@@ -25,6 +25,7 @@ ON_CPU = f"{ON_HOST}; to train on its CPU: pipeline run --set 'host.gpus=[]'"
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
+REMOVALS = {"docker": "docker rm -f", "podman": "podman rm -f", "apptainer": "apptainer instance stop"}
 CREATES_ENVIRONMENT = "pipeline run"
 NEW_ENVIRONMENT = f"{CREATES_ENVIRONMENT} --set fixers.environment=create"
 """The command that creates a virtual environment on the host, with a torch build for the card."""
@@ -208,28 +209,30 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     """Yield the problems of the disk: not writable, too little space, not persistent, too few inodes."""
+    show = f"df -h {shlex.quote(disk.mount)}"
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
         message = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
-        yield Finding.error("disk", message, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
+        yield Finding.error("disk", message, disk.path, show, ExitCode.DISK)
     elif disk.free_bytes < need.usual_bytes:
         message = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
-        yield Finding.warning("disk", message, disk.path, f"df -h {disk.mount}")
+        yield Finding.warning("disk", message, disk.path, show)
     if disk.volume:
         message = f"{disk.path} is deleted together with the container; {disk.volume} is a persistent volume"
-        hint = f"pipeline run --set host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}"
+        hint = f"pipeline run --set {shlex.quote(f'host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}')}"
         yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
         message = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield Finding.error("disk", message, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
+        yield Finding.error("disk", message, disk.path, f"df -i {shlex.quote(disk.mount)}", ExitCode.DISK)
 
 
 def unwritable(disk: Disk) -> Finding:
     """Return the finding of a disk that is not writable."""
     message = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    return Finding.error("disk", message, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
+    hint = f"df -h {shlex.quote(disk.mount)}" if full else OTHER_WORKDIR
+    return Finding.error("disk", message, disk.path, hint, ExitCode.DISK)
 
 
 def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
@@ -239,8 +242,9 @@ def judge_container(container: OwnContainer | None) -> Iterator[Finding]:
             f"the image's name now refers to {container.newer}; the container runs {container.image} until you remove "
             "the container, which also ends its jobs"
         )
-        remove = "apptainer instance stop" if container.engine == "apptainer" else f"{container.engine} rm -f"
-        yield Finding.warning("container-image", message, container.name, f"{remove} {container.name}   (on the host)")
+        remove = REMOVALS.get(container.engine, REMOVALS["docker"])
+        hint = f"{remove} {shlex.quote(container.name)}   (on the host)"
+        yield Finding.warning("container-image", message, container.name, hint)
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:

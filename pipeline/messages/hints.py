@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from remote.link.host_hints import QUOTED
+
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
 
 def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
     """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
 
-    A hint that already has `--host` or `--config` is returned unchanged.
+    A hint that already has `--host` or `--config`, or is a quotation of the host, is returned unchanged.
     """
-    if not host or not config or "--host" in hint or "--config" in hint:
+    if not host or not config or "--host" in hint or "--config" in hint or hint.startswith(QUOTED):
         return hint
     words = shlex.join(given if "--host" in given else ["--host", host, "--config", config, *given])
     return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)

@@ -27,9 +27,7 @@ from remote.protocol.values import Malformed, decode, encode
 
 START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
-"""The name of a run, which is the name of its folder and a word of printed commands."""
-PROJECT_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-"""The key of a project, which is the name of its folder on the host."""
+"""The name of a run or the key of a project, which are names of folders and words of printed commands."""
 VERBS = ("evaluate", "merge", "merge --dequantize")
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
@@ -137,8 +135,7 @@ def _has_usable_names(note: RunNote) -> bool:
     """Return True if the names in the note are valid, so that printed commands can repeat them."""
     runs = (note.name, *([note.evaluates] if note.evaluates and "/" not in note.evaluates else []))
     of_folder = note.name in (note.run, f"{note.run}@{safe_name(note.host)}")
-    named = of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, runs))
-    return named and PROJECT_KEY.fullmatch(note.project) is not None
+    return of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, (*runs, note.project)))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:

@@ -206,7 +206,8 @@ class Screen:
             self._finding(finding)
 
     def _finding(self, finding: Finding) -> None:
-        first, *rest = safe_text(finding.message).splitlines() or [""]
+        # A message may be text of the host, which must not look like a hint.
+        first, *rest = safe_text(finding.message).replace(NEXT.strip(), r"next\x3a").splitlines() or [""]
         name = f"  [{finding.check}]"
         first, *folded = self._wrapped(first + name, FINDING_INDENT)
         style, dim = SEVERITIES[finding.severity], name if first.endswith(name) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 
@@ -29,7 +30,7 @@ def await_free_card(context: Context, sleep: Callable[[float], None] = time.slee
         training = view.records.run_name(run, view.host.name)
         if options.detach:
             message = f"{training} uses the {device}, and the proof needs it"
-            raise Busy(message, where=view.host.name, hint=f"pipeline wait {training}")
+            raise Busy(message, where=view.host.name, hint=f"pipeline wait {shlex.quote(training)}")
         context.listener.progress(f"waiting for {training} to end: the proof needs the {device}")
         sleep(POLL_S)
         survey = survey_host(context.host, view.host, view.layout.key)

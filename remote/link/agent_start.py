@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import secrets
 import shlex
 import time
@@ -22,6 +23,8 @@ from remote.protocol.frames import BadFrame, hello, parse_json
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 from remote.protocol.text import safe_text
 
+ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}"
+"""The name of an account that may be part of a hint."""
 GREETING_TIMEOUT_S = 60.0
 START_LIMIT_S = 300.0
 """The time limit for starting an agent, including the upload of the payload. No pause may exceed GREETING_TIMEOUT_S."""
@@ -206,4 +209,4 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
 def _owner(detail: str) -> str:
     """Return the name and uid of an owner for messages. `detail` is `UID:NAME`, and NAME may be empty."""
     uid, _, name = detail.partition(":")
-    return f"{name} (uid {uid})" if name else f"uid {uid}"
+    return f"{name} (uid {uid})" if re.fullmatch(ACCOUNT, name) else f"uid {uid}"

@@ -9,6 +9,7 @@ from math import inf
 from remote.errors import DeadlineExceeded, RemoteFault
 from remote.host import Json
 from remote.link.frame_reader import FrameReader
+from remote.link.host_hints import hint_of_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.text import safe_text
@@ -99,7 +100,7 @@ def _result(answer: Json) -> Json:
         _text(error.get("message", "no reason given")),
         kind=_text(error.get("kind", "bug")),
         where=_text(error.get("where", "")),
-        hint=_text(error.get("hint", "")),
+        hint=hint_of_host(_text(error.get("hint", ""))),
         exit_code=_exit_code(error.get("exit_code")),
     )
 

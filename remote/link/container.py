@@ -15,7 +15,7 @@ from remote.link.streams import ProcessStream, Starter
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
 
 IMAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/:@-]{0,254})|((~/|/)[^\0\n:,]{1,1000}\.sif)")
-PROBLEM = re.compile(r"^no container \(([a-z]+) ([a-z]*)\): ?(.*)$", re.MULTILINE)
+PROBLEM = re.compile(r"^no container \(([a-z]+) (docker|podman|apptainer|)\): ?(.*)$", re.MULTILINE)
 HINTS = {
     "engine": "sudo apt-get install podman",
     "volume": "correct `container.volumes` in the host file",

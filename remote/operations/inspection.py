@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -162,7 +163,8 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     elif disk.volume:
         warning = f"{free}, a file system that is deleted with the container; {disk.volume} is a volume"
-        yield Row("workdir", State.WARNING, warning, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
+        folder = shlex.quote(f"{disk.volume}/{WORKDIR_OF_VOLUME}")
+        yield Row("workdir", State.WARNING, warning, f"workdir: {folder}   (in the host file)")
     else:
         yield Row("workdir", State.OK, free)
     container = survey.machine.own_container

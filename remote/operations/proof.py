@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from remote.errors import ConnectionLost
 from remote.host import Host, read_answer
+from remote.link.host_hints import findings_of_host
 from remote.protocol.card import QUEUE_S, CardReport, CardRequest
 from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
@@ -23,7 +25,8 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
     queue_s = QUEUE_S if request.slurm is not None else 0.0
     for event in host.follow("proof.run", encode(request), within_s=queue_s + request.deadline_s + COPY_LIMIT_S):
         if "report" in event:
-            return read_answer(ProofReport, host, event["report"])
+            report = read_answer(ProofReport, host, event["report"])
+            return replace(report, findings=findings_of_host(report.findings))
         if "step" in event and on_step is not None:
             on_step(read_answer(ProvedStep, host, event["step"]))
     raise ConnectionLost("the proof ended without a report", where=host.name, hint="pipeline verify")
@@ -32,6 +35,6 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
 def step_card(host: Host, request: CardRequest) -> CardReport:
     """Run twenty steps of a small LoRA model on the host's device. Writes nothing to the host's disk."""
     queue_s = QUEUE_S if request.slurm is not None else 0.0
-    return read_answer(
-        CardReport, host, host.ask("card.step", encode(request), timeout_s=queue_s + request.deadline_s + 15.0)
-    )
+    answer = host.ask("card.step", encode(request), timeout_s=queue_s + request.deadline_s + 15.0)
+    report = read_answer(CardReport, host, answer)
+    return replace(report, findings=findings_of_host(report.findings))

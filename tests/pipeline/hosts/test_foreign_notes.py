@@ -103,7 +103,7 @@ def test_SE_12_no_verb_acts_on_another_project_that_a_foreign_note_names(
 ) -> None:
     """The clone has a run of the same name as a run of the user's other project on the same host."""
     mine, clone, work = tmp_path / "mine", tmp_path / "clone", tmp_path / "work"
-    settings = {"host": "local", "workdir": str(work)}
+    settings: dict[str, object] = {"host": "local", "workdir": str(work)}
     write(clone, f"host: local\nworkdir: {work}\n", "hosts/local")
     write(clone, "command: python train.py\n", "plain")
     (clone / "train.py").touch()
