@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from remote.project.repository import REDIRECTING, Repository, find_repository
+from remote.project.git_special import may_wait_for_objects, own_environment
+from remote.project.repository import Repository, find_repository
 from remote.protocol.regular import read_regular
 
 DEADLINE_S = 10
@@ -34,10 +35,11 @@ class Commit:
 def read_commit(project: Path, paths: Iterable[str]) -> Commit:
     """Return the commit. `changed` contains the paths of `paths` (relative to the project) that differ from the commit.
 
-    The result is empty without a repository, or if the files of the commit cannot be listed.
+    The result is empty without a repository, if the files of the commit cannot be listed, or if git might wait for a
+    FIFO or a device in the repository.
     """
     repository = find_repository(project)
-    if repository is None:
+    if repository is None or repository.may_wait or may_wait_for_objects(repository.common_folder):
         return Commit()
     head = (_git(repository, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
     listed = _git(repository, "ls-tree", "-r", "-z", "--full-tree", head) if head else None
@@ -75,8 +77,11 @@ def _git(repository: Repository, *words: str) -> str | None:
 
     The call runs no command from the repository's settings, and downloads no objects.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
-    environment |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
+    environment = own_environment() | {
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
     argv = ["git", f"--git-dir={repository.git_folder}", *words]
     null = subprocess.DEVNULL
     try:

@@ -253,7 +253,7 @@ def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = F
     """
     try:
         with open_regular(path, follow=follow) as file:
-            rules = parse_rules(file.read(MAX_RULES), byte_text(folder), ignores_case=ignores_case)
+            rules = parse_rules(file.read(MAX_RULES) or b"", byte_text(folder), ignores_case=ignores_case)
     except OSError:
         return ()
     return (rules,) if rules.patterns else ()

@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
+from remote.project.git_special import may_wait_for_settings, own_environment
 
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
 CONFIG_DEADLINE_S = 10
 MAX_POINTER = 2**16
-# git sets these variables while it runs a hook. With them, `git config` would read another repository.
-REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,16 @@ class Repository:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """The settings that affect which files are ignored, by lower-case name. Empty if git is not installed."""
-        return _read_settings(self.git_folder)
+        """The settings that affect which files are ignored, by lower-case name. Empty if git is not installed.
+
+        If git might wait for a file of the repository, these are the user's own settings, without the repository's.
+        """
+        return _read_settings(os.devnull if self.may_wait else self.git_folder)
+
+    @cached_property
+    def may_wait(self) -> bool:
+        """True if a FIFO or a device is in place of a file that git reads for any command in this repository."""
+        return may_wait_for_settings(self.git_folder, self.common_folder)
 
     @property
     def ignores_case(self) -> bool:
@@ -87,12 +94,16 @@ def _pointer(file: Path, prefix: str = "") -> Path | None:
     return file.parent / text.removeprefix(prefix).strip()
 
 
-def _read_settings(git_folder: Path) -> dict[str, str]:
+def _read_settings(git_folder: Path | str) -> dict[str, str]:
     argv = ["git", f"--git-dir={git_folder}", "config", "--null", "--get-regexp", SETTINGS]
-    environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=CONFIG_DEADLINE_S, env=environment
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=CONFIG_DEADLINE_S,
+            env=own_environment(),
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}

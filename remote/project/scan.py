@@ -22,7 +22,7 @@ from remote.project.digests import (
 )
 from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, walk_project
-from remote.project.records_folder import RECORDS_FOLDER
+from remote.project.repository_findings import judge_repositories
 from remote.project.secrets import secret_by_name
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -91,7 +91,7 @@ def scan_project(
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
-    judged = (*_judge_special_files(walk), *large, *_judge_untracked(walk, limits), *_judge_records(walk))
+    judged = (*_judge_special_files(walk), *large, *_judge_untracked(walk, limits), *judge_repositories(walk))
     report = Report((*judged, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link)
@@ -222,19 +222,6 @@ def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
             f"{count_text} that git does not track: {_top(large)}",
             where=shown(max(large, key=large.__getitem__)),
             hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
-        )
-
-
-def _judge_records(walk: Walk) -> Iterable[Finding]:
-    """Warn about tracked records. Everyone who clones the project gets these files, with the settings of all runs."""
-    tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
-    if tracked:
-        yield Finding(
-            "tracked-records",
-            Severity.WARNING,
-            f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine",
-            where=RECORDS_FOLDER,
-            hint=f"git rm -r -q --cached {RECORDS_FOLDER}",
         )
 
 

@@ -15,6 +15,9 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 def open_regular(path: Union[str, os.PathLike[str]], *, follow: bool = False) -> FileIO:
     """Open a regular file without blocking. Raises OSError for any other file, or for a link if `follow` is False."""
+    # Opening a device may have an effect, such as rewinding a tape.
+    if follow and not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - the agent does not import pathlib
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     file = FileIO(os.open(path, FLAGS if follow else FLAGS | NO_LINK), "rb")
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file

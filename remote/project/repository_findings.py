@@ -1,0 +1,30 @@
+"""Findings about the git repositories of a project."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from remote.project.included_files import Walk
+from remote.project.records_folder import RECORDS_FOLDER
+from remote.protocol.findings import Finding
+from remote.protocol.quantities import count
+from remote.protocol.text import one_line
+
+
+def judge_repositories(walk: Walk) -> Iterable[Finding]:
+    """Warn about tracked records of halfstep, and about repositories in which git was not started."""
+    tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
+    if tracked:  # everyone who clones the project gets these files, with the settings of all runs
+        message = (
+            f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
+        )
+        yield Finding.warning("tracked-records", message, RECORDS_FOLDER, f"git rm -r -q --cached {RECORDS_FOLDER}")
+    for repository in (scope.repository for scope in walk.scopes):
+        if repository is not None and repository.may_wait:
+            folder = one_line(str(repository.git_folder))
+            message = (
+                "settings and commit are not read: git might wait for a FIFO or a device, or cannot read the settings"
+            )
+            hint = f"find {shlex.quote(folder)} -not -type f -not -type d"
+            yield Finding.warning("git-not-read", message, folder, hint)
