@@ -28,7 +28,7 @@ def error(message, where=FILE, hint="pipeline fix --only data-collator", code=Ex
 
 def copy_warning(path, reach=""):
     message = f"another {path.rpartition('/')[2]} on the host differs{reach}"
-    return Finding("data-collator", Severity.WARNING, message, path, f"rm {path}")
+    return Finding("data-collator", Severity.WARNING, message, path, f"rm -- {path}   (on the host)")
 
 
 NOT_OURS = error("AudioDataCollator.py on the host differs from the project's")
