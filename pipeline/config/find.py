@@ -13,7 +13,7 @@ from pathlib import Path
 from pipeline.config.destination import is_destination
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
-from remote.link.address import LOCAL
+from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import RECORDS_FOLDER
 
@@ -74,6 +74,13 @@ def find_host(name: str, cwd: Path, config_path: Path | None = None) -> HostSour
     if path is None or is_path(name) or name == LOCAL or not is_alias(name):
         return HostSource(path)
     return HostSource() if is_shipped_host(path) else HostSource(path, shadows=True)
+
+
+def is_configured_host(name: str, cwd: Path) -> bool:
+    """Return True if `name` is a plain name, and a host file or an alias of ~/.ssh/config has this name."""
+    if is_path(name) or is_destination(name) or not HOST.fullmatch(name):
+        return False
+    return find_host(name, cwd).path is not None or is_alias(name)
 
 
 def is_shipped_config(path: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.find import is_configured_host
 from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.connection import connected
@@ -98,8 +99,9 @@ def open_note(
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     """Return the host of a run, with the settings that the run was started with. Raises BadUsage.
 
-    A record that this user did not write (for example, in a cloned project) is used only if the current settings of the
-    host of that name are equal, and if it names this project. Otherwise `stop` would act on another project's runs.
+    A record that this user did not write (for example, in a cloned project) is used only if its host is the plain name
+    of a configured host with equal settings, and if it names this project. A path, an address or an ssh command could
+    select a machine that the user has not chosen, and `stop` would act on another project's runs.
     """
     try:
         remembered = HostConfig.model_validate(note.host_config)
@@ -108,21 +110,19 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
         raise BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN) from None
     if note.own:
         return LoadedHost(note.host, None, remembered)
+    if not is_configured_host(note.host, records.root):
+        raise _foreign(note, records, f"{note.host!r} is not the name of a configured host")
     if note.project != project_of(records.root.resolve()):
-        raise BadUsage(
-            f"the record of {note.name} was not written by you on this machine, and names the project {note.project}",
-            where=str(records.folder_named(note.name) / NOTE),
-            hint=START_AGAIN,
-        )
+        raise _foreign(note, records, f"it names the project {note.project}")
     host = load_host(note.host, records.root)
     if host.config != remembered:
-        raise BadUsage(
-            f"the record of {note.name} was not written by you on this machine, "
-            f"and its host {note.host} differs from the configured one",
-            where=str(records.folder_named(note.name) / NOTE),
-            hint=START_AGAIN,
-        )
+        raise _foreign(note, records, f"its host {note.host} differs from the configured one")
     return host
+
+
+def _foreign(note: RunNote, records: Records, why: str) -> BadUsage:
+    message = f"the record of {note.name} was not written by you on this machine, and {why}"
+    return BadUsage(message, where=str(records.folder_named(note.name) / NOTE), hint=START_AGAIN)
 
 
 def unreachable_warning(note: RunNote, error: HalfstepError, instead: str) -> Finding:

@@ -27,7 +27,7 @@ from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import home, user_file
 from remote.protocol.text import one_line
 
-RULES = "4 "
+RULES = "5 "
 """The version of the rules below. A confirmation that was stored under another version is not valid."""
 LOADED = ("python", "container", "workdir")
 """The settings that decide which code an agent runs."""
@@ -45,7 +45,10 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
         return
-    if any(is_confirmed(path(environment), _line(host)) for path in (trusted_hosts, used_hosts)):
+    if is_confirmed(trusted_hosts(environment), _line(host)):
+        return
+    used = _line_of_use(host, environment)
+    if is_confirmed(used_hosts(environment), used):
         return
     reasons = list(_reasons(host, environment))
     unnamed = "" if reasons else _unnamed_machine(host, environment)
@@ -57,7 +60,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
         # After the login, the machine's host key is in known_hosts, and the file would require a confirmation. This
         # record prevents that.
         with contextlib.suppress(BadUsage, DiskFull):
-            keep_consent(used_hosts(environment), _line(host))
+            keep_consent(used_hosts(environment), used)
         return
     message = one_line(f"{host.path} {' and '.join(reasons)}")
     if prompter is None or not prompter.confirm(f"{message}.\nDo you trust this file?"):
@@ -102,6 +105,15 @@ def _chose_workdir(host: LoadedHost, environment: Mapping[str, str]) -> bool:
 def _line(host: LoadedHost) -> str:
     assert host.path is not None
     return f"{digest_of(host)} {host.path.absolute()}"
+
+
+def _line_of_use(host: LoadedHost, environment: Mapping[str, str]) -> str:
+    """Return the line for a use without a confirmation, which is valid only while the name in --host means the same.
+
+    A name and the path of its file are judged differently, and a name can become an alias of ~/.ssh/config.
+    """
+    given = "path" if is_path(host.argument or host.name) else "name"
+    return f"{_line(host)} by {'alias' if is_alias(host.name, environment) else given}"
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
@@ -161,22 +173,17 @@ def _unnamed_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
 
     Both the target and the gateways are checked.
     """
-    if meaning_without_file(host, environment):
-        return ""
-    return _users_machine(host, environment, "" if is_path(host.argument or host.name) else host.name)
+    return "" if meaning_without_file(host, environment) else _users_machine(host, environment)
 
 
-def _users_machine(host: LoadedHost, environment: Mapping[str, str], besides: str = "") -> str:
-    """Return a phrase for the first machine of the user that the host file reaches, or "".
-
-    The name `besides` is not checked.
-    """
+def _users_machine(host: LoadedHost, environment: Mapping[str, str]) -> str:
+    """Return a phrase for the first machine of the user that the host file reaches, or ""."""
     address = address_of(host)
     hops = [] if address.is_local else [Hop(address.host, None, address.port), *map(parse_hop, address.proxy_jump)]
     for name, port in ((hop.host, hop.port) for hop in hops):
         if is_this_machine(name):
             return f"reaches the local machine as {name}"
-        if name != besides and (found := _place_of(name, environment, port)):
+        if found := _place_of(name, environment, port):
             return f"reaches {name} of {found}"
     return ""
 
@@ -198,16 +205,17 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
     """Return a phrase for the machine that the host's name would select without the host file, or "" for no machine.
 
     The name may be an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
-    not queried, because a query takes time.
+    not queried, because a query takes time. The name of a file that was given by its path is its stem, which means a
+    machine only if it is listed in one of these files. A hashed name in known_hosts is found with the file's port.
     """
-    name = host.argument or host.name
+    name = host.name
     if host.source.shadows:
         return f"the alias {name} of your ~/.ssh/config"
-    if is_path(name) or name == LOCAL:
+    if name == LOCAL:
         return ""
-    if "." in name or ":" in name:
+    if not is_path(host.argument or name) and ("." in name or ":" in name):
         return f"the network address {name}"
-    found = _place_of(name, environment)
+    found = _place_of(name, environment, host.config.port)
     return f"{name} in {found}" if found else ""
 
 

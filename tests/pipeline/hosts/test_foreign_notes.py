@@ -82,6 +82,29 @@ def test_SE_12_a_host_of_a_note_that_came_with_the_project_is_not_reached(tmp_pa
             host_of_note(found, records)
 
 
+@pytest.mark.parametrize(
+    ("host", "settings"),
+    [
+        ("configs/hosts/rig.yaml", {"host": "rig.example", "port": 2222}),
+        ("./configs/hosts/rig.yaml", {"host": "rig.example", "port": 2222}),
+        ("rig.yaml", {"host": "rig.example", "port": 2222}),
+        ("203.0.113.66", {"host": "203.0.113.66"}),
+        ("unlisted.example", {"host": "unlisted.example"}),
+        ("root@203.0.113.66:2222", {"host": "203.0.113.66", "user": "root", "port": 2222}),
+        ("ssh 203.0.113.66", {"host": "203.0.113.66"}),
+        ("-oProxyCommand=evil", {"host": "rig.example", "port": 2222}),
+        ("../../elsewhere/rig", {"host": "rig.example", "port": 2222}),
+    ],
+)
+def test_SE_12_a_note_that_came_with_the_project_selects_no_host_by_a_path_or_an_address(
+    tmp_path: Path, host: str, settings: dict[str, object]
+) -> None:
+    write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
+    write(tmp_path, "host: rig.example\nport: 2222\n", "rig")
+    with pytest.raises(BadUsage, match="is not the name of a configured host"):
+        host_of_note(replace(note(host=settings), host=host, own=False), Records(tmp_path))
+
+
 def test_a_note_that_came_with_the_project_may_name_the_host_that_is_configured(tmp_path: Path) -> None:
     write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
     records = Records(tmp_path)
@@ -133,7 +156,7 @@ def test_SE_12_only_a_note_of_this_user_may_name_another_project(tmp_path: Path,
         assert host_of_note(found, records).config.port == 2222
     else:
         with pytest.raises(
-            BadUsage, match=f"not written by you on this machine, and names the project {moved.project}"
+            BadUsage, match=f"not written by you on this machine, and it names the project {moved.project}"
         ):
             host_of_note(found, records)
 
