@@ -40,9 +40,11 @@ OF_ACCELERATE = frozenset({"accelerate", "transformers", "trl", "peft", "diffuse
 OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
 WORD = rb"(?<![\w-])%b(?![\w-])"
+QUOTED = rb"[\"']%b[\"'.]"
 FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
 COMPUTED = rb"(?<![\w.])%b/([^\s\"'`]*[*${][^\s\"'`]*)"
-"""Patterns for the name of a file (WORD), of a folder (FOLDER) and of a file computed in a folder (COMPUTED)."""
+"""Patterns for the name of a file (WORD), of a module in a string (QUOTED), of a folder (FOLDER) and of a file
+computed in a folder (COMPUTED)."""
 VARIABLE = re.compile(rb"\$?\{[^{}]*\}|\$\w+|\*+|[*${].*")
 """Matches the parts of a path that are computed: variables, wildcards, alternatives, and the rest after any other."""
 
@@ -93,14 +95,16 @@ class Owners:
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may import the module by a name that is computed at run time.
 
-        The importing file is in a folder above the module, or a text names the module or its folder with dots.
+        The importing file is in a folder above the module, or a text names the module or its folder with dots. A name
+        of one part must begin a string.
         """
         module = read_module(path, data)
         if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
             return None
         folder = f"{dirname(path)}/"
         dotted = [each.replace("/", ".").encode() for each in (splitext(path)[0], dirname(path)) if each]
-        naming = {program for name in dotted for program in self._naming(path, name)}
+        forms = ((name, WORD if b"." in name else QUOTED) for name in dotted)
+        naming = {program for name, form in forms for program in self._naming(path, name, form)}
         return tuple(each for each in self.programs if _computes_names(each, folder, each in naming)) or None
 
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:

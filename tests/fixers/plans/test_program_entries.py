@@ -79,6 +79,15 @@ def test_modules_belong_to_a_program_that_imports_names_which_are_values(
     assert set(changed(planned(tmp_path, files))) == {"train.py", *(["zoo.py"] if belongs else [])}
 
 
+@pytest.mark.parametrize(
+    ("names", "belongs"), [("kind = 'zoo'", True), ("kind = f'zoo.{x}'", True), ("# a zoo", False), ("zoo = 1", False)]
+)
+def test_a_module_whose_name_has_one_part_is_named_by_a_string(tmp_path: Path, names: str, belongs: bool) -> None:
+    training = f"import importlib\n\n{names}\nbuild = importlib.import_module(kind).build\n{ACCELERATE}"
+    found = changed(planned(tmp_path, {"deep/train.py": training, "zoo.py": BUILDS, "zoo/cage.py": BUILDS}))
+    assert set(found) == {"deep/train.py", *(["zoo.py", "zoo/cage.py"] if belongs else [])}
+
+
 def test_a_script_without_definitions_is_no_module_that_a_program_imports(tmp_path: Path) -> None:
     files = {"train.py": f"{LOADER.format(name='kind')}{ACCELERATE}", "show.py": PLAIN, "zoo.py": BUILDS}
     assert set(changed(planned(tmp_path, files))) == {"train.py", "zoo.py"}

@@ -1,0 +1,48 @@
+"""Find options that set the dtype of a model's weights in a program whose mixed precision may be off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from fixers.frame.change import FileChange
+from fixers.plans.programs import Program
+
+OF_WEIGHTS = re.compile(
+    rb"\b(?:torch_)?dtype[ ]*=[ ]*(?:getattr\([ ]*torch,[ ]*)?"
+    rb"(?:\w+\.)*(?:args|config|cfg|conf|hparams|params|opts?)\.(\w+)"
+)
+"""Matches `torch_dtype=args.data_type`."""
+OPTIONAL = re.compile(rb"(?:^|[(,])[ \t]*fp16[ ]*=[ ]*(?!True\b|False\b)\w", re.MULTILINE)
+"""Matches an argument of a Trainer whose mixed precision is an option."""
+SELECTED = re.compile(rb"(\w+)[\"']?[ \t]*(?::[ \t]*str[ \t]*=|[:=])[ \t]*[\"']?(?:torch\.)?float16\b")
+
+
+def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[str], bytes]) -> str:
+    """Return the option that selects float16 weights after the changes, or "" if there is none.
+
+    The gradients of these weights are float16, and they are not scaled where mixed precision is off.
+    """
+    selected = {name for change in own for name in _selected(change)}
+    if not selected:
+        return ""
+    sources = list(_sources(program, read))
+    if not any(b"TrainingArguments(" in data and OPTIONAL.search(data) for data in sources):
+        return ""
+    named = {name for data in sources for name in OF_WEIGHTS.findall(data)}
+    return min((name.decode() for name in named & selected), default="")
+
+
+def _selected(change: FileChange) -> Iterable[bytes]:
+    """Yield the options that a changed line sets to float16."""
+    before = set(change.before.splitlines())
+    for line in change.after.splitlines():
+        if line not in before and (found := SELECTED.search(line)):
+            yield found[1]
+
+
+def _sources(program: Program, read: Callable[[str], bytes]) -> Iterable[bytes]:
+    for path in program.paths:
+        with suppress(OSError):
+            yield read(path)
