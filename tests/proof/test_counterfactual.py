@@ -91,3 +91,49 @@ def test_audio_that_changes_the_logits_is_used_even_if_the_loss_stays() -> None:
     inputs = {"input_features": torch.rand(4, 64, dtype=torch.float16)}
     found = examine(ModelCall(model, (), inputs, "cpu", None), torch.optim.SGD(model.parameters(), lr=0.1), 1)
     assert found.silence_gap == pytest.approx(1.0)
+
+
+class Counted(torch.nn.Module):
+    """A model whose loss is divided by num_items_in_batch, or by the number of its own labels."""
+
+    def __init__(self, *, divides: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.divides = divides
+
+    def forward(self, features: Any, num_items_in_batch: Any = None) -> dict[str, Any]:
+        return {"loss": (features * self.weight).sum() / (num_items_in_batch if self.divides else len(features))}
+
+
+class DistributedDataParallel(torch.nn.Module):
+    """A replica whose calls would wait for the other processes."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, **inputs: Any) -> Any:
+        raise AssertionError("the other processes are paused")
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("items", [8, torch.tensor(8)])
+@pytest.mark.parametrize(("divides", "gap"), [(True, 0.5), (False, 0.0)])
+def test_a_loss_that_the_model_divides_is_halved_by_twice_the_items(
+    divides: bool, gap: float, items: Any, world: int
+) -> None:
+    model: Any = Counted(divides=divides)
+    model = model if world == 1 else DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    call = ModelCall(model, (), {"features": torch.rand(2, 4), "num_items_in_batch": items}, "cpu", None)
+    assert examine(call, optimizer, world, vary_items=True).items_gap == pytest.approx(gap)
+    assert examine(call, optimizer, world).items_gap is None
+
+
+def test_a_loss_of_zero_or_nan_says_nothing_about_the_items() -> None:
+    for value in (0.0, float("nan")):
+        model = Counted(divides=True)
+        inputs = {"features": torch.full((2, 4), value), "num_items_in_batch": 8}
+        call = ModelCall(model, (), inputs, "cpu", None)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert examine(call, optimizer, 1, vary_items=True).items_gap is None

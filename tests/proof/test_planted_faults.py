@@ -66,6 +66,7 @@ def test_a_healthy_script_raises_no_error(script, prove):
     assert report.applied >= 2
     shown = {(finding.check, finding.severity.value) for finding in report.findings}
     assert [row for row in declared("shows", script) if row not in shown] == [], report.findings
+    assert ("loss-accumulation", "warning") not in shown, report.findings
     assert not [unseen for unseen in report.unseen if unseen.check == "hooks"]
     assert diagnose_text(report.output_tail) == ()
 

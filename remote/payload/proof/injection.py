@@ -16,6 +16,7 @@ BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"), ("{payload}", "me
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
+    "accumulation.py",
     "activation.py",
     "attention.py",
     "averages.py",

@@ -84,6 +84,11 @@ def batch(rows=3, length=16, prompt=6):
     return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
 
 
+def samples(batches=30):
+    """Return a data set of single rows."""
+    return [{name: value[row] for name, value in batch().items()} for _ in range(batches) for row in range(3)]
+
+
 def autocast(enabled=True):
     return torch.autocast("cpu", torch.float16, enabled=enabled)
 

@@ -115,6 +115,21 @@ class InputRepeats:
 
 
 @dataclass(frozen=True)
+class LossUse:
+    """The losses of model calls in steps with num_items_in_batch.
+
+    `shares`: the loss at which backward starts, divided by the model's loss. `trainer`: transformers' Trainer made the
+    step. `passed`: the model got num_items_in_batch, which the compute_loss of a Trainer may omit. `place`: the model's
+    forward method, or this compute_loss.
+    """
+
+    shares: Tuple[float, ...]
+    place: str = ""
+    trainer: bool = False
+    passed: bool = True
+
+
+@dataclass(frozen=True)
 class BatchTables:
     """The labels, targets and inputs of the first batches."""
 
@@ -125,3 +140,4 @@ class BatchTables:
     offsets: Tuple[TargetOffsets, ...] = ()
     ignored: Tuple[IgnoredGradient, ...] = ()
     inputs: InputRepeats = field(default_factory=InputRepeats)
+    loss_use: Optional[LossUse] = None

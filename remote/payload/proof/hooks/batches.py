@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from .accumulation import LossMeasure, excess
 from .autocast import autocast_dtype
 from .batch_report import BatchTables, EntropyTargets, LabelCounts, RowEnds, ValueTargets
-from .counterfactual import ModelCall
+from .counterfactual import ModelCall, examine
 from .inputs import InputMeasure
 from .labels import count_values, measure_labels
+from .report import Counterfactual
 from .row_ends import measure_ends
+from .step import Step
 from .targets import TargetMeasure
 
 BATCHES = 16
@@ -21,6 +24,7 @@ MODEL = "the model"
 class Batches:
     def __init__(self) -> None:
         self.targets = TargetMeasure()
+        self.losses = LossMeasure()
         self.call: Optional[ModelCall] = None
         self._size = 0
         self._inputs = InputMeasure()
@@ -39,14 +43,22 @@ class Batches:
             offsets=offsets,
             ignored=ignored,
             inputs=self._inputs.summary(),
+            loss_use=self.losses.summary(),
         )
 
-    def note_inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], step: int) -> None:
-        """Record the arguments of a completed model call in the optimizer step of that index."""
+    def recompute(self, optimizer: Any, steps: Sequence[Step], world: int) -> Counterfactual:
+        """Return how other inputs and dtypes change the result of the last kept call."""
+        use = self.losses.summary()
+        undivided = use is not None and use.passed and excess(use, steps, world) > 1.0
+        return examine(self.call, optimizer, world, vary_items=undivided)
+
+    def note_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any, step: int) -> None:
+        """Record a completed model call in the optimizer step of that index."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
         inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
         self.targets.end(inputs)
         self._inputs.note(inputs, step)
+        self.losses.note_output(root, inputs, output)
         self._keep_call(root, args, kwargs)
         self.note_values(MODEL, inputs.get("labels"), None)
         counts = measure_labels(inputs)

@@ -1,4 +1,4 @@
-"""Recompute the last batch after the last step: in float32, with other padding ids, and with silent audio.
+"""Recompute the last batch after the last step: in float32, with other padding ids, silent audio, or item counts.
 
 The process is paused afterwards, so these calls cannot affect the training. Random states and modes are restored in any
 case.
@@ -7,11 +7,13 @@ case.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from .accumulation import ITEMS
 from .inputs import is_varied_feature
 from .modules import first_float
 from .report import Counterfactual
@@ -49,23 +51,27 @@ class ModelCall:
             return _loss_and_logits(self.root(*args, **kwargs))
 
 
-def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
-    """Return how much each recomputation changes the result, or why the batch could not be recomputed."""
+def examine(call: Optional[ModelCall], optimizer: Any, world: int, *, vary_items: bool = False) -> Counterfactual:
+    """Return how much each recomputation changes the result, or why the batch could not be recomputed.
+
+    `vary_items` adds a call with another num_items_in_batch.
+    """
     if call is None:
         return Counterfactual(why="no model call could be repeated")
-    if world > 1:
-        return Counterfactual(why="the command trains in more than one process")
     try:
+        if world > 1:
+            why = "the command trains in more than one process"
+            return Counterfactual(why=why, items_gap=_replica_items_gap(call) if vary_items else None)
         inside = {id(p) for p in call.root.parameters()}
         if any(id(p) not in inside for _, p in trained_by(optimizer)):
             return Counterfactual(why="the command calls parts of the model separately")
         with _unchanged(call.root):
-            return _examine(call)
+            return _examine(call, vary_items)
     except Exception as error:  # noqa: BLE001 - a call that the script would never make may fail in any way
         return Counterfactual(why=f"the model could not be called again: {type(error).__name__}: {error}"[:200])
 
 
-def _examine(call: ModelCall) -> Counterfactual:
+def _examine(call: ModelCall, vary_items: bool) -> Counterfactual:
     began = time.perf_counter()
     base = call.run({})
     if base is None:
@@ -82,7 +88,26 @@ def _examine(call: ModelCall) -> Counterfactual:
     padded = _other_padding(inputs)
     if padded is not None:
         result["padding_gap"] = _gap(base, call.run({"input_ids": padded}), inputs)
+    if vary_items:
+        result["items_gap"] = _items_gap(call, base)
     return Counterfactual(**result, silence_gap=_silence_gap(call, inputs))
+
+
+def _replica_items_gap(call: ModelCall) -> Optional[float]:
+    """Return the items gap of this process's replica, whose calls need no other process, or None without a replica."""
+    if type(call.root).__name__ != "DistributedDataParallel":
+        return None
+    replica = dataclasses.replace(call, root=call.root.module)
+    with _unchanged(replica.root):
+        return _items_gap(replica, replica.run({}))
+
+
+def _items_gap(call: ModelCall, base: Any) -> Optional[float]:
+    """Return how much twice the num_items_in_batch changes the loss. A loss that is divided by it is halved."""
+    items = call.kwargs.get(ITEMS)
+    if items is None or base.numel() != 1 or not 0.0 < abs(float(base)) < float("inf"):
+        return None
+    return _gap(base, dataclasses.replace(call, kwargs={**call.kwargs, ITEMS: items * 2}).run({}), {})
 
 
 def _tensor_arguments(call: ModelCall) -> Dict[str, Any]:

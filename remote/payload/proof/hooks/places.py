@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Dict, Optional, Tuple
 
 PROJECT = "HALFSTEP_PROJECT"
@@ -64,6 +64,13 @@ class Project:
                 installed = f"{_package_path(name)}:{frame.f_lineno}"
             frame = frame.f_back
         return Place("", 0, installed)
+
+    def place_of(self, code: CodeType) -> Place:
+        """Return the first line of a function, in the project or in an installed package."""
+        relative, line = self.relative(code.co_filename), code.co_firstlineno
+        if relative is not None:
+            return Place(relative, line)
+        return Place(installed=f"{_package_path(code.co_filename)}:{line}")
 
 
 def _package_path(path: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from .attention import AttentionMeasure
 from .autocast import accelerate_only_on_card, autocast_caches
 from .batches import Batches
-from .counterfactual import examine
 from .device import peak_memory, synchronize
 from .exits import watch_exit
 from .gradient_flow import FlowRecorder
@@ -103,7 +102,7 @@ class ProofRecorder:
     def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
         # Inputs are recorded after the call, because hooks that are registered at its beginning run in the same call.
         if sys.modules["torch"].is_grad_enabled():
-            self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
+            self.batches.note_call(root, args, kwargs, output, len(self.log.steps))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -166,6 +165,7 @@ class ProofRecorder:
     def _backward(self, loss: Any) -> None:
         self.trained.add_waiting()
         self.losses.append(loss.detach())
+        self.batches.losses.before_backward(loss)
         self.loss_dtypes.add(dtype_name(loss.dtype))
 
     def _flag(self, **flags: Any) -> None:
@@ -271,7 +271,7 @@ class ProofRecorder:
         if state == "done":
             # This report remains if the process dies in the following recomputation.
             write_json(path, dataclasses.replace(report, state="running"))
-            again = examine(self.batches.call, self.trained.main, self.world)
+            again = self.batches.recompute(self.trained.main, self.log.steps, self.world)
             report = dataclasses.replace(report, counterfactual=again)
         write_json(path, report)
 

@@ -152,7 +152,7 @@ class Counterfactual:
     """The recomputed last batch. Gaps are relative to the largest absolute loss or logit. A gap is None if it was not
     computed. `why`: why the model was not called again, or "". `value`: the loss. `wide_gap`: the gap to a call in
     float32. `padding_gap`: the gap to a call with other padding ids. `silence_gap`: the gap to a call with zeros as
-    audio.
+    audio. `items_gap`: the gap to a call with twice the num_items_in_batch.
     """
 
     why: str = ""
@@ -162,6 +162,7 @@ class Counterfactual:
     wide_finite: bool = True
     padding_gap: Optional[float] = None
     silence_gap: Optional[float] = None
+    items_gap: Optional[float] = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ rows = [
 ]
 SFTTrainer(
     model=model,
-    args=SFTConfig("out", **settings),
+    args=SFTConfig("out", gradient_accumulation_steps=2, **settings),
     train_dataset=Dataset.from_list(rows),
     processing_class=tokenizer,
     peft_config=adapter,
