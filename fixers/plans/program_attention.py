@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from posixpath import basename
+from posixpath import basename, dirname, join
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.code_traits import Traits
@@ -41,10 +41,12 @@ def with_attention_of_programs(
 
 
 def _of_checkpoints(owners: Owners, traits: Traits) -> set[str]:
-    """Return the restricting files that no program imports, but that a checkpoint may contain."""
+    """Return the restricting files outside packages that no program imports, because a checkpoint may contain them."""
     reached = {path for program in owners.programs for path in program.paths}
     restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
-    return {path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)}
+    unreached = [path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)]
+    files = set(owners.tree.paths()) if unreached else set()
+    return {path for path in unreached if join(dirname(path), "__init__.py") not in files}
 
 
 def _used_with(path: str, owners: Owners, traits: Traits) -> set[str]:

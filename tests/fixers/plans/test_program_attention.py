@@ -73,11 +73,15 @@ def test_models_of_another_program_do_not_restrict_the_attention(tmp_path: Path)
     assert 'attn_implementation="eager"' in changed(plan)["other.py"]
 
 
-@pytest.mark.parametrize(("path", "word"), [("ckpt/modeling_net.py", "eager"), ("old/net.py", "sdpa")])
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [("ckpt/modeling_net.py", "eager"), ("old/net.py", "sdpa"), ("package/modeling_net.py", "sdpa")],
+)
 def test_a_model_that_no_import_names_counts_if_a_checkpoint_may_contain_it(
     tmp_path: Path, path: str, word: str
 ) -> None:
-    plan = planned(tmp_path, {"train.py": TRAINER, path: EAGER_ONLY["a class of models without SDPA"]})
+    model = EAGER_ONLY["a class of models without SDPA"]
+    plan = planned(tmp_path, {"train.py": TRAINER, "package/__init__.py": "", path: model})
     assert f'attn_implementation="{word}"' in changed(plan)["train.py"]
 
 
