@@ -13,9 +13,8 @@ What it does
     the file trains in mixed precision.
 
     Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
-    `args.use_flash_attn`, and the default of an argument that every call in the file sets. A switch such as
-    `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
-    FlashAttention.
+    `args.use_flash_attn`, and the default of an argument that every call sets. A switch such as `flash_attn=True` is
+    not changed if it selects PyTorch's own attention: the project neither imports nor selects FlashAttention.
 
     A training program that cannot run without FlashAttention stays unchanged, also in its precision, and one warning
     gives the reason with file and line:
@@ -54,22 +53,25 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 
 from fixers.code.bf16_forms.checkpoint_fields import OF_CHECKPOINT, loaded_from_checkpoint
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.code.flash_fallbacks import keep_half, may_fall_back
+from fixers.code.flash_kernel_calls import report_kernel
+from fixers.frame.code_facts import CodeFacts
 from fixers.frame.code_traits import Traits
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
-from fixers.sources.attention_choice import alternative_of, is_named_flash, is_unused_default
+from fixers.sources.attention_choice import alternative_of
 from fixers.sources.chosen_words import chosen_name, constant_of, is_chosen, rewritten_literal
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import written
+from fixers.sources.flash_defaults import default_row, is_unused_default
 from fixers.sources.gates import is_gated
 from fixers.sources.lines import lines_with
-from fixers.sources.names import Rebound
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
@@ -99,7 +101,7 @@ SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|paddi
 FLASH_WORD = re.compile(r"[\"']flash_?att")
 NAMES_KERNEL = re.compile(r"\bflash_attn_\w*func\b")
 NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
-UNUSED_DEFAULT = "defaults of arguments that no caller in their file relies on"
+UNUSED_DEFAULT = "defaults of arguments that no caller relies on"
 FINDS_PACKAGE = re.compile(r"is_flash_attn\w*_available|has_flash_attn\w*\(|find_spec\([\"']flash_attn")
 OTHER_ATTENTION = re.compile(r"attn\w*[\"'\]]*[ ]*[=:][ ]*[\"'](?:sdpa|eager)")
 WHY = "FlashAttention needs compute capability 8.0"
@@ -114,20 +116,21 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not (chosen or in_command or calls_kernel or may_fall_back(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
-    _report_kernel(draft)
+    report_kernel(draft)
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Constant, ast.keyword)):
-            _judge(draft, node, target.code_facts.traits)
+            _judge(draft, node, target.code_facts)
     return draft.rewrite
 
 
-def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> None:
+def _judge(draft: Draft, node: ast.Constant | ast.keyword, code_facts: CodeFacts) -> None:
     """Judge one literal or keyword. Switches that select PyTorch's own attention are left alone."""
+    traits = code_facts.traits
     match node:
         case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
-            _judge_word(draft, node, traits)
+            _judge_word(draft, node, code_facts)
         case ast.Constant(value=str(word)) if is_true(word) and not traits.flash_is_sdpa:
             _judge_switch_word(draft, node, traits)
         case ast.Constant(value=str(word)) if word.startswith("--"):
@@ -138,39 +141,22 @@ def _judge(draft: Draft, node: ast.Constant | ast.keyword, traits: Traits) -> No
             draft.warn(node, "packing without FlashAttention lets samples attend to each other", hint="packing=False")
 
 
-def _report_kernel(draft: Draft) -> None:
-    """Report the first call of a FlashAttention kernel that may run on this card."""
-    calls = draft.source.names.of_type(ast.Call)
-    kernels = (call for call in calls if tail_of(call).startswith("flash_attn_") and _is_of_kernel(draft.source, call))
-    reached = (each for each in kernels if not is_gated(draft.source, each) and not is_named_flash(draft.source, each))
-    call = next(reached, None)
-    if call is not None:
-        hint = "torch.nn.functional.scaled_dot_product_attention"
-        draft.warn(call, f"this calls {tail_of(call)}, which does not run on this card", hint=hint)
-
-
-def _is_of_kernel(source: PythonSource, call: ast.Call) -> bool:
-    found = source.names.look_up(call.func)
-    meaning = found.qualified if isinstance(found, Rebound) else found
-    return (meaning or "").startswith("flash_attn")
-
-
-def _judge_word(draft: Draft, node: ast.Constant, traits: Traits) -> None:
+def _judge_word(draft: Draft, node: ast.Constant, code_facts: CodeFacts) -> None:
     if not is_chosen(draft.source, node, CHOOSES_ATTENTION):
         return
     if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
         return
-    if _is_left_default(draft, node) or _must_stay(draft, node, traits):
+    if _is_left_default(draft, node, code_facts.flash_defaults) or _must_stay(draft, node, code_facts.traits):
         return
-    word = alternative_of(draft.source, node) or traits.other_attention
+    word = alternative_of(draft.source, node) or code_facts.traits.other_attention
     literal = rewritten_literal(draft.source, node, word)
     if literal is not None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
-def _is_left_default(draft: Draft, node: ast.Constant) -> bool:
+def _is_left_default(draft: Draft, node: ast.Constant, relied: Collection[str] = ()) -> bool:
     """Record the place and return True for the default of an argument that no caller in this file relies on."""
-    if not is_unused_default(draft.source, node):
+    if default_row(draft.source, node) in relied or not is_unused_default(draft.source, node):
         return False
     draft.leave(node, UNUSED_DEFAULT)
     return True
@@ -249,9 +235,8 @@ def _follows_choice(source: PythonSource, value: ast.Constant) -> bool:
     """Return True if another choice of FlashAttention selects the value, by a branch or a conditional expression."""
     child: ast.AST = value
     for above in source.names.ancestors(value):
-        if isinstance(above, ast.IfExp) and child is above.body and _compares_flash(source, above.test):
-            return True
-        if isinstance(above, ast.If) and child in above.body and _compares_flash(source, above.test):
+        body = above.body if isinstance(above, ast.If) else [above.body] if isinstance(above, ast.IfExp) else []
+        if isinstance(above, (ast.If, ast.IfExp)) and child in body and _compares_flash(source, above.test):
             return True
         child = above
     return False
@@ -261,7 +246,7 @@ def _compares_flash(source: PythonSource, test: ast.expr) -> bool:
     """Return True for `attention == "flash_attention_2"`, and for a switch such as `args.use_flash_attn`."""
     if isinstance(test, ast.Compare):
         return FLASH_WORD.search(source.segment(test)) is not None
-    return SWITCHES.match(written(source, test).rpartition(".")[2]) is not None
+    return _is_switch(source, test)
 
 
 def _tests_for_flash(source: PythonSource, test: ast.expr) -> bool:
@@ -269,8 +254,10 @@ def _tests_for_flash(source: PythonSource, test: ast.expr) -> bool:
 
     The switch is turned off at the place that sets it.
     """
-    if FINDS_PACKAGE.search(source.segment(test)):
-        return True
+    return FINDS_PACKAGE.search(source.segment(test)) is not None or _is_switch(source, test)
+
+
+def _is_switch(source: PythonSource, test: ast.expr) -> bool:
     return SWITCHES.match(written(source, test).rpartition(".")[2]) is not None
 
 

@@ -12,6 +12,7 @@ from fixers.sources.bf16_switches import switches_in
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
+from fixers.sources.flash_defaults import flash_defaults_in
 from fixers.sources.launched import is_document, launched_in
 from fixers.sources.lines import holds_any, lines_with, may_name
 from fixers.sources.python import TREES
@@ -54,6 +55,7 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only in trainings with DeepSpeed.
+    `flash_defaults`: arguments whose default is FlashAttention, and on which a call relies.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     """
@@ -73,6 +75,7 @@ class CodeFacts:
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
+    flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()
     bf16_off: tuple[str, ...] = ()
 
@@ -149,10 +152,9 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
     consumers, halves = _consumers(path, source), tuple(f"{path}:{each}" for each in half_models_in(source))
     named = (keys.unpaired, keys.paired, _texts(options))
     trl = (path,) if into_trainer and b"trl" in source and TRL_CONFIG.search(source) else ()
-    traits = traits_of(path, source)
-    return CodeFacts(
-        *named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl, bf16_on=on, bf16_off=off
-    )
+    traits, defaults = traits_of(path, source), flash_defaults_in(path, source)
+    facts = CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl)
+    return replace(facts, flash_defaults=defaults, bf16_on=on, bf16_off=off)
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -176,20 +178,25 @@ def is_started(data: bytes) -> bool:
 def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
     """Return the union of the facts about several files."""
     parts_list = list(parts)
-    keys = _union(each.keys for each in parts_list)
+
+    def union(field_name: str) -> tuple[str, ...]:
+        return _union(getattr(each, field_name) for each in parts_list)
+
+    keys = union("keys")
     return CodeFacts(
         keys,
-        tuple(name for name in _union(each.paired for each in parts_list) if name not in keys),
-        _union(each.options for each in parts_list),
+        tuple(name for name in union("paired") if name not in keys),
+        union("options"),
         any(each.into_trainer for each in parts_list),
-        _union(each.jax for each in parts_list),
-        _union(each.scripts for each in parts_list),
-        _union(each.half_models for each in parts_list),
+        union("jax"),
+        union("scripts"),
+        union("half_models"),
         merge_consumers(each.consumers for each in parts_list),
         merge_traits(each.traits for each in parts_list),
-        trl_scripts=_union(each.trl_scripts for each in parts_list),
-        bf16_on=_union(each.bf16_on for each in parts_list),
-        bf16_off=_union(each.bf16_off for each in parts_list),
+        trl_scripts=union("trl_scripts"),
+        flash_defaults=union("flash_defaults"),
+        bf16_on=union("bf16_on"),
+        bf16_off=union("bf16_off"),
     )
 
 

@@ -18,12 +18,13 @@ from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.sources.copied_libraries import library_copies
 from fixers.sources.file_roles import imported_names
+from fixers.sources.flash_defaults import relied_on
 from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 
-IMPORTS, USES, SHARED, DEEPSPEED = "*", "* uses", "* shared", "* deepspeed"
+IMPORTS, USES, SHARED, DEEPSPEED, DEFAULTS = "*", "* uses", "* shared", "* deepspeed", "* defaults"
 """Keys of cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files,
-and modules that run only with DeepSpeed."""
+modules that run only with DeepSpeed, and defaults on which calls rely."""
 
 
 def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
@@ -44,6 +45,9 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
         sources = (*several.paths, *(path for path in several.digests if path.endswith(".ipynb")))
         uses = several.judge(USES, sources, partial(_uses, policies, dtypes))
         own = replace(own, float16_only=uses.float16_only, unselected=uses.unselected)
+    if own.flash_defaults:
+        relied = several.judge(DEFAULTS, several.modules, partial(_relied, own.flash_defaults)).flash_defaults
+        own = replace(own, flash_defaults=relied)
     own = _with_commands(several, own)
     several.save()
     return own
@@ -100,6 +104,14 @@ def _deepspeed_only(traits: Traits, untrained: tuple[str, ...], tree: Tree, path
     return CodeFacts(
         deepspeed_only=deepspeed_only(tree, traits.launched, untrained, modules, traits.accelerate),
     )
+
+
+def _relied(defaults: Sequence[str], tree: Tree, modules: Sequence[str]) -> CodeFacts:
+    found: set[str] = set()
+    for path in modules:
+        with suppress(OSError):
+            found |= relied_on(defaults, path, tree.read(path))
+    return CodeFacts(flash_defaults=tuple(sorted(found)))
 
 
 def _imported_from(tree: Tree, folders: tuple[str, ...], modules: Sequence[str]) -> tuple[str, ...]:

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 
 from fixers.sources.chosen_words import constant_of
-from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds, holds_any, line_spans, lines_with
-from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 from fixers.sources.splice import line_of
 
@@ -101,50 +99,3 @@ def is_named_flash(source: PythonSource, node: ast.AST) -> bool:
 
 def _is_switch(test: str) -> bool:
     return NAMES_FLASH.search(test) is not None and not TESTS_PACKAGE.search(test)
-
-
-def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the default of an argument to which every call in this file gives a value.
-
-    Calls inside the function itself are ignored. The fixer does not change this default, because callers in other files
-    may rely on other effects of the FlashAttention branch.
-    """
-    arguments = source.names.parent(node)
-    function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
-    if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
-        return False
-    at = _position_of(arguments, node)
-    calls = _calls_of(source, function)
-    return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
-
-
-def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:
-    """Return the name and the position of the argument with this default.
-
-    A keyword-only argument has the position 1000.
-    """
-    positional = [*arguments.posonlyargs, *arguments.args]
-    if default in arguments.defaults:
-        at = len(positional) - len(arguments.defaults) + arguments.defaults.index(default)
-        bound = positional[0].arg in ("self", "cls")
-        return positional[at].arg, at - bound
-    return arguments.kwonlyargs[arguments.kw_defaults.index(default)].arg, 1000
-
-
-def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls of the function. For an `__init__`, yield the calls of the class."""
-    called, above = getattr(function, "name", ""), source.names.parent(function)
-    if called == "__init__" and isinstance(above, ast.ClassDef):
-        called = above.name
-    yield from (call for call in source.names.of_type(ast.Call) if called and tail_of(call) == called)
-
-
-def _leaves_out(call: ast.Call, name: str, at: int) -> bool:
-    """Return True if the call does not pass the argument.
-
-    An unpacked argument (`*args`, `**kwargs`) counts as passing it.
-    """
-    unpacked = any(each.arg is None for each in call.keywords) or any(
-        isinstance(each, ast.Starred) for each in call.args
-    )
-    return not unpacked and len(call.args) <= at and all(each.arg != name for each in call.keywords)

@@ -246,3 +246,38 @@ DEBUG = 'if debug:\n    config._attn_implementation = "flash_attention_2"\n    l
 def test_a_value_that_follows_another_choice_of_flash_attention_stays(tmp_path: Path, code: str, changes: bool) -> None:
     plan = planned(tmp_path, {"train.py": f"import net\n{TRAINER}", "net.py": code})
     assert ("net.py" in changed(plan)) is changes
+
+
+BUILD = 'def build(name, attn_implementation{hint}="flash_attention_2"):\n    return load(name, attn_implementation)\n'
+CLASS = (
+    "class Net:\n    def __init__(self, x, *, attn_implementation: str = 'flash_attention_2'):\n        self.x = x\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "changes"),
+    [
+        (BUILD.format(hint=""), 'build("m")', True),
+        (BUILD.format(hint=": str "), 'build("m")', True),
+        (CLASS, 'Net("m")', True),
+        (BUILD.format(hint=""), 'build("m", "eager")', False),
+        (BUILD.format(hint=""), 'build("m", attn_implementation=args.attention)', False),
+        (BUILD.format(hint=""), "build(*args)", False),
+        (CLASS, 'Net("m", attn_implementation=None)', False),
+        (CLASS, 'other("m")', False),
+    ],
+)
+def test_a_default_changes_if_a_call_in_another_file_relies_on_it(
+    tmp_path: Path, code: str, call: str, changes: bool
+) -> None:
+    trainer = f"from build import *\n{TRAINER.replace(FLASH, 'sdpa')}{call}\n"
+    plan = planned(tmp_path, {"train.py": trainer, "build.py": code})
+    assert ("build.py" in changed(plan)) is changes
+    assert all(FLASH not in text for text in changed(plan).values())
+
+
+def test_a_default_on_which_only_an_evaluation_relies_stays(tmp_path: Path) -> None:
+    trainer = f"from build import build\n{TRAINER.replace(FLASH, 'sdpa')}build('m', 'eager')\n"
+    evaluation = "from build import build\n\nbuild('m')\n"
+    files = {"train.py": trainer, "build.py": BUILD.format(hint=""), "eval_model.py": evaluation}
+    assert set(changed(planned(tmp_path, files))) == {"train.py"}

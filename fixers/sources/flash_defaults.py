@@ -1,0 +1,113 @@
+"""Find arguments whose default is FlashAttention, and the calls that rely on such a default."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+
+from fixers.sources.expressions import tail_of
+from fixers.sources.file_roles import INFERS, OF_EVALUATION
+from fixers.sources.lines import LinePattern, may_name
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import TREES, PythonSource
+from fixers.sources.unparsable import Unparsable
+
+DEFAULT = LinePattern(re.compile(rb"\w*attn\w*[ ]*(?::[^=\n]+)?=[ ]*[\"']flash_att"), (b"flash_att",))
+FLASH = "flash_att"
+
+
+def flash_defaults_in(path: str, data: bytes) -> tuple[str, ...]:
+    """Return `NAME ARGUMENT POSITION` for each function, or class, with FlashAttention as an argument's default."""
+    if not DEFAULT.is_in(data):
+        return ()
+    with suppress(Unparsable):
+        return tuple(dict.fromkeys(_defaults(TREES.read(path, data))))
+    return ()
+
+
+def relied_on(defaults: Collection[str], path: str, data: bytes) -> set[str]:
+    """Return the defaults on which a call in this file relies. Scripts that only use a trained model do not count."""
+    rows = [(row, *row.split()) for row in defaults]
+    if INFERS.search(path) or OF_EVALUATION.search(path):
+        return set()
+    if not may_name(data, frozenset(name.encode() for _, name, _, _ in rows)):
+        return set()
+    with suppress(Unparsable):
+        calls = TREES.read(path, data).names.of_type(ast.Call)
+        return {row for row, name, *at in rows for call in calls if tail_of(call) == name and _omits(call, *at)}
+    return set()
+
+
+def _omits(call: ast.Call, argument: str, position: str) -> bool:
+    return _leaves_out(call, argument, int(position))
+
+
+def default_row(source: PythonSource, node: ast.expr) -> str:
+    """Return `NAME ARGUMENT POSITION` for a default, or an empty string for any other node."""
+    arguments = source.names.parent(node)
+    function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
+    if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
+        return ""
+    called = _called(source, function)
+    return " ".join((called, *map(str, _position_of(arguments, node)))) if called else ""
+
+
+def _defaults(source: PythonSource) -> Iterator[str]:
+    for constant in source.names.of_type(ast.Constant):
+        if isinstance(constant.value, str) and constant.value.startswith(FLASH):
+            row = default_row(source, constant)
+            if row:
+                yield row
+
+
+def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for the default of an argument to which every call in this file gives a value.
+
+    Calls inside the function itself are ignored. The fixer does not change this default, because callers in other files
+    may rely on other effects of the FlashAttention branch.
+    """
+    arguments = source.names.parent(node)
+    function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
+    if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
+        return False
+    at = _position_of(arguments, node)
+    calls = _calls_of(source, function)
+    return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
+
+
+def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:
+    """Return the name and the position of the argument with this default.
+
+    A keyword-only argument has the position 1000.
+    """
+    positional = [*arguments.posonlyargs, *arguments.args]
+    if default in arguments.defaults:
+        at = len(positional) - len(arguments.defaults) + arguments.defaults.index(default)
+        bound = positional[0].arg in ("self", "cls")
+        return positional[at].arg, at - bound
+    return arguments.kwonlyargs[arguments.kw_defaults.index(default)].arg, 1000
+
+
+def _calls_of(source: PythonSource, function: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of the function. For an `__init__`, yield the calls of the class."""
+    called = _called(source, function)
+    yield from (call for call in source.names.of_type(ast.Call) if called and tail_of(call) == called)
+
+
+def _called(source: PythonSource, function: ast.AST) -> str:
+    """Return the name by which the function is called: for `__init__`, the name of the class."""
+    called, above = getattr(function, "name", ""), source.names.parent(function)
+    return above.name if called == "__init__" and isinstance(above, ast.ClassDef) else called
+
+
+def _leaves_out(call: ast.Call, name: str, at: int) -> bool:
+    """Return True if the call does not pass the argument.
+
+    An unpacked argument (`*args`, `**kwargs`) counts as passing it.
+    """
+    unpacked = any(each.arg is None for each in call.keywords) or any(
+        isinstance(each, ast.Starred) for each in call.args
+    )
+    return not unpacked and len(call.args) <= at and all(each.arg != name for each in call.keywords)
