@@ -106,25 +106,25 @@ def preview_stages(
             status = StageStatus(False, "its input files will change")
         state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason
         if isinstance(stage, Train) and not status.done:
-            trained = False
             if not files_change:
-                state, reason = planned_training(after, reason)
+                state, reason = planned_training(stage, after, reason)
+            trained = state is StageState.SKIPPED
         elif isinstance(stage, Logs) and not trained:
             state, reason = StageState.PENDING, "after train"
         outcomes.append(StageOutcome(stage.name, state, reason=reason))
     return tuple(outcomes)
 
 
-def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
+def planned_training(stage: Train, view: View, otherwise: str) -> tuple[StageState, str]:
     """Return the state and reason of the train stage, from the state of the run on the host."""
     run = run_of(view)
+    if stage.check(view).ok:
+        return StageState.SKIPPED, stage.found(view)
     if run is None or run.state is JobState.ABSENT:
         return StageState.PENDING, otherwise
     if run.state is JobState.RUNNING:
         step = f", step {run.progress.step}" if run.progress is not None else ""
         return StageState.RUNNING, f"{run.run} runs{step}"
-    if run.state is JobState.SUCCEEDED:
-        return StageState.PENDING, f"{run.run} has already succeeded on the host"
     newest = newest_kept(run)
     if newest is None:
         return StageState.PENDING, f"{run.run} would start again at step 0"

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pipeline.actions.session import refresh_view
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
+from pipeline.judgements.job import is_repeated
 from pipeline.messages.listener import Listener, NullListener
 from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_start
@@ -184,7 +186,8 @@ def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd,
 def _follow(at: int, context: Context, listener: Listener, ends: queue.SimpleQueue[JobEnd]) -> None:
     view = context.view
     try:
-        news = follow_to_end(context.host, view.layout.key, run_id(view), listener)
+        is_known = partial(is_repeated, tuple(context.findings))
+        news = follow_to_end(context.host, view.layout.key, run_id(view), listener, is_known=is_known)
     except BaseException as error:  # noqa: BLE001 - reported by the thread that waits
         ends.put(JobEnd(at, None, error))
         return

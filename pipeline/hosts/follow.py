@@ -16,16 +16,23 @@ from remote.pull.reconnect import RetryPolicy
 
 
 def follow_to_end(
-    host: Host, project: str, run: str, listener: Listener, on_news: Callable[[JobNews], None] = lambda _: None
+    host: Host,
+    project: str,
+    run: str,
+    listener: Listener,
+    on_news: Callable[[JobNews], None] = lambda _: None,
+    is_known: Callable[[WatchNote], bool] = lambda _: False,
 ) -> JobNews | None:
     """Follow a job and return its last event, or None if the job sent none.
 
-    `on_news` is called with each event. A lost connection is reopened.
+    `on_news` is called with each event. Notes for which `is_known` returns True are not shown. A lost connection is
+    reopened.
     """
     last: JobNews | None = None
     for news in follow_job(host, project, run, retry=announcing_retries(listener)):
         for note in news.watched[len(last.watched) if last is not None else 0 :]:
-            listener.note(note_in_words(run, note))
+            if not is_known(note):
+                listener.note(note_in_words(run, note))
         last = news
         on_news(news)
         listener.training(news)

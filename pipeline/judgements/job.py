@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pipeline.judgements.queue_end import judge_queue_end
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report
+from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 ENDED_EARLY = ("stopped", "preempted")
 """The checks of jobs that were stopped or preempted instead of failing."""
+COVERAGE = "adapter-gradient"
+FIRST_STEPS = 20
+"""The proof makes the check COVERAGE in its two steps, and the live watch makes it again in the first steps."""
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
@@ -34,13 +37,19 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
     return Report()
 
 
-def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, ...]:
-    """Return a finding for each warning of the live watch.
+def judge_watched(name: str, watched: tuple[WatchNote, ...], reported: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
+    """Return a finding for each warning of the live watch that does not repeat a finding in `reported`.
 
     Its errors end the job and are reported as the job's failure.
     """
-    warnings = (note for note in watched if note.severity == "warning")
+    warnings = (note for note in watched if note.severity == "warning" and not is_repeated(reported, note))
     return tuple(Finding.warning(note.check, f"{note.message} (step {note.step})", name) for note in warnings)
+
+
+def is_repeated(reported: tuple[Finding, ...], note: WatchNote) -> bool:
+    """Return True if the note repeats a warning in `reported`: both checked which tensors got no gradient at first."""
+    early = note.check == COVERAGE and note.severity == "warning" and note.step <= FIRST_STEPS
+    return early and any((one.check, one.severity) == (COVERAGE, Severity.WARNING) for one in reported)
 
 
 def newest_kept(run: RunSurvey) -> int | None:

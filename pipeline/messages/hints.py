@@ -15,15 +15,23 @@ from remote.link.host_hints import QUOTED
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
+PLACEHOLDERS = "--host HOST --config NAME"
+"""The arguments of a command in a catalog entry, which is also shown without a known host."""
+
 
 def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
     """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
 
-    A hint that already has `--host` or `--config`, or is a quotation of the host, is returned unchanged.
+    PLACEHOLDERS are replaced. A hint that names a host or a config, or is a quotation of the host, is returned
+    unchanged.
     """
-    if not host or not config or "--host" in hint or "--config" in hint or hint.startswith(QUOTED):
+    if not host or not config or hint.startswith(QUOTED):
         return hint
     words = shlex.join(given if "--host" in given else ["--host", host, "--config", config, *given])
+    if PLACEHOLDERS in hint:
+        return hint.replace(PLACEHOLDERS, words)
+    if "--host" in hint or "--config" in hint:
+        return hint
     return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)
 
 

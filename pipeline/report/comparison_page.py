@@ -71,7 +71,7 @@ def _table(rows: Sequence[ComparedRow], comparison: Comparison) -> str:
         for row in rows[:MAX_ROWS]
     ]
     more = count(len(rows) - MAX_ROWS, "more row")
-    return sections.table(body, head) + (f'<p class="soft">{more}</p>' if len(rows) > MAX_ROWS else "")
+    return sections.table(body, head, "compared") + (f'<p class="soft">{more}</p>' if len(rows) > MAX_ROWS else "")
 
 
 def _foot(names: Sequence[str], written_unix: float | None) -> str:

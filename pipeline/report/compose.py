@@ -47,7 +47,7 @@ def report_of(
         fixes=evidence.fixes,
         proof=evidence.proof,
         cures=evidence.cures,
-        findings=with_commands(view, merge_findings(findings, judge_watched(run.run, run.watched))),
+        findings=with_commands(view, merge_findings(findings, judge_watched(run.run, run.watched, findings))),
         environment=environment_of(view),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
         loss=progress.loss if progress else None,

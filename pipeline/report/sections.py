@@ -208,17 +208,17 @@ def _diff_class(line: str) -> str:
 
 def cures(rows: Iterable[CureRow]) -> str:
     """Return a table of the failures that were cured."""
-    head = "<tr><th>error</th><th>cause</th><th>what was done</th><th></th></tr>"
+    head = "<tr><th>error</th><th></th><th>cause</th><th>what was done</th></tr>"
     body = [
         (
             td(text(row.error), "name"),
+            td(f"job {row.job}" if row.job else "", "tag soft"),
             td(text(row.cause), "soft words"),
             td(text(row.done), "words"),
-            td(f"job {row.job}" if row.job else "", "n soft"),
         )
         for row in rows
     ]
-    return section("Cured while training", table(body, head))
+    return section("Cured while training", table(body, head, "rows"))
 
 
 def findings(rows: Iterable[Finding]) -> str:

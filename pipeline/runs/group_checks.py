@@ -46,7 +46,7 @@ def _differences(views: Sequence[View]) -> Iterator[Finding]:
         "torch": (_torch, "install the same version of torch on all of them"),
         "precision": (lambda view: view.precision.mode.value, "set `precision:` to a mode that every card supports"),
         "files": (trained_files_digest, "use hosts with cards of the same compute capability"),
-        "settings": (lambda view: digest(training_settings(view.config)), "pipeline run on one host at a time"),
+        "settings": (lambda view: digest(training_settings(view.config)), "train on one host at a time"),
         **{name: (_package(name), f"install the same version of {name} on all of them") for name in TRAINER_PACKAGES},
     }
     for what, (fact, hint) in compared.items():

@@ -37,7 +37,7 @@ class RunResult:
 def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh: Refresh) -> RunResult:
     """Run every incomplete stage up to `until`, stop at the first failure, and write checkpoints to `record`."""
     result = RunResult()
-    context.stages = result.stages
+    context.stages, context.findings = result.stages, result.findings
     checkpoints = read_checkpoints(record)
     if checkpoints.problem:
         context.listener.note(checkpoints.problem)

@@ -16,7 +16,7 @@ from pipeline.runs.view import View
 from remote.host import Host
 from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Report
+from remote.protocol.findings import Finding, Report
 from remote.protocol.jobs import StartAnswer, StartRequest
 
 INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
@@ -81,7 +81,7 @@ class Context:
     `view` is refreshed after every stage; `evidence` is data for the report. `before_acting` is called once, before the
     first stage runs, with the names of all stages that have work to do. `announced` is True once the reasons for a new
     run have been shown. `start` starts a job on the host. `on_job` is called when the run's job has started or is
-    already running. `stages` are the outcomes so far.
+    already running. `stages` and `findings` are the outcomes and the findings so far.
     """
 
     host: Host
@@ -94,6 +94,7 @@ class Context:
     start: Callable[[Host, StartRequest], StartAnswer] = start_job
     on_job: Callable[[Context], None] = no_report
     stages: list[StageOutcome] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 class Stage(Protocol):

@@ -6,12 +6,13 @@ import contextlib
 from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end, note_news
 from pipeline.hosts.tail import tail_of
-from pipeline.judgements.job import judge_end, judge_run, judge_watched
+from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
@@ -59,6 +60,10 @@ class Train:
         steps = f", {run.progress.step} steps" if run is not None and run.progress else ""
         return f"{name_of(view)} succeeded{steps}"
 
+    def found(self, view: View) -> str:
+        """Return the reason why a run that has succeeded is not trained again."""
+        return f"found on the host: {self.summary(view)}"
+
     def run(self, context: Context) -> StageResult:
         """Start the job, attach to a running job, or resume a job that ended early; then wait for its end.
 
@@ -76,22 +81,30 @@ class Train:
         (write_note if succeeded else write_start)(records, note_of(context.view, run))
         name, folder = records.run_name(run, host), records.run(run, host)
         if succeeded:
-            return StageResult(reason=f"found on the host: {self.summary(context.view)}")
+            return StageResult(reason=self.found(context.view))
         write_inputs(folder, inputs_to_record(context.view))
         number = self._start_job(context, run, name, fresh_code=fresh_code)
         context.on_job(context)
         if context.options.detach:
             return detached_result(name, context.options.phase)
         last: deque[JobNews] = deque(maxlen=1)
+        reported = tuple(context.findings)
         try:
-            news = follow_to_end(context.host, context.view.layout.key, run, context.listener, last.append)
+            news = follow_to_end(
+                context.host,
+                context.view.layout.key,
+                run,
+                context.listener,
+                last.append,
+                partial(is_repeated, reported),
+            )
         except KeyboardInterrupt:
             return interrupted_result(name)
         finally:
             for seen in last:
                 note_news(folder, seen)
         number = news.number if news is not None else number
-        result = result_of(name, number, news)
+        result = result_of(name, number, news, reported)
         if result.exit_code is ExitCode.OK:
             return result
         secrets = tuple(secret_values(context.view.host.config, context.view.config).values())
@@ -197,10 +210,13 @@ def commands_for(name: str) -> tuple[str, ...]:
     return tuple(f"  pipeline {verb} {name}" for verb in ("attach", "status", "stop"))
 
 
-def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
-    """Return the stage's result for a job that has ended. `news` is the job's last event."""
+def result_of(name: str, number: int, news: JobNews | None, reported: tuple[Finding, ...] = ()) -> StageResult:
+    """Return the stage's result for a job that has ended.
+
+    `news` is the job's last event, `reported` are the findings of earlier stages.
+    """
     failure = judge_end(name, news)
-    watched = judge_watched(name, news.watched if news is not None else ())
+    watched = judge_watched(name, news.watched if news is not None else (), reported)
     if failure is not None:
         return StageResult(Report((failure, *watched)), exit_code=failure.exit_code)
     steps = "done"

@@ -12,6 +12,7 @@ from pipeline.config.find import find_project
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.hosts.tail import Tail, tail_of
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, read_note
@@ -31,7 +32,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
     found = diagnose_log(log.text, log.first)
     if not as_json:
         for one in found:
-            _show(screen, one, log.name)
+            _show(screen, one, log)
         if not found:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
@@ -39,7 +40,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
         exit_code=exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
         findings=(*(findings if as_json else ()), *log.stale),
-        more={"diagnoses": [_finding_as_json(one, log.name) for one in found]},
+        more={"diagnoses": [_finding_as_json(one, log) for one in found]},
     )
     screen.closing(outcome)
     return outcome.exit_code
@@ -97,12 +98,18 @@ def _ending(note: RunNote | None) -> str:
     return f"; but the job failed with exit {note.exit}{by}"
 
 
-def _finding_as_json(one: Diagnosis, log: str) -> dict[str, object]:
+def _finding_in(one: Diagnosis, log: Log) -> Finding:
+    """Return the diagnosis as a finding. If a run printed the log, commands in the hint have its host and config."""
+    finding, note = as_finding(one, log.name), log.note
+    return replace(finding, hint=complete_hint(finding.hint, note.host, note.config, note.given)) if note else finding
+
+
+def _finding_as_json(one: Diagnosis, log: Log) -> dict[str, object]:
     """Return the finding and its catalog entry for --json."""
-    finding, entry = as_finding(one, log), one.entry
+    finding, entry = _finding_in(one, log), one.entry
     return {
         "check": finding.check,
-        "log": log,
+        "log": log.name,
         "line": one.line.number,
         "rank": one.line.rank,
         "count": one.count,
@@ -115,8 +122,8 @@ def _finding_as_json(one: Diagnosis, log: str) -> dict[str, object]:
     }
 
 
-def _show(screen: Screen, one: Diagnosis, log: str) -> None:
-    finding, entry = as_finding(one, log), one.entry
+def _show(screen: Screen, one: Diagnosis, log: Log) -> None:
+    finding, entry = _finding_in(one, log), one.entry
     screen.entry(one.check, finding.where, [])
     if one.frame is not None:
         screen.line(f"    {one.frame}" + (f": {one.frame.code}" if one.frame.code else ""))

@@ -14,8 +14,12 @@ from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now
 from pipeline.runs.run_id import run_id
 from pipeline.runs.view import View
 from pipeline.stages.order import STAGE_NAMES, STAGES
+from pipeline.stages.stage import Context
+from pipeline.stages.train import Train
 from remote.protocol.jobs import Checkpoint, JobState
 from remote.sync.plan import plan_sync
+from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import view_of
 
 
@@ -51,7 +55,12 @@ def test_a_proof_and_a_training_of_different_files_do_not_count(
             "{} would continue; its script gets the path of the checkpoint of step 8",
         ),
         (JobState.LOST, (), StageState.PENDING, "{} would start again at step 0"),
-        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has already succeeded on the host"),
+        (
+            JobState.SUCCEEDED,
+            (Checkpoint("c-8", 8), Checkpoint("c-9", 9, problem="cut")),
+            StageState.PENDING,
+            "{} would continue; its script gets the path of the checkpoint of step 8",
+        ),
         (None, (), StageState.PENDING, "not done yet"),
     ],
 )
@@ -69,9 +78,24 @@ def test_the_preview_states_what_a_run_would_do_with_the_training(
     assert (other.state, other.reason) == (StageState.PENDING, "not done yet"), "that run is of other files"
 
 
-def test_without_a_record_every_stage_has_work(tmp_path: Path) -> None:
+def test_plan_and_run_say_the_same_of_a_run_that_has_succeeded_on_the_host(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    claims = claims_of(view).without(("train",))
+    train, logs = preview_stages(view, claims, files_change=False)[-2:]
+    ran = Train().run(Context(FakeHost(), view, NoListener()))
+    assert (train.state, train.reason) == (StageState.SKIPPED, ran.reason)
+    assert train.reason == f"found on the host: {run_id(view)} succeeded, 60 steps"
+    assert logs.state is StageState.SKIPPED, "the logs are not after a training that does not happen"
+    changed = preview_stages(view, claims, files_change=True)[-2]
+    assert (changed.state, changed.reason) == (StageState.PENDING, "not done yet"), "that run is of other files"
+
+
+def test_without_a_record_every_stage_but_a_found_training_has_work(tmp_path: Path) -> None:
     seen = preview_stages(view_of(tmp_path), StageCheckpoints(), files_change=False)
-    assert {stage.state for stage in seen} == {StageState.PENDING}
+    assert {stage.name for stage in seen if stage.state is not StageState.PENDING} == {"train"}
+    assert {
+        stage.state for stage in preview_stages(view_of(tmp_path, None), StageCheckpoints(), files_change=False)
+    } == {StageState.PENDING}
 
 
 def test_a_secret_file_is_reported_once_by_the_planned_sync(tmp_path: Path) -> None:

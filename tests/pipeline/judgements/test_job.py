@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.judgements.job import judge_end, judge_run, judge_watched
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 
@@ -40,3 +41,17 @@ def test_the_reason_why_the_watch_ended_a_training_is_reported_once():
     watched = (WatchNote("loss-zero", "error", "0.0", 3), WatchNote("skipped-steps", "warning", "11 of 50", 60))
     [finding] = judge_watched("r", watched)
     assert (finding.check, finding.message, finding.where) == ("skipped-steps", "11 of 50 (step 60)", "r")
+
+
+@pytest.mark.parametrize(
+    ("note", "reported"),
+    [
+        (WatchNote("adapter-gradient", "warning", "1 tensor", 3), False),
+        (WatchNote("adapter-gradient", "warning", "4 tensors since the evaluation", 400), True),
+        (WatchNote("loss-finite", "warning", "NaN", 3), True),
+    ],
+)
+def test_only_the_check_of_the_first_steps_repeats_the_proof(note: WatchNote, reported: bool) -> None:
+    proved = tuple(Finding.warning(check, "in 2 steps") for check in ("adapter-gradient", "loss-finite"))
+    assert bool(judge_watched("r", (note,), proved)) is reported
+    assert judge_watched("r", (note,)), "without a proof in the same command, nothing is left out"

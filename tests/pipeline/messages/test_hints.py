@@ -25,6 +25,7 @@ NAMES = "--host titan --config 'my run'"
         ("if meant: pipeline run --force sync", f"if meant: pipeline run {NAMES} --force sync"),
         ("pipeline fix --only environment", f"pipeline fix {NAMES} --only environment"),
         ("pipeline run --host a --config b", "pipeline run --host a --config b"),
+        ("`pipeline fix --host HOST --config NAME --only tokenizer`.", f"`pipeline fix {NAMES} --only tokenizer`."),
         ("pipeline fix . --card 7.5", "pipeline fix . --card 7.5"),
         ("pipeline stop plain-1", "pipeline stop plain-1"),
         ("", ""),

@@ -173,6 +173,37 @@ def test_no_table_or_text_is_cut_off_on_a_phone(
         assert reason.location["y"] > stage.location["y"]
 
 
+BROKEN = """return [...document.querySelectorAll('td, th')].flatMap(cell => {
+    const broken = [], walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode())
+        for (const word of walk.currentNode.data.matchAll(/\\S+/g)) {
+            const range = document.createRange();
+            range.setStart(walk.currentNode, word.index);
+            range.setEnd(walk.currentNode, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(one => one.top)).size > 1) broken.push(word[0]);
+        }
+    return broken;
+})"""
+
+
+@pytest.mark.parametrize("reports", [(RUN,), (RUN, OTHER), (RUN, OTHER, OTHER)], ids=["report", "two", "three"])
+def test_no_word_of_a_table_is_broken_on_a_phone(
+    browser: Browser, written: Path, reports: tuple[RunReport, ...]
+) -> None:
+    reports = tuple(replace(one, run=f"{one.run}-{at}") for at, one in enumerate(reports))
+    commands = ("python src/train.py --config paper_r64", "python src/train.py", "accelerate launch train.py")
+    runs = [
+        ComparedRun(one, replace(INPUTS, settings={"command": command, "train.gradient_accumulation": command[0]}))
+        for one, command in zip(reports, commands, strict=False)
+    ]
+    written.write_text(render_comparison(compare(runs)) if len(runs) > 1 else render_report(reports[0]), "utf-8")
+    browser.open(written, width=400)
+    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    # A line may end after a hyphen, and a digest is longer than a line.
+    assert [word for word in browser.run(BROKEN) if len(word) < 20 and "-" not in word] == []
+    assert browser.overflow == 0
+
+
 def test_without_scripts_and_on_paper_the_drawings_stay(browser: Browser, written: Path) -> None:
     browser.open(write(written, RUN), scripts=False)
     assert all(one.is_displayed() for one in browser.all("svg.chart"))

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.records.runs import find_note, list_notes
+from pipeline.records.run_inputs import write_inputs
+from pipeline.records.runs import find_note, list_notes, write_start
+from pipeline.runs.new_run import inputs_of
+from pipeline.runs.start import note_of
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.train import Train, commands_for, interrupted_result
 from remote.errors import Busy
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import (
     Checkpoint,
     JobNews,
@@ -200,6 +204,47 @@ def test_a_warning_of_the_watch_is_shown_when_it_arrives_and_kept(tmp_path: Path
         ("memory-creep", True),
         ("skipped-steps", True),
     ]
+
+
+IDLE = WatchNote("adapter-gradient", "warning", "1 trained tensors got no gradient in 3 steps: expert.weight", 3)
+PROVED = Finding.warning("adapter-gradient", "1 of 4 trained tensors got no gradient in 2 steps", "expert.weight")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "reported"),
+    [
+        ((PROVED,), 0),
+        ((), 1),
+        ((replace(PROVED, severity=Severity.INFO),), 1),
+        ((replace(PROVED, check="loss-zero"),), 1),
+    ],
+)
+def test_adapter_gradient_is_not_reported_by_the_watch_if_verify_has_just_reported_it(
+    tmp_path: Path, earlier: tuple[Finding, ...], reported: int
+) -> None:
+    news = (
+        JobNews(1, JobState.RUNNING, Progress(3, 60), watched=(IDLE,)),
+        JobNews(1, JobState.SUCCEEDED, Progress(60, 60), JobResult(0), watched=(IDLE,)),
+    )
+    listener = NoteListener()
+    context = Context(training(*news), view_of(tmp_path, None), listener, findings=[*earlier])
+    done = Train().run(context)
+    assert [finding.check for finding in done.report.findings] == ["adapter-gradient"] * reported
+    assert sum("adapter-gradient" in line for line in listener.notes) == reported
+
+
+def test_the_files_that_make_a_new_run_are_named_before_its_job_is_started(tmp_path: Path) -> None:
+    view, listener = view_of(tmp_path, None), NoteListener()
+    write_start(view.records, note_of(view, "plain-0011aabb"))
+    inputs = replace(inputs_of(view), files={"train.py": "0" * 64})
+    write_inputs(view.records.run("plain-0011aabb", view.host.name), inputs)
+    host = training(JobNews(1, JobState.SUCCEEDED, Progress(60, 60), JobResult(0)))
+    start = host.operations["job.start"]
+    host.operations["job.start"] = lambda args: listener.note("job.start") or start(args)
+    Train().run(Context(host, view, listener))
+    first, changed, started = listener.notes
+    assert first.endswith("because these inputs differ from plain-0011aabb:")
+    assert (changed, started) == ("  train.py (changed)", "job.start")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,17 @@ def test_an_unknown_tag_is_reported_with_the_existing_tags(
     assert all("its tags: loss" in finding["message"] for finding in answer["findings"])
 
 
+def test_tail_new_shows_no_step_from_before_the_command_although_none_was_ever_pulled(
+    types: Types, tmp_path: Path
+) -> None:
+    curves = tmp_path / "work" / ProjectLayout("p-1").run(RUN).root / "tensorboard"
+    curves.mkdir()
+    later = time.time() + 3600.0
+    (curves / "events.out.tfevents.1").write_bytes(point(1, 2.5) + point(2, 1.5, wall_time=later))
+    assert types("tail", "--new")[1]["scalars"] == [{"step": 2, "tag": "loss", "value": 1.5}]
+    assert [row["step"] for row in types("tail")[1]["scalars"]] == [1, 2]
+
+
 def test_ctrl_c_in_a_verb_about_a_run_names_the_run(types: Types, tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as caught, open_run(RUN, tmp_path):
         raise KeyboardInterrupt
@@ -187,3 +199,18 @@ def test_diagnose_of_a_log_without_an_error_says_how_the_job_ended(
     types("status")
     assert run(["diagnose", RUN]) == 0
     assert ending in capsys.readouterr().out
+
+
+def test_the_fix_of_a_diagnosed_run_names_its_host_and_config(
+    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = ProjectLayout("p-1").run(RUN).job(1)
+    line = "halfstep stopped this training: tokenizer-audio-token: <|audio|> is token 7\n"
+    (tmp_path / "work" / layout.output).write_text(line)
+    _, answer = types("diagnose")
+    [one] = answer["diagnoses"]
+    typed = "pipeline fix --host here --config plain --only tokenizer"
+    assert typed in one["fix"] and typed in answer["findings"][0]["hint"]
+    capsys.readouterr()
+    assert run(["diagnose"]) == 40
+    assert typed in " ".join(capsys.readouterr().out.split())
