@@ -5,7 +5,7 @@ What it does
     cache. A file that is truncated, empty, a Git LFS pointer, a web page or has the wrong digest is replaced. The
     replacement is a valid copy on the host, or the hub's file at one commit, downloaded by the host's huggingface_hub.
     The new file is moved into place only if its size and digest equal the hub's, it loads, and three fixed strings
-    survive a round trip.
+    survive a round trip. A file in another folder, also one that a link leads to, is only reported.
 
 Why
     An interrupted transfer leaves a truncated file, and a clone without Git LFS leaves a pointer. Both fail with
@@ -180,6 +180,9 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], fault
         if not faulty.replace:
             findings.append(faulty.finding)
             continue
+        if not faulty.file.replaceable:
+            findings.append(_elsewhere(faulty))
+            continue
         rewrite = _rewrite(site, origin, faulty)
         if rewrite is not None:
             findings.append(resolved(faulty.finding))
@@ -246,6 +249,11 @@ def _wanted(repo: str, file_name: str, tree: HubTree) -> tuple[str, Digest]:
     if file_name not in tree.digests:
         raise HubUnavailable(f"{repo} has no {file_name} at {tree.commit[:12]}", "")
     return tree.commit, tree.digests[file_name]
+
+
+def _elsewhere(faulty: FaultyFile) -> Finding:
+    why = f"{faulty.file.real} is outside of the project's folder and the hub cache, so it is not replaced"
+    return error(name, f"{faulty.finding.message}; {why}", faulty.finding.where, "replace the file by hand")
 
 
 def _unresolved(finding: Finding, unavailable: HubUnavailable) -> Finding:

@@ -157,7 +157,7 @@ class TokenizerFile:
 
     `mismatch` says how the file differs from the record in `known_from` (the cache or the download). `repo` and
     `revision` are the origin of the file, or "" if its path does not show it. `loads` is the error of the host's own
-    tokenizers library, or "".
+    tokenizers library, or "". `replaceable` is False for a file outside of the project's tree and the hub's cache.
     """
 
     path: str
@@ -171,3 +171,4 @@ class TokenizerFile:
     loads: str = ""
     repo: str = ""
     revision: str = ""
+    replaceable: bool = True

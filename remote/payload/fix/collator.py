@@ -9,10 +9,12 @@ from typing import Any, Dict, Iterator, List, Tuple
 from remote.payload.fix.journal import replace_kept
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
 from remote.payload.tree.paths import check_path
 from remote.payload.tree.state import Project, digest_of_file, read_manifest
 from remote.protocol.collator import CollatorFacts, Copy
+from remote.protocol.exits import ExitCode
 from remote.protocol.values import encode
 
 SKIPPED = {".git", "__pycache__", "node_modules", "site-packages", ".halfstep"}
@@ -38,10 +40,16 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
 
 
 def replace_collator(call: Call) -> Dict[str, Any]:
-    """Replace the collator in the project's tree. The previous file is kept for undo."""
+    """Replace the collator in the project's tree. The previous file is kept for undo.
+
+    Raises Refusal if a link leads out of the tree.
+    """
     project, path = open_project(call), check_path(call.args["path"])
-    data = base64.b64decode(call.args["data"])
-    replace_kept(project, call.args["fixer"], os.path.join(project.tree, path), data, call.args["expected"])
+    data, installed = base64.b64decode(call.args["data"]), os.path.join(project.tree, path)
+    if not os.path.realpath(installed).startswith(os.path.join(os.path.realpath(project.tree), "")):
+        message = f"{path} was not written: it leads to {os.path.realpath(installed)}, outside of the project"
+        raise Refusal("elsewhere", message, where=installed, exit_code=ExitCode.FIXER)
+    replace_kept(project, call.args["fixer"], installed, data, call.args["expected"])
     return {"path": path, "bytes": len(data)}
 
 

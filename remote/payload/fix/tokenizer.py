@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
 from remote.payload.fix.journal import digest_after_fix, replace_kept
+from remote.payload.fix.replaceable import is_replaceable, require_replaceable
 from remote.payload.probes.project_python import ask_hub_client, job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -50,8 +52,10 @@ def look_at_tokenizers(call: Call) -> Dict[str, Any]:
         candidates += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
     manifest = read_manifest(project)
     rows = manifest.rows if manifest else {}
+    cache = hub_cache(environment)
     files = [_inspect(project, rows, *candidate) for candidate in candidates]
-    return {"files": encode(_loaded(call, files)), "cache": hub_cache(environment), "offline": offline(environment)}
+    files = [replace(file, replaceable=is_replaceable(file.real, project.tree, cache)) for file in files]
+    return {"files": encode(_loaded(call, files)), "cache": cache, "offline": offline(environment)}
 
 
 def ask_hub(call: Call) -> Dict[str, Any]:
@@ -67,10 +71,10 @@ def ask_hub(call: Call) -> Dict[str, Any]:
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
     """Replace the file with an intact file of the given digest, and keep the previous file for undo.
 
-    Raises Refusal if no such file is available, or if the tokenizers library cannot load it.
+    Raises Refusal if no such file is available, if the tokenizers library cannot load it, or if the path leads to
+    another place than the project's tree and the hub's cache.
     """
-    project, path = open_project(call), call.path(call.args["path"])
-    name, digest = call.args["name"], decode(Digest, call.args["digest"])
+    project, name, digest = open_project(call), call.args["name"], decode(Digest, call.args["digest"])
     scratch = project.at(project.layout.scratch)
     sweep_scratch(scratch)
     folder = os.path.join(scratch, new_owned_name("tokenizer"))
@@ -80,6 +84,8 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
         _require_intact(name, data, digest)
         if name == MAIN:
             _require_loads(call, os.path.join(folder, name))
+        cache = hub_cache(call.args.get("environment", {}))
+        path = require_replaceable(call.path(call.args["path"]), project.tree, cache, call.args, digest_of(data))
         replace_kept(project, FIXER, path, data, call.args["expected"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -150,7 +156,7 @@ def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
             problems[real] = str(_load(call, real).get("problem", ""))
         except Refusal:
             break
-    return [TokenizerFile(**{**vars(file), "loads": problems.get(file.real, "")}) for file in files]
+    return [replace(file, loads=problems.get(file.real, "")) for file in files]
 
 
 def _inspect(

@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,21 @@ def test_a_collator_that_source_fixers_will_rewrite_is_not_replaced_separately(h
     put(host, FILE, padded)
     plan = plan_fixes(site_at(host, {FILE: padded}), only=["label-padding", "data-collator"])
     assert [type(change) for change in plan.changes] == [FileChange]
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_SE_a_collator_that_leads_out_of_the_tree_is_not_written(host, tmp_path, linked):
+    put(host, FILE, NEW)
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", OLD)
+    (change,) = data_collator.plan(site_of(host)).changes
+    installed, victim = Path(host.workdir, PROJECT.tree, FILE), tmp_path / "elsewhere" / Path(FILE).name
+    victim.parent.mkdir()
+    installed.rename(victim)
+    if linked == "file":
+        installed.symlink_to(victim)
+    else:
+        installed.parent.rmdir()
+        installed.parent.symlink_to(victim.parent)
+    with pytest.raises(RemoteFault, match="outside of the project"):
+        host.act(change.op, change.args)
+    assert victim.read_bytes() == OLD

@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+from pathlib import Path
 
 import pytest
 
 from fixers.setup import tokenizer
+from remote.errors import RemoteFault
 from remote.protocol.findings import Severity
 from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, site_of
 from tests.fixers.setup_rig import PROJECT, apply, manifest_row, put, remote_content
@@ -110,3 +112,53 @@ def test_SE_09_a_planted_file_that_never_ends_is_reported_and_not_read(host, hub
         (folder / "tokenizer.json").symlink_to(planted)
     plan = tokenizer.plan(site_of(host, hub, setting={"repo": REPO, "folders": [str(folder)]}))
     assert any("not a regular file" in finding.message for finding in plan.findings)
+
+
+@pytest.mark.parametrize("form", ["link in the tree", "link of a folder in the tree", "folder", "planted cache"])
+def test_SE_a_file_outside_of_the_tree_and_the_cache_is_reported_with_its_path_and_kept(
+    host, hub, whole, tmp_path, form
+):
+    victim = tmp_path / "victim" / "tokenizer.json"
+    victim.parent.mkdir()
+    victim.write_bytes(whole[:32768])
+    put(host, FILE, whole)
+    put(host, "other/tokenizer_config.json", b"{}")
+    tree, folders, environment = Path(host.workdir, PROJECT.tree), [], {}
+    if form == "link in the tree":
+        (tree / "other/tokenizer.json").symlink_to(victim)
+    elif form == "link of a folder in the tree":
+        (tree / "other/tokenizer.json").symlink_to(tree / "away/tokenizer.json")
+        (tree / "away").symlink_to(victim.parent)
+    elif form == "folder":
+        folders = [str(tmp_path)]
+    else:
+        environment = {"HF_HUB_CACHE": str(victim.parent)}
+        snapshot = victim.parent / f"models--{REPO.replace('/', '--')}/snapshots/{COMMIT}"
+        snapshot.mkdir(parents=True)
+        (snapshot / "tokenizer.json").symlink_to(victim)
+    site = site_of(host, hub, setting={"folders": folders, "source": "model"}, environment=environment)
+    plan = tokenizer.plan(site)
+    assert plan.empty and victim.read_bytes() == whole[:32768]
+    assert [finding.severity for finding in plan.findings] == [Severity.ERROR]
+    assert f"{victim} is outside of the project's folder and the hub cache" in plan.findings[0].message
+
+
+@pytest.mark.parametrize("target", ["shell", "train.py", "blob", "snapshot"])
+def test_SE_a_request_to_replace_another_file_is_refused_by_the_host(host, hub, whole, tmp_path, target):
+    put(host, FILE, whole[:32768])
+    (change,) = tokenizer.plan(site_of(host, hub)).changes
+    model = Path(host.workdir, "hf/hub", f"models--{REPO.replace('/', '--')}")
+    victim = {
+        "shell": tmp_path / ".bashrc",
+        "train.py": Path(host.workdir, PROJECT.tree, "train.py"),
+        "blob": model / "blobs" / ("a" * 64),
+        "snapshot": model / "snapshots" / ("b" * 40) / "tokenizer.json",
+    }[target]
+    victim.parent.mkdir(parents=True, exist_ok=True)
+    victim.write_bytes(b"mine")
+    path = Path(host.workdir, PROJECT.tree, "model/merges.txt")
+    path.symlink_to(victim)
+    request = {**change.args, "path": str(path), "expected": hashlib.sha256(b"mine").hexdigest()}
+    with pytest.raises(RemoteFault, match="was not written") as refused:
+        host.act(change.op, request)
+    assert refused.value.where == str(victim) and victim.read_bytes() == b"mine"
