@@ -13,8 +13,9 @@ What it does
     the file trains in mixed precision.
 
     Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
-    `args.use_flash_attn`, and the default of an argument that every call sets. A switch such as `flash_attn=True` is
-    not changed if it selects PyTorch's own attention: the project neither imports nor selects FlashAttention.
+    `args.use_flash_attn`, and the default of an argument that every call sets or nothing reads. A switch such as
+    `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
+    FlashAttention.
 
     A training program that cannot run without FlashAttention stays unchanged, also in its precision, and one warning
     gives the reason with file and line:
@@ -77,7 +78,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 8
+version = 9
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM

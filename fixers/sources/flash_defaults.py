@@ -45,13 +45,13 @@ def _omits(call: ast.Call, argument: str, position: str) -> bool:
 
 
 def default_row(source: PythonSource, node: ast.expr) -> str:
-    """Return `NAME ARGUMENT POSITION` for a default, or an empty string for any other node."""
+    """Return `NAME ARGUMENT POSITION` for the default of an argument that the function reads, else an empty string."""
     arguments = source.names.parent(node)
     function = source.names.parent(arguments) if isinstance(arguments, ast.arguments) else None
     if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
         return ""
-    called = _called(source, function)
-    return " ".join((called, *map(str, _position_of(arguments, node)))) if called else ""
+    called, at = _called(source, function), _position_of(arguments, node)
+    return " ".join((called, *map(str, at))) if called and _reads(function, at[0]) else ""
 
 
 def _defaults(source: PythonSource) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _defaults(source: PythonSource) -> Iterator[str]:
 
 
 def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for the default of an argument to which every call in this file gives a value.
+    """Return True for the default of an argument that the function never reads, or that every call in this file sets.
 
     Calls inside the function itself are ignored. The fixer does not change this default, because callers in other files
     may rely on other effects of the FlashAttention branch.
@@ -73,8 +73,16 @@ def is_unused_default(source: PythonSource, node: ast.expr) -> bool:
     if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
         return False
     at = _position_of(arguments, node)
+    if not _reads(function, at[0]):
+        return True
     calls = _calls_of(source, function)
     return not any(_leaves_out(call, *at) for call in calls if function not in source.names.ancestors(call))
+
+
+def _reads(function: ast.AST, argument: str) -> bool:
+    """Return True if the function uses the argument, by its name or by `locals()`."""
+    names = (each.id for each in ast.walk(function) if isinstance(each, ast.Name))
+    return any(name in (argument, "locals") for name in names)
 
 
 def _position_of(arguments: ast.arguments, default: ast.expr) -> tuple[str, int]:

@@ -283,7 +283,8 @@ CHANGED = {
     "another model is saved": SAVED.replace("model.save", "other.save"),
     "a comment about something else": TORCH + "# replace nan by zero\nx = x.to(torch.bfloat16)\n",
     "a comment two statements above": COMMENT.replace("\nx =", "\ny = 1\nx ="),
-    "a default that a call relies on": 'def f(attn_implementation="flash_attention_2"):\n    pass\n\n\nf()\n',
+    "a default that a call relies on": 'def f(attn_implementation="flash_attention_2"):\n'
+    "    return attn_implementation\n\n\nf()\n",
     "padding_free beside flash": 'args = dict(attn_impl="flash_attn", padding_free=True)\n',
 }
 

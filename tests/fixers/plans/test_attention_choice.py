@@ -100,6 +100,9 @@ METHOD = "class Net:\n    def __init__(self, size, *, use_flash_attn=True):\n   
         (METHOD + "net = Net(1)\n", True),
         (METHOD + "net = Net(1, use_flash_attn=args.flash)\n", False),
         (METHOD + "net = Other(1)\n", False),
+        (METHOD.replace("self.flash = use_flash_attn", "super().__init__(size)") + "net = Net(1)\n", False),
+        (METHOD.replace("self.flash = use_flash_attn", "self.set(locals())") + "net = Net(1)\n", True),
+        (DEFAULT.replace("return use_flash_attn", "use_full = True") + "patch()\n", False),
     ],
 )
 def test_a_default_changes_only_if_a_call_in_its_file_relies_on_it(tmp_path: Path, text: str, changes: bool) -> None:
@@ -107,6 +110,14 @@ def test_a_default_changes_only_if_a_call_in_its_file_relies_on_it(tmp_path: Pat
     assert bool(plan.changes) is changes
     assert bool(plan.skipped) is not changes
     assert plan.findings == ()
+
+
+def test_a_default_that_no_code_reads_stays_also_if_a_call_in_another_file_relies_on_it(tmp_path: Path) -> None:
+    init = "class Net:\n    def __init__(self, size, attn_implementation='flash_attention_2'):\n        {body}\n"
+    files = {"train.py": "from net import Net\n\nnet = Net(1)\n", "net.py": init.format(body="self.size = size")}
+    assert _changed(tmp_path, files) == {}
+    reads = init.format(body="self.attention = attn_implementation")
+    assert "'sdpa'" in _changed(tmp_path, {**files, "net.py": reads})["net.py"]
 
 
 KERNEL = "from flash_attn import flash_attn_func\n\n\n{head}\n    y = flash_attn_func(q, k, v)\n"

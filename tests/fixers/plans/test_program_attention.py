@@ -250,7 +250,8 @@ def test_a_value_that_follows_another_choice_of_flash_attention_stays(tmp_path: 
 
 BUILD = 'def build(name, attn_implementation{hint}="flash_attention_2"):\n    return load(name, attn_implementation)\n'
 CLASS = (
-    "class Net:\n    def __init__(self, x, *, attn_implementation: str = 'flash_attention_2'):\n        self.x = x\n"
+    "class Net:\n    def __init__(self, x, *, attn_implementation: str = 'flash_attention_2'):\n"
+    "        self.attention = attn_implementation\n"
 )
 
 
