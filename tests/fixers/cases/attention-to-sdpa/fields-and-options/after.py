@@ -18,7 +18,7 @@ attn = "eager" if args.attn else "eager"
 
 
 def load(name, use_flash_attention_2=False, use_cache=True):
-    return build(getattr(args, "use_flash_attn", False))
+    return build(use_flash_attention_2, getattr(args, "use_flash_attn", False))
 
 
 model = load("m")

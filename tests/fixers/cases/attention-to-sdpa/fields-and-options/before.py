@@ -18,7 +18,7 @@ attn = "flash_attention_2" if args.attn else "eager"
 
 
 def load(name, use_flash_attention_2=True, use_cache=True):
-    return build(getattr(args, "use_flash_attn", True))
+    return build(use_flash_attention_2, getattr(args, "use_flash_attn", True))
 
 
 model = load("m")
