@@ -28,7 +28,7 @@ VERBS: dict[str, Verb] = {
             ),
             options.card("GPU of the host, such as titan-rtx or 7.5, for a `plan` without a connection"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("-y", "--yes", help="answer each prompt with its default or yes; reject new host keys"),
+            options.flag("-y", "--yes", help="accept every default and confirm every question; reject new host keys"),
         ],
         group=SET_UP,
     ),
@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
         "done are skipped. Several configs or values, separated by commas, start several runs: all are verified first, "
         "then trained one after another on the host.",
         [
-            options.host(f"{HOST}; a,b: one training on both hosts"),
+            options.host(f"{HOST}; a,b: one run on both hosts"),
             options.config(f"{CONFIG}; a,b: several runs"),
             options.overrides("; KEY=1,2: several runs"),
             options.stage("--until", help="stop after this stage"),
@@ -99,7 +99,7 @@ VERBS: dict[str, Verb] = {
     ),
     "status": Verb(
         "show the progress and the outcome of a run",
-        "Show how far a run is, or how it ended. The exit code is 0 if the host is reachable, even if the run failed.",
+        "Show the progress or result of a run. The exit code is 0 if the host is reachable, even if the run failed.",
         [options.run()],
         group=WATCH,
     ),
@@ -176,7 +176,7 @@ VERBS: dict[str, Verb] = {
     ),
     "attach": Verb(
         "follow a run in progress",
-        "Follow a run in progress and report how it ended. The exit codes are those of `wait`.",
+        "Follow a run in progress and report how it ended. The exit codes are the same as for `wait`.",
         [options.run()],
         group=WATCH,
     ),
@@ -294,7 +294,7 @@ VERBS: dict[str, Verb] = {
     ),
     "configs": Verb(
         "list all configs",
-        "List every config: those of the project first, then those that come with halfstep.",
+        "List all configs: first the configs of the project, then the configs that come with halfstep.",
         group=SET_UP,
     ),
 }

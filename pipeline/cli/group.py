@@ -17,7 +17,7 @@ from remote.errors import BadUsage
 
 ON_RUN = (
     "RUN is the name of a run, the beginning of that name, or a config (its newest run). "
-    "Default: the training started last."
+    "Default: the run started or resumed last."
 )
 
 OTHER_WORDS = {"resume": "pipeline run --resume RUN", "train": "pipeline run --host HOST --config NAME"}

@@ -94,7 +94,9 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    message = "never prompt, except for passwords; fail if a confirmation is required, such as for a new host key"
+    message = (
+        "allow more than 16 runs; prompt only for passwords; fail if a confirmation is needed, as for a new host key"
+    )
     return flag("-y", "--yes", help=message)
 
 

@@ -10,15 +10,15 @@ STAGES = {
 halfstep compares digests in one request and sends the differences in one compressed stream. Each file appears
 complete or not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of the
 host's files stops before the first deletion. `.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and
-very large files are rejected by name. Data under `data:` is sent separately from the code, in chunks; an interrupted
-transfer resumes. See docs/sync.md.
+very large files are rejected, and the message names them. Data under `data:` is sent separately from the code, in
+chunks; an interrupted transfer resumes. See docs/sync.md.
 """,
     "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host.
 
 **Valid while** interpreter, torch build, driver and GPU UUIDs are unchanged.
 
-The survey reads versions without an import. The stage itself runs the interpreter once. It imports the training
-packages, multiplies matrices on each card, and writes a test file to the disk of the run.
+The survey reads versions without an import. The stage itself starts the interpreter once. This process imports the
+training packages, multiplies matrices on each card, and writes a test file to the disk of the run.
 """,
     "fix": """Rewrites the host's copy of the project until no fixer has anything left to change.
 

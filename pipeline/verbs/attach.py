@@ -20,7 +20,7 @@ RECENT_LINES = 20
 
 
 def attach(run: str | None = None, as_json: bool = False) -> int:
-    """Follow a running job, then show how the job ended. The exit codes are those of `wait`."""
+    """Follow a running job, then show how the job ended. The exit codes are the same as for `wait`."""
     screen = Screen(as_json=as_json)
     with screen, open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note, survey = opened.note, opened.survey()
