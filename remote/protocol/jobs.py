@@ -117,7 +117,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """A note of the watch about a step. After an `error`, the training was ended. An `info` is the first step."""
+    """A note of the watch about a step. An `error` ended the training. An `info` reports where the training began."""
 
     check: str
     severity: str

@@ -1,4 +1,4 @@
-"""The loss of a training, as all commands show it: the mean over the newest optimizer steps."""
+"""The training loss, as all commands show it: the mean over the newest optimizer steps."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def writer() -> str:
 
 
 def is_dead_writer(name: str) -> bool:
-    """Return True if the process with that `writer` identifier has ended.
+    """Return True if the process that `writer` identifies has ended.
 
     Return False if the identifier is from another machine or boot.
     """
@@ -94,7 +94,7 @@ def _is_no_process(pid: int) -> bool:
 
 
 def _started(pid: int) -> Optional[int]:
-    """Return the start time of a process in clock ticks since boot, or None if it does not exist or is unknown."""
+    """Return the start time of a process in clock ticks since boot, or None if it cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()

@@ -133,7 +133,7 @@ class ProofReport:
 
     @property
     def too_slow(self) -> Optional[Finding]:
-        """The finding about steps that took too long, or None if it is missing or if another check failed too."""
+        """The finding about slow steps, or None if there is no such finding or if another check failed too."""
         errors = self.report.errors
         return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
 

@@ -91,9 +91,10 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 
 
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
-    """Measure the complete records of an open file from `start`. Lengths are verified, and data from `check_from` on.
+    """Measure the complete records of an open file from `start`. All lengths are verified.
 
-    Without `check_from`, all data is verified. `size_bytes` of the result is the end of the last record in the file.
+    Data is verified only after the offset `check_from`, or completely if `check_from` is None. `size_bytes` of the
+    result is the end of the last record in the file.
     """
     size = os.fstat(file.fileno()).st_size
     at, records = start, 0

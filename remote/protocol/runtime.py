@@ -15,7 +15,7 @@ MODES = (Mode.BF16, Mode.FP16_MIXED)
 
 
 def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
-    """Return the environment variables with which the hooks apply this plan. Empty if the mode needs no change."""
+    """Return the environment variables with which the hooks apply this plan, or {} if the mode needs no change."""
     if plan.mode not in MODES:
         return {}
     values = {

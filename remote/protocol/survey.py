@@ -1,4 +1,4 @@
-"""The survey of a host, taken in one exchange. The check of each stage uses the survey and local facts."""
+"""The survey of a host, taken in one request. The check of each stage uses the survey and local facts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Survey:
     data: Dict[str, str] = field(default_factory=dict)
 
     def run(self, name: str) -> Optional[RunSurvey]:
-        """Return the run with that id, or None."""
+        """Return the run with the id `name`, or None if the host does not have it."""
         return next((run for run in self.runs if run.run == name), None)
 
     @property

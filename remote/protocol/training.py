@@ -153,8 +153,8 @@ class AnswerSpec:
 class TrainingPaths:
     """Absolute folders on the host. progress.json, samples.jsonl and metrics.json are written to `run`.
 
-    An empty path is replaced with a path in the job's folder, which the job's environment contains. `cache` contains
-    features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
+    An empty path is replaced with the path in the job's environment, or else with a path in the run's folder. `cache`
+    contains features and tiny models and may be shared by runs. `resume_from` is the checkpoint to resume from, or "".
     """
 
     run: str
@@ -188,12 +188,12 @@ class MemoryPlan:
     """How an optimizer step is divided, and how many of the language model's layers are checkpointed.
 
     `needed_bytes` is the estimated peak, or None if it could not be computed. It must not exceed `available_bytes`, the
-    memory of `device`, which is None if unknown. `length` is the number of tokens of the longest sample.
+    memory of `device`, or None if this memory is unknown. `length` is the number of tokens of the longest sample.
     `shared_length` is the number of tokens of the longest micro-batch with a shared prefix, or 0 if there is none.
     `hint` is the suggested change if the plan does not fit. `first_tokens` are the tokens of each of the first
     optimizer steps, `mean_tokens` those of an average step of the run; the time of a step grows with its tokens.
-    `positions` and `labels` are the most padded tokens and labels of a micro-batch. If they are 0, a micro-batch has
-    `micro_batch` samples, and an optimizer step has `accumulation` micro-batches.
+    `positions` and `labels` are the largest numbers of padded tokens and of labels in a micro-batch. If both are 0, a
+    micro-batch has `micro_batch` samples, and an optimizer step has `accumulation` micro-batches.
     """
 
     micro_batch: int

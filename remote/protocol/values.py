@@ -13,7 +13,7 @@ from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
 MAX_INT = 2**63 - 1
-# From Python 3.10 on, `X | None` has another type than Optional[X]. Python 3.9 does not have this type.
+# In Python 3.10 and newer, `X | None` has another type than Optional[X]. Python 3.9 does not have this type.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
 

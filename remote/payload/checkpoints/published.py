@@ -94,7 +94,7 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
 
 
 def verify(folder: str, *, trust_stat: bool = False) -> str:
-    """Return the file and the reason why the checkpoint cannot be resumed from, or "" if every digest matches.
+    """Return why a job cannot resume from the checkpoint, with the name of the file, or "" if every digest matches.
 
     If `trust_stat` is True, a stored verification counts as long as the size, times and inode of no file have changed.
     """

@@ -273,7 +273,7 @@ def _digest_in_links(path: str) -> Optional[Digest]:
 
 
 def hub_cache(environment: Mapping[str, str]) -> str:
-    """Return the folder of huggingface_hub's cache for that environment."""
+    """Return the folder of huggingface_hub's cache, according to the variables in `environment`."""
     env = job_environment(environment)
     return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
 

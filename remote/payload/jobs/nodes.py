@@ -1,4 +1,4 @@
-"""`payload.pyz nodes COUNT COMMAND...`: the first process of a training on several nodes of a Slurm job.
+"""`payload.pyz nodes COUNT COMMAND...`: the first process of a training job on several nodes of Slurm.
 
 It starts `payload.pyz node ENDPOINT COMMAND...` on each node with srun, and returns the exit status of srun.
 """

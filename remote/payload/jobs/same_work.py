@@ -44,7 +44,7 @@ def _create(folder: str, other: str) -> None:
 
 
 def _other_project(workdir: str, project: str, run: str) -> str:
-    """Return the folder of that run in another project, or "" if no other project has the run."""
+    """Return the folder of the run in another project, or "" if no other project has the run."""
     projects = os.path.join(workdir, PROJECTS)
     for key in sorted(os.listdir(projects)):
         folder = os.path.join(workdir, ProjectLayout(key).run(run).root)

@@ -92,7 +92,7 @@ def submit(script: str, folder: str) -> str:
 
 
 def find_by_name(name: str) -> str:
-    """Return the number of this user's job or array of that name, or "" if there is no such job.
+    """Return the number of this user's job or array with the name `name`, or "" if there is no such job.
 
     Also finds a submission whose answer from sbatch was lost.
     """
@@ -157,7 +157,7 @@ def _answer(argv: List[str]) -> str:
 
 
 def is_living(state: str) -> bool:
-    """Return False only if a job in that queue state has certainly ended."""
+    """Return False only if a job in the queue state `state` has certainly ended."""
     return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 

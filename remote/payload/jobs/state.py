@@ -54,7 +54,7 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
 
 
 def observe_job(run: RunLayout, number: int) -> JobObservation:
-    """Observe the job with that number."""
+    """Observe the job with the given number."""
     job = run.job(number)
     over = os.path.exists(job.result)
     alive = supervised(run, job)

@@ -49,7 +49,7 @@ def _is_event_file(name: str) -> bool:
 
 
 def resolve(run_root: str, name: str) -> str:
-    """Return the path of the event file with that name."""
+    """Return the path of the event file with the name `name`."""
     first, _, remainder = name.partition("/")
     return (
         os.path.join(outside_folder(run_root) or run_root, remainder)

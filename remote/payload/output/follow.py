@@ -32,7 +32,7 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """The position up to which a file was sent: the offset, and the digest of the bytes before the offset.
+    """The position up to which a file was sent: the offset, and the `tail_digest` at this offset.
 
     `seen` contains size, mtime and inode of the file at the last check.
     """

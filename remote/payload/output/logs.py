@@ -17,10 +17,9 @@ NO_LIMIT = 2**62
 
 
 def read_log(call: Call) -> Dict[str, Any]:
-    """Send the output as a stream of segments: at most `limit` bytes from `offset` on, or the last `lines` lines.
-
-    `tail_sha256` is the digest of the bytes before `offset`. If the digest does not match, the file was rewritten. A
-    rewritten file is sent from its start, with `fresh` set to True.
+    """Send the output as a stream of segments: at most `limit` bytes after `offset`, or the last `lines` lines.
+    `tail_sha256` is the `tail_digest` at `offset`. If the digest does not match, the file was rewritten. A rewritten
+    file is sent from its start, with `fresh` set to True.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     with open_regular(os.path.join(folder, "output.log")) as file:

@@ -33,13 +33,13 @@ def listen(call: Call) -> Dict[str, Any]:
     """Open a free port, push it as `OpenPort`, and answer clients that send `token`, until the laptop disconnects.
 
     `address` in the request is the configured address. If it is empty, the address to which the laptop connected is
-    used. Like the store of a training, the port is open on that address only. If no interface has the address, as
+    used. The port is open on this address only, like the store of a training job. If no interface has the address, as
     behind a NAT, the port is open on all interfaces.
     """
     address = call.args.get("address") or own_address()
     interface = interface_of(address)
     if interface:
-        # The store of a training binds to an address, not to a name.
+        # The store of a training job binds to an address, not to a name.
         address = socket.gethostbyname(address)
     token = call.args["token"].encode("ascii")
     with socket.socket() as server:

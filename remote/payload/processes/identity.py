@@ -46,7 +46,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Optional[Process]:
-    """Return the process that has that pid now, or None."""
+    """Return the process that has this pid now, or None if there is no such process."""
     if pid <= 0:
         return None
     try:

@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def try_card(plan: PrecisionPlan) -> CardFacts:
-    """Train a small model in that precision and return the measurements, or the error if the device raises one."""
+    """Train a small model in the plan's precision. Return the measurements, or the error if the device raises one."""
     import torch
 
     began = time.monotonic()
@@ -157,7 +157,7 @@ def _state_dtypes(optimizer: Any) -> Any:
 
 
 def _attention(torch: Any, plan: PrecisionPlan, device: str) -> str:
-    """Return the attention backend that torch chooses for that precision on this device."""
+    """Return the attention backend that torch chooses for the plan's precision on this device."""
     dtype = getattr(torch, plan.autocast_dtype or plan.frozen_dtype)
     part = torch.zeros(1, 4, LENGTH, WIDTH // 4, device=device, dtype=dtype, requires_grad=True)
     choice = int(torch._fused_sdp_choice(part, part, part, None, 0.0, True))

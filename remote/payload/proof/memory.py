@@ -10,7 +10,7 @@ from remote.protocol.values import decode
 
 
 def read_memory_plan(path: str) -> Optional[MemoryPlan]:
-    """Return the plan in that file, or None if the command did not write a plan."""
+    """Return the plan in the file `path`, or None if the command did not write a plan."""
     try:
         with open(path, encoding="utf-8") as file:
             return decode(MemoryPlan, json.load(file))

@@ -95,10 +95,7 @@ def describe(origin: HalfOrigin) -> str:
 
 
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
-    """Return '; bfloat16 came from ...' for the first such entry, to append to a message.
-
-    Return "" without an entry.
-    """
+    """Return '; bfloat16 came from ...' for the first entry of these kinds, to append to a message, or ""."""
     origins = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
     # In `kinds`, a choice for the whole process comes before the consequences of that choice.
     origins.sort(key=lambda one: kinds.index(one.kind))

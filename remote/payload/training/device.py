@@ -1,4 +1,4 @@
-"""The device of a training, and how much of its memory may be used."""
+"""The training device, and how much of its memory may be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate at the end of a training: compare the model's answers to held-out samples with the annotations."""
+"""Evaluate at the end of training: compare the model's answers to held-out samples with the annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exceptions that end a training: a named failure, or a requested stop."""
+"""The exceptions that end training: a named failure, or a requested stop."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def run_job(work: Callable[[StopRequest], None], stopped: str) -> int:
 
 
 def read_spec(kind: Type[T], argument: str) -> T:
-    """Read a spec from that file, or from the argument itself if it is JSON.
+    """Read a spec from the file `argument`, or from `argument` itself if it is JSON.
 
     Raises TrainingFailed if it is not valid.
     """

@@ -1,4 +1,4 @@
-"""Choose micro-batch and checkpointed layers for the memory of a device. The samples of each step stay the same."""
+"""Choose micro-batch and checkpointed layers for the memory of a device. The samples of each step do not change."""
 
 from __future__ import annotations
 

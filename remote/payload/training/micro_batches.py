@@ -28,7 +28,11 @@ and two operations per token. A core of a CPU computes fewer operations per byte
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Indices of samples. Without `has_labels`, their loss is 0: a process without samples computes along."""
+    """The indices of samples. If `has_labels` is False, the loss of the samples is 0.
+
+    A process without samples of its own computes such a micro-batch, because all processes need the same number of
+    micro-batches.
+    """
 
     samples: Tuple[int, ...]
     has_labels: bool = True

@@ -54,7 +54,7 @@ def use_fake_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
 
 
 def round_to_nf4(model: Any, family: AudioModel, plan: PrecisionPlan) -> None:
-    """Round the decoder's weights, in float32, to the values that a training in NF4 uses.
+    """Round the decoder's weights, in float32, to the values that training in NF4 uses.
 
     Raises TrainingFailed if bitsandbytes is not installed.
     """
@@ -103,6 +103,6 @@ class _Product(torch.autograd.Function):  # type: ignore[misc]
 
 
 def nf4_bytes(weights: int) -> int:
-    """Return the bytes of that many weights in NF4 with double quantization."""
+    """Return the size in bytes of `weights` weights in NF4 with double quantization."""
     scales = -(-weights // BLOCK)
     return weights // 2 + scales + 4 * -(-scales // BLOCK_OF_SCALES)

@@ -52,7 +52,7 @@ STILL_SENDING: List[str] = []
 
 @dataclass(frozen=True)
 class Prepared:
-    """All parts of a training except the weights, loaded and checked."""
+    """All parts of a training run except the weights, loaded and checked."""
 
     base: BaseModel
     collator: Collator

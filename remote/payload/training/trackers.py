@@ -1,4 +1,4 @@
-"""Trackers besides TensorBoard: transformers' callbacks in threads, so that they cannot delay or stop a training."""
+"""Trackers besides TensorBoard: transformers' callbacks in threads, so that they cannot delay or stop training."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tracker(TrainerCallback):  # type: ignore[misc]
             for event in iter(self._events.get, None):
                 event(callback)
             _finish(self.name)
-        except Exception as error:  # noqa: BLE001 - a tracker must never end a training
+        except Exception as error:  # noqa: BLE001 - a tracker must never end training
             message = str(error).strip().splitlines() or [type(error).__name__]
             log.warning("%s: tracking has ended, the training continues: %s", self.name, message[0][:300])
         finally:

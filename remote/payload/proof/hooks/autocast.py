@@ -9,7 +9,7 @@ from .tensors import dtype_name
 
 
 def autocast_dtype(device_type: str) -> Optional[str]:
-    """Return the dtype to which autocast casts operations on that device, or None if autocast is off."""
+    """Return the dtype to which autocast casts operations on this type of device, or None if autocast is off."""
     torch: Any = sys.modules["torch"]
     if hasattr(torch, "get_autocast_dtype"):
         return dtype_name(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else None

@@ -53,7 +53,7 @@ class Batches:
         return examine(self.call, optimizer, world, vary_items=undivided)
 
     def note_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any, step: int) -> None:
-        """Record a completed model call in the optimizer step of that index."""
+        """Record a completed model call in the optimizer step with the index `step`."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
         inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
         self.targets.end(inputs)

@@ -38,7 +38,7 @@ class ModelCall:
         return next(iter(self.results(changed, cast=cast)), None)
 
     def results(self, changed: Dict[str, Any], *, cast: bool = True) -> List[Any]:
-        """Return the loss and the logits in float32, those that the model returns.
+        """Return the loss and the logits in float32, as far as the model returns both.
 
         `changed` maps arguments to (tensor, replacement).
         """
@@ -130,7 +130,7 @@ def _loss_and_logits(output: Any) -> List[Any]:
 
 
 def _named(output: Any, name: str) -> Any:
-    """Return the output's value of that name, or None if there is none."""
+    """Return the value `name` of the model's output, or None if the output has no such value."""
     return output.get(name) if isinstance(output, dict) else getattr(output, name, None)
 
 

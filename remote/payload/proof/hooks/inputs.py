@@ -26,7 +26,7 @@ class InputMeasure:
         self._changed: Set[str] = set()
 
     def note(self, inputs: Dict[str, Any], step: int) -> None:
-        """Record the inputs of a model call in the optimizer step of that index."""
+        """Record the inputs of a model call in the optimizer step with the index `step`."""
         torch = sys.modules["torch"]
         if step in self._steps:
             return

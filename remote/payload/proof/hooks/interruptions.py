@@ -182,7 +182,7 @@ def _differ(before: Any, after: Any) -> bool:
 
 
 def _holds(module: Any, parameters: List[Any]) -> bool:
-    """Return True if most trained weights are in that module."""
+    """Return True if the module contains most of the trained weights."""
     inside = {id(p) for p in module.parameters()}
     held_elements = sum(p.numel() for p in parameters if id(p) in inside)
     return bool(held_elements > MOST * sum(p.numel() for p in parameters))

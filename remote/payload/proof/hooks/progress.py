@@ -39,9 +39,9 @@ class MeanLoss:
 
 
 class ProgressRecord:
-    """Collects the loss and the pace of this training.
+    """Collects the loss and the pace of training.
 
-    `planned` is its number of optimizer steps, or None if it is unknown.
+    `planned` is the number of planned optimizer steps, or None if unknown.
     """
 
     def __init__(self) -> None:

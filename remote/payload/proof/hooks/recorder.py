@@ -27,7 +27,7 @@ class Recorder(Protocol):
         ...
 
     def backward(self, loss: Any) -> None:
-        """Called when a backward pass starts at a scalar. `loss` is its value before scaling."""
+        """Called when a backward pass starts at a scalar. `loss` is the value of the scalar before scaling."""
         ...
 
     def after_backward(self, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""Find the step at which a training begins, from its optimizer's state and the saved files that it loaded."""
+"""Find the step at which training begins, from the state of the optimizer and the saved files that were loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL_TICK_S = 0.02
 
 @dataclass(frozen=True)
 class TrainingStart:
-    """Where a training begins: the number of earlier optimizer steps, and whether it resumes from a saved optimizer.
+    """Where training begins: the number of earlier optimizer steps, and whether it resumes from a saved optimizer.
 
     `step` is None if the training resumes and no step count was found. `source` is the loaded checkpoint, relative to
     the run's folder, or "" if unknown.

@@ -1,4 +1,4 @@
-"""Installed as `sitecustomize.py` and `usercustomize.py`: start the hooks, then run the next module of that name."""
+"""Installed as `sitecustomize.py` and `usercustomize.py`: start the hooks, then run the next such module."""
 
 import importlib
 import importlib.machinery
@@ -8,7 +8,7 @@ import sys
 
 
 def chain(name: str) -> None:
-    """Run the next module of that name on `sys.path`, if there is one, and make later imports return it."""
+    """Run the next module `name` on `sys.path`, if there is one, and make later imports of `name` return it."""
     own_folder = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.abspath(path or os.getcwd()) for path in sys.path]
     # Only later folders are searched, because a module in an earlier folder has already run and imported this module.

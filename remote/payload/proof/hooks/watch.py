@@ -44,13 +44,14 @@ UNCONDITIONAL = frozenset(
 
 
 class TrainingStopped(RuntimeError):
-    """Ends a training that is lost. The error catalog has an entry for its message."""
+    """Ends a training run that cannot recover. The error catalog has an entry for the message."""
 
 
 class WatchRecorder:
-    """Writes progress.json (rank 0) and watch.jsonl (every rank) to the run's folder. Ends a training that is lost.
+    """Writes progress.json (rank 0) and watch.jsonl (every rank) to the run's folder.
 
-    Losses stay on the device until the step, because the loss scaler then waits for the device in any case.
+    Ends a training run that cannot recover. Losses stay on the device until the step, because the loss scaler then
+    waits for the device in any case.
     """
 
     details: Optional[DetailRecorder] = None

@@ -99,6 +99,6 @@ def without_modules(model_class: Any, paths: Tuple[str, ...]) -> Any:
 
 
 def padded(clip: Clip, frames: int) -> torch.Tensor:
-    """Return the clip's features, padded with its fill value or cut to that many frames."""
+    """Return the clip's features, padded with its fill value or cut to `frames` frames."""
     values = clip.values[:frames]
     return torch.nn.functional.pad(values, (0, 0, 0, frames - len(values)), value=clip.fill)

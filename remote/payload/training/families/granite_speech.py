@@ -61,7 +61,7 @@ class LogMel:
         return log[: len(log) // 2 * 2].reshape(-1, 2 * self.n_mels)
 
     def tokens(self, frames: int) -> int:
-        """Return the number of embeddings that the projector returns for that many frames."""
+        """Return the number of embeddings that the projector returns for `frames` frames."""
         return -(-frames // self.window) * (self.window // self.downsample)
 
 

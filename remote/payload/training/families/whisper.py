@@ -40,7 +40,7 @@ def extract_window(extractor: Any, samples: Any) -> Clip:
 
 
 def pooled(frames: int) -> int:
-    """Return the number of embeddings for that many frames: a convolution of stride 2, then an average of two."""
+    """Return the number of embeddings for `frames` frames: a convolution of stride 2, then an average of two."""
     return (((frames - 1) // 2 + 1) - 2) // 2 + 1
 
 
