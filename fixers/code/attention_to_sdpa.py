@@ -33,7 +33,8 @@ What it does
     attend to each other.
 
 Why
-    `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
+    `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 on Maxwell and
+    newer cards.
 
 Before
     model = AutoModel.from_pretrained(name, attn_implementation="flash_attention_2")
@@ -127,7 +128,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _judge(draft: Draft, node: ast.Constant | ast.keyword, code_facts: CodeFacts) -> None:
-    """Judge one literal or keyword. Switches that select PyTorch's own attention are left alone."""
+    """Judge one literal or keyword. Switches that select PyTorch's own attention are not changed."""
     traits = code_facts.traits
     match node:
         case ast.Constant(value=str(word)) if FLASH.fullmatch(word):

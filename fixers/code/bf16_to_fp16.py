@@ -12,14 +12,14 @@ What it does
     powers, cumulative products, rotary frequencies and positions.
 
     Lightning's `bf16-true` becomes `16-mixed`, which keeps trained weights in float32, or `16-true` if the Trainer only
-    tests, validates or predicts. `bf16-true` stays, with an error, if a Fabric loop would skip the loss scale, or if
-    frozen weights are loaded without a dtype.
+    tests, validates or predicts. `bf16-true` is not replaced, and an error is reported, if a Fabric loop would skip the
+    loss scale, or if frozen weights are loaded without a dtype.
 
     An option's value, in any file, is replaced with a float16 spelling that the project's own code accepts. The fixer
     reads the accepted spellings from choices, if/elif chains, tables, asserts, `Literal`, enumerations, validators and
     fields. If that code accepts no float16, a choice, row or branch is added where one line suffices. Otherwise the
-    value stays, and a warning names the line that rejects float16. Options keep their bfloat16 name and get a second
-    name for float16 (`--fp16` beside `--bf16`).
+    value is not changed, and a warning names the line that rejects float16. Options keep their bfloat16 name and get a
+    second name for float16 (`--fp16` beside `--bf16`).
 
     Not changed:
 

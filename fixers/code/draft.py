@@ -35,7 +35,7 @@ class Draft:
         self.edits.append(self.source.replace_node(node, replacement, why))
 
     def leave(self, node: Located, reason: str) -> None:
-        """Record that the node stays unchanged, with the reason."""
+        """Record that the node is not changed, and the reason."""
         self.skipped.append(SkippedPlace(self.source.where(node), reason))
 
     @property

@@ -8,9 +8,9 @@ What it does
     (`HfArgumentParser`, `TrlParser`) and does not declare or read the old name in its own code.
 
     A name is changed only if the installed or pinned version rejects it. If the version is unknown, no name is changed.
-    The pins of the requirements file nearest to a script take precedence. `tokenizer` stays, with a warning, if the
-    call of a TRL trainer also has arguments that moved to its config (`dataset_text_field`, `packing`). Arguments that
-    need a decision by the user are reported.
+    The pins of the requirements file nearest to a script take precedence. `tokenizer` is not renamed, and a warning is
+    printed, if the call of a TRL trainer also has arguments that moved to its config (`dataset_text_field`, `packing`).
+    Arguments that need a decision by the user are reported.
 
 Why
     transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.

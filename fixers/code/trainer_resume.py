@@ -5,9 +5,9 @@ What it does
     The value comes from `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing.
 
     Not changed: files that already resume, files that save no checkpoints, and `train()` of other objects. If a file
-    trains more than once (two trainers, folds, a search), the checkpoint may belong to any of these trainings, so the
-    calls are reported and not changed. The fixer serves jobs that halfstep runs: `pipeline fix PATH` without a config
-    includes it only with `--only`.
+    trains more than once (two trainers, folds, a search), the checkpoint may belong to any of these training runs, so
+    the calls are reported and not changed. The fixer serves jobs that halfstep runs: `pipeline fix PATH` without a
+    config includes it only with `--only`.
 
 Why
     A Trainer starts at step 0 unless it gets a checkpoint. A job that was preempted at step 90 would repeat those
@@ -80,7 +80,9 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if len(calls) == 1 and _runs_once(draft.source, call):
             _resume(draft, call)
         else:
-            _report(draft, call, "one of several trainings in this file; not changed, so every job starts at step 0")
+            _report(
+                draft, call, "one of several training runs in this file; not changed, so every job starts at step 0"
+            )
     return draft.rewrite
 
 

@@ -54,7 +54,7 @@ class CodeFacts:
     `shared`: files that code in `pure_folders` imports.
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
-    `deepspeed_only`: modules that run only in trainings with DeepSpeed.
+    `deepspeed_only`: modules that run only under DeepSpeed.
     `flash_defaults`: arguments whose default is FlashAttention, and on which a call relies.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.

@@ -27,10 +27,10 @@ class Site:
 
     `gpu` is None if no card is known; card-specific fixers then do nothing. `host`, `survey` and `project` (its
     location on the host) are None if only a local tree is fixed (`pipeline fix PATH`). `environment` holds the
-    variables of the training command: the host's `env:`, updated by the run's. `secrets` holds the values of configured
-    secrets that exist locally. halfstep uses them for hub requests and never stores them. `python` is the configured
-    interpreter, or empty if none is configured. `settings` holds the config's `fixers:` entries by fixer name; `config`
-    is the whole run config as JSON values.
+    variables of the training command: the host's `env:`, updated by the `env:` of the run. `secrets` holds the values
+    of configured secrets that exist locally. halfstep uses them for hub requests and never stores them. `python` is the
+    configured interpreter, or empty if none is configured. `settings` holds the config's `fixers:` entries by fixer
+    name; `config` is the whole run config as JSON values.
     """
 
     tree: Tree

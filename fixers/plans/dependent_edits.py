@@ -17,8 +17,8 @@ from fixers.sources.unparsable import Unparsable
 def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> tuple[Plan, Consumers]:
     """Return the plan, without replacements that a reader would reject, and the consumers of this plan.
 
-    Lock each reader whose file could not be edited, so that its values stay. Then plan again, until all readers of each
-    edited value accept it.
+    Lock each reader whose file could not be edited, so that its values are not replaced. Then plan again, until all
+    readers of each edited value accept it.
     """
     plan = plan_with(consumers)
     while locked := list(_unedited(plan, consumers)):

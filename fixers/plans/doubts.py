@@ -29,7 +29,7 @@ class Doubt:
 class Sharing:
     """The files that several programs share.
 
-    If the change affects a program that is not proved, the file stays unchanged for all of its programs.
+    If the change affects a program that is not proved, the file is not changed for any of its programs.
     """
 
     attached: Mapping[str, tuple[Program, ...]]
@@ -70,10 +70,11 @@ class Sharing:
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Mapping[str, Doubt]) -> frozenset[str]:
-        """Return the files that stay unchanged.
+        """Return the files that are not changed.
 
-        A file stays if all its programs are unproved, or if its change affects an unproved program. Beside a program
-        that cannot run on this card, it stays unless a proved program uses the changed code.
+        A file is not changed if all its programs are unproved, or if its change affects an unproved program that can
+        run on this card. If one of its programs cannot run on this card, the file is changed only if a proved program
+        uses the changed code.
         """
         binding = _binding(doubts)
         return frozenset(

@@ -34,7 +34,7 @@ class FileOutcome:
 
 
 class Refused(Exception):
-    """A fixer failed on this file, so the file stays unchanged."""
+    """A fixer failed on this file, so the file is not changed."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)

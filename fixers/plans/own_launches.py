@@ -1,4 +1,4 @@
-"""Find the files that run only in trainings with DeepSpeed, from the commands and documents that start the scripts."""
+"""Find the files that run only under DeepSpeed, from the commands and documents that start the scripts."""
 
 from __future__ import annotations
 

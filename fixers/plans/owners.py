@@ -61,7 +61,7 @@ class Owners:
         self.starting: dict[str, tuple[Program, ...]] = {}
 
     def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
-        """Return the programs to which the file belongs, or None if no training uses it."""
+        """Return the programs to which the file belongs, or None if no training program uses it."""
         if path.endswith(PYTHON):
             return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
         own, names_scripts = self._started_by(path, data), bool(scripts_in(data))
@@ -87,7 +87,7 @@ class Owners:
         )
 
     def of_existing(self, path: str) -> tuple[Program, ...]:
-        """Return the programs to which the file in the tree belongs, or none if the file cannot be read."""
+        """Return the programs to which the file in the tree belongs, or () if the file cannot be read."""
         with suppress(OSError):
             return self.of(path, self.tree.read(path)) or ()
         return ()
@@ -210,7 +210,7 @@ def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> fr
 
 
 def _only_evaluates(path: str, data: bytes) -> bool:
-    """Return True for a config that is in a folder of evaluation or filtering and has no key of a training."""
+    """Return True for a config that is in a folder of evaluation or filtering and has no training key."""
     return EVALUATION.search(path.lower()) is not None and TRAINING_KEY.search(data) is None
 
 

@@ -54,7 +54,7 @@ FLASH_HINT = "select another attention by hand, or train on a card with compute 
 
 @dataclass(frozen=True)
 class Proof:
-    """The files whose changes are withheld, the warnings about programs, and the places that stay unchanged.
+    """The files whose changes are withheld, the warnings about programs, and the places that are not changed.
 
     `repeated`: findings about FlashAttention that the warnings about programs repeat.
     """

@@ -37,7 +37,7 @@ from remote.protocol.findings import Finding
 OFF_IN_PURE_FP16 = {"trainable-fp32"}
 NEED_SCALE = {"bf16-to-fp16", "trainable-fp32", "scaler-gate", "mixed-precision-config", "launch-flags"}
 """Fixers that are not applied to a loop without a loss scale, because its float16 gradients would underflow."""
-UNSCALED = "bfloat16 stays: this loop keeps float32 master weights of its own and does not scale the loss"
+UNSCALED = "bfloat16 is not replaced: this loop keeps float32 master weights of its own and does not scale the loss"
 OF_PRECISION = {
     *("bf16-probe", "bf16-to-fp16", "mixed-precision-config", "launch-flags", "attention-to-sdpa", "scaler-gate"),
     *("loss-fp32", "trainable-fp32"),

@@ -89,7 +89,7 @@ class Settings:
     def read(self, node: Node, is_run_config: bool = False, within: str = "") -> None:
         """Judge every mapping below the node. Shared nodes (aliases) are judged once.
 
-        `is_run_config`: the node is the root of a halfstep config; `precision` stays. `within`: the node's path.
+        `is_run_config`: the node is the root of a halfstep config; `precision` is kept. `within`: the node's path.
         """
         if isinstance(node, Scalar) or id(node) in self.visited:
             return
@@ -188,7 +188,7 @@ class Settings:
         return self.code_facts.resolve_switch(name, default, f"{within}.{key.text}")
 
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar, spelling: Spelling) -> None:
-        """Rename the key to its float16 name, or set it to false if another enabled switch has that name."""
+        """Rename the key to its float16 name, or set it to false if another enabled switch has the new name."""
         wanted = renamed(key.text, spelling.word)
         if spelling.refused_by is not None:
             self.warn(key, *refusal_of(key.text, spelling.refused_by, spelling.word))
@@ -230,7 +230,7 @@ class Settings:
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
         """Disable DeepSpeed's `"bf16": {"enabled": ...}`, and enable the fp16 block or insert one.
 
-        If the bf16 block has "auto", it stays and the inserted block gets "auto" too: Trainer's arguments set both.
+        A bf16 block with "auto" is not changed, and the inserted block gets "auto" too: Trainer sets both blocks.
         """
         enabled = block.get("enabled")
         other = siblings.get("fp16")

@@ -10,7 +10,7 @@ What it does
 
     Only arguments, assignments and configs written by a heredoc are edited. Comments, printed strings, paths,
     comparisons and commands such as echo or grep are never edited. The script that the command starts determines the
-    new spelling of a value. If the script accepts no float16, the value stays and a warning names the line.
+    new spelling of a value. If the script accepts no float16, the value is not changed, and a warning names the line.
 
 Why
     A command-line flag overrides the default in the script: with `--bf16 True`, Trainer uses bfloat16 even if the

@@ -14,7 +14,7 @@ What it does
     computes in bfloat16 by default.
 
     The project's own code determines the new spelling of a value (`fp16`, `half`, `16-mixed`). If the code accepts no
-    float16, or if another line overwrites `fp16`, the value stays and a warning names the line.
+    float16, or if another line overwrites `fp16`, the value is not changed, and a warning names the line.
 
     Accelerate configs that select FSDP 1 in half precision are reported, unless the project trains whole models:
     float32 adapters cannot share flat tensors with float16 weights.

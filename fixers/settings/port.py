@@ -7,7 +7,7 @@ What it does
     the same port.
 
 Why
-    29500 is the common default. If a second job on the host, or a process left behind by a failed one, uses it, the
+    29500 is the common default. If a second job on the host, or a process left behind by a failed job, uses it, the
     launch fails with `address already in use` or `Tried to launch distributed communication on port 29500`.
 
 Before

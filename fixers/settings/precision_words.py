@@ -59,7 +59,7 @@ def option(word: str) -> str:
 
 
 def counterpart_of(name: str, value: str) -> str | None:
-    """Return the replacement for `value` if `name` selects a precision, or None if the value stays."""
+    """Return the replacement for `value` if `name` selects a precision, or None if the value is not replaced."""
     if NEEDS_RANGE.fullmatch(name):
         return FULL.get(value)
     if not MEANS_PRECISION.fullmatch(name):

@@ -10,15 +10,23 @@ Refusing = Reader | Fields | Overwritten | Float16WhenOff | Unscaled
 def refusal_of(word: str, refusing: Refusing, wanted: str) -> tuple[str, str]:
     """Return the message and the hint for a value that `refusing` rejects."""
     if isinstance(refusing, Unscaled):
-        message = f"{word} stays: {refusing.where} computes gradients in this dtype, and the loss is not scaled"
+        message = (
+            f"{word} is not replaced: {refusing.where} computes gradients in this dtype, and the loss is not scaled"
+        )
         return message, "scale the loss with ShardedGradScaler, then run the fixers again"
     if isinstance(refusing, Float16WhenOff):
-        return f"{word} stays: {refusing.where} selects float16 if {word} is off", f"turn {word} off"
+        return f"{word} is not replaced: {refusing.where} selects float16 if {word} is off", f"turn {word} off"
     if isinstance(refusing, Overwritten):
-        return f"{word} stays: {refusing.where} overwrites {wanted}", f"set what {refusing.where} copies into {wanted}"
+        return (
+            f"{word} is not replaced: {refusing.where} overwrites {wanted}",
+            f"set what {refusing.where} copies into {wanted}",
+        )
     if isinstance(refusing, Fields):
-        message = f"{word} stays: {refusing.name} ({refusing.where}) declares {', '.join(refusing.names)}, not {wanted}"
-        return message, f"add {wanted} to {refusing.name} in {refusing.path}"
+        declared = f"{refusing.name} ({refusing.where}) declares {', '.join(refusing.names)}"
+        return (
+            f"{word} is not replaced: {declared}, not {wanted}",
+            f"add {wanted} to {refusing.name} in {refusing.path}",
+        )
     condition = f"with {refusing.condition}, " if refusing.condition else ""
-    message = f"{word} stays: {condition}{refusing.where} accepts only {refusing.accepted}"
+    message = f"{word} is not replaced: {condition}{refusing.where} accepts only {refusing.accepted}"
     return message, f"add {wanted} at {refusing.where}"

@@ -15,7 +15,7 @@ SET = re.compile(r"[A-Za-z_]\w*\+?=([\"'])")
 ONE_WORD_FLASH = re.compile(r"--\w*flash[_-]?att\w*(?:=|$)")
 SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
 SHELL_TEXT_OPTION = re.compile(r"-[a-z]*c")
-COMPARES = "FlashAttention stays: this script also runs the same command without FlashAttention"
+COMPARES = "FlashAttention is not replaced: this script also runs the same command without FlashAttention"
 
 
 def holds_arguments(text: bytes) -> bool:

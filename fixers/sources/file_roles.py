@@ -99,7 +99,7 @@ def names_training(source: bytes) -> bool:
 
 
 def never_trains(path: str, source: bytes) -> bool:
-    """Return True for a script that converts, evaluates or serves a model and contains no training."""
+    """Return True for a script that converts, evaluates or serves a model and contains no training code."""
     stem = splitext(basename(path))[0].lower()
     named = INFERS.search(stem) is not None
     guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])

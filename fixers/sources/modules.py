@@ -30,7 +30,7 @@ class Modules:
         return self._parsed[path]
 
     def definition(self, source: PythonSource, node: ast.expr) -> tuple[PythonSource, str] | None:
-        """Return the project's file that defines an imported object, and the object's name in that file."""
+        """Return the project's file that defines an imported object, and the object's name in the file, or None."""
         meaning = source.names.meaning(node)
         if meaning is None or "." not in meaning.lstrip("."):
             return None

@@ -10,7 +10,7 @@ from fixers.sources.python import PythonSource
 READS = frozenset(
     {"model_validate_json", "model_validate", "parse_raw", "parse_file", "parse_obj", "from_json_file", "from_dict"}
 )
-OF_CHECKPOINT = "{name} stays: a checkpoint's config.json sets it, and this default is not used"
+OF_CHECKPOINT = "{name} is not changed: a checkpoint's config.json sets it, and this default is not used"
 MODEL_CONFIGS = ("PretrainedConfig", "PreTrainedConfig")
 HINT = "change it in the config.json of the checkpoint: "
 

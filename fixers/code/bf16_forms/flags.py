@@ -140,7 +140,7 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
-    """Return the parameters of the function with that name in this file, or the fields of a class without bases."""
+    """Return the parameters of this file's function `name`, or the fields of its class `name` if it has no bases."""
     for function in source.names.of_type(ast.FunctionDef):
         if function.name == name:
             return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}

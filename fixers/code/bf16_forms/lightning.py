@@ -14,7 +14,7 @@ PLUGINS = ("HalfPrecision", "HalfPrecisionPlugin", "FSDPPrecision", "FSDPPrecisi
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 SCALES = ("scale", "unscale_", "unscale_gradients")
 FLOAT32_WEIGHTS = "16-mixed creates these weights in float32 and needs twice the memory of bf16-true for them"
-LEFT = "bf16-true stays: "
+LEFT = "bf16-true is not replaced: "
 FROZEN = LEFT + "under 16-mixed, {place} stores the frozen weights in float32 and needs twice the memory for them"
 FREEZES = re.compile(rb"requires_grad_\(\s*False|requires_grad[ ]*=[ ]*False|get_peft_model|mark_only_lora")
 LOAD_IN_HALF = 'load the frozen weights in float16, and pass precision="16-mixed"'

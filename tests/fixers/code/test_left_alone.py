@@ -244,7 +244,10 @@ def test_a_load_that_becomes_float32_with_fp16_is_reported() -> None:
 
 def test_a_default_that_a_checkpoint_overrides_is_reported() -> None:
     (finding,) = planned(OF_CHECKPOINT).findings
-    assert finding.where == "src/model.py:7" and "dtype stays: a checkpoint's config.json sets it" in finding.message
+    assert (
+        finding.where == "src/model.py:7"
+        and "dtype is not changed: a checkpoint's config.json sets it" in finding.message
+    )
     assert finding.hint.endswith("src/model.py:12")
 
 

@@ -83,7 +83,7 @@ def test_a_table_under_a_condition_is_named_with_it(tmp_path: Path) -> None:
     plan = _plan(tmp_path, **files)
     assert _after(plan) == {}
     (finding,) = (each for each in plan.findings if each.where == "run.yaml:1")
-    assert finding.message.startswith("bf16-true stays: with args.packed, run.py:4 accepts only")
+    assert finding.message.startswith("bf16-true is not replaced: with args.packed, run.py:4 accepts only")
 
 
 def test_blocks_that_follow_an_option_stay_beside_each_other(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_switch_that_selects_float16_when_it_is_off_is_unchanged_and_gets_no_s
     files = {"engine.py": text, "main.py": OPTION, "run.sh": "python main.py --bf16\n"}
     plan = planned(tmp_path, files)
     assert changed(plan) == {}
-    assert "run.sh:1 --bf16 stays: engine.py:" in warned(plan)
+    assert "run.sh:1 --bf16 is not replaced: engine.py:" in warned(plan)
 
 
 @pytest.mark.parametrize(

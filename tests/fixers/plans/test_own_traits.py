@@ -54,7 +54,7 @@ def test_master_weights_without_a_loss_scale_keep_bfloat16_and_are_named(tmp_pat
     files = {"loop.py": MASTER, "args.py": 'param_dtype: str = "bfloat16"\n', "run.sh": "train --dtype bfloat16\n"}
     plan = planned(tmp_path, files)
     assert changed(plan) == {}
-    assert "loop.py bfloat16 stays: this loop keeps float32 master weights" in warned(plan)
+    assert "loop.py bfloat16 is not replaced: this loop keeps float32 master weights" in warned(plan)
 
 
 @pytest.mark.parametrize("line", ["scaler = torch.amp.GradScaler()", "accelerator = Accelerator()"])
@@ -68,7 +68,7 @@ def test_master_weights_with_a_loss_scale_get_float16(tmp_path, line):
 def test_a_switch_stays_if_a_line_overwrites_its_counterpart(tmp_path):
     plan = planned(tmp_path, {"settings.py": FIELDS, "main.py": COPIES, "run.sh": COMMAND})
     assert changed(plan) == {}
-    assert "run.sh:1 ++shard_config.pure_bf16 stays: main.py:2 overwrites use_fp16" in warned(plan)
+    assert "run.sh:1 ++shard_config.pure_bf16 is not replaced: main.py:2 overwrites use_fp16" in warned(plan)
 
 
 def test_a_switch_of_another_object_is_replaced(tmp_path):
