@@ -17,7 +17,7 @@ What it does
     `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
     FlashAttention.
 
-    A training program that cannot run without FlashAttention stays unchanged, also in its precision, and one warning
+    A training program that cannot run without FlashAttention is not changed, not even in its precision, and one warning
     gives the reason with file and line:
 
     * A module that the program always imports imports `flash_attn` itself, or patches FlashAttention into a library.

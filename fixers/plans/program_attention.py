@@ -11,7 +11,7 @@ from fixers.frame.code_traits import Traits
 from fixers.plans.file_plan import FileOutcome
 from fixers.plans.owners import Owners
 from fixers.plans.programs import Program
-from fixers.sources.flash_only import STAYS, FlashOnly
+from fixers.sources.flash_only import NOT_REPLACED, FlashOnly
 from remote.protocol.findings import Finding
 
 ATTENTION = "FlashAttention"
@@ -67,8 +67,8 @@ def replaces_flash(change: FileChange) -> bool:
 
 
 def is_kept(finding: Finding) -> bool:
-    """Return True for a warning that FlashAttention stays, because code fails without it."""
-    return finding.message.startswith(STAYS)
+    """Return True for a warning that FlashAttention is not replaced, because code fails without FlashAttention."""
+    return finding.message.startswith(NOT_REPLACED)
 
 
 def _replacing(plan: Plan) -> set[str]:

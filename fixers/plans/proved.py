@@ -29,7 +29,7 @@ from fixers.plans.shared_casts import using_changed_casts
 from fixers.plans.weight_dtypes import half_weights
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
-from fixers.sources.flash_only import STAYS
+from fixers.sources.flash_only import NOT_REPLACED
 from fixers.sources.launched import scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
@@ -113,8 +113,8 @@ def _not_started(owners: Mapping[str, tuple[Program, ...] | None], run: set[str]
 class _Warnings:
     """The warnings that count as doubts, each with the programs that own the file of the warning.
 
-    `flash`: the warnings that FlashAttention stays. `unsuited`: configs of a known format with a warning that counts.
-    They keep bfloat16 and add no doubt.
+    `flash`: the warnings that FlashAttention is not replaced. `unsuited`: configs of a known format with a warning that
+    counts. They keep bfloat16 and add no doubt.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]
@@ -126,7 +126,7 @@ class _Warnings:
 
     def of_flash(self, program: Program) -> Iterator[Doubt]:
         found = (each for each, users in self.flash if program in users)
-        return (Doubt(each.message.removeprefix(STAYS), each.where, of_flash=True) for each in found)
+        return (Doubt(each.message.removeprefix(NOT_REPLACED), each.where, of_flash=True) for each in found)
 
     def repeated(self, doubts: Mapping[str, Doubt]) -> frozenset[Finding]:
         """Return the warnings about FlashAttention in files of programs that get a warning with the same reason."""

@@ -28,7 +28,7 @@ SETS_CAUSAL = re.compile(
 )
 """Matches assignments of `is_causal` to another object; `self.is_causal` is common in transformers and harmless."""
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
-STAYS = "FlashAttention stays, which this card cannot run: "
+NOT_REPLACED = "FlashAttention is not replaced, although this card cannot run it: "
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 ASSIGNED_ONLY = "the branch without FlashAttention uses {name}, which only the FlashAttention branch assigns"
 RAISES = "the branch without FlashAttention raises an error"
@@ -60,7 +60,7 @@ class FlashOnly:
 
     @property
     def message(self) -> str:
-        return f"{STAYS}{self.why} ({self.path}{f':{self.line}' if self.line else ''})"
+        return f"{NOT_REPLACED}{self.why} ({self.path}{f':{self.line}' if self.line else ''})"
 
 
 def may_contain_flash_only(data: bytes) -> bool:
