@@ -40,7 +40,7 @@ from remote.protocol.survey import Survey
 LARGEST = {ANSWERS: 2**30, RESULT: MAX_JSON}
 """The maximum size of each downloaded file, in bytes. The answers are streamed to disk."""
 RESULTS = "evaluate"
-"""The stage whose result is downloaded. The result of a merge stays on the host."""
+"""The stage whose result is downloaded. The result of a merge is not downloaded."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ def merge_run(
 ) -> tuple[AdapterJob, Progress, str, int]:
     """Merge the adapter of a run; also return the folder of the merged checkpoint on the host, and its size in bytes.
 
-    Without `run`, use the training that was started last. Raises Busy while the run trains, and RemoteFault if the run
-    has no adapter.
+    Without `run`, use the run that was started or resumed last. Raises Busy while the run trains, and RemoteFault if
+    the run has no adapter.
     """
     note, records = named_run(run, Path.cwd())
     if note.evaluates:

@@ -31,7 +31,7 @@ SECTION = "evaluation."
 def evaluate_run(
     run: str | None, overrides: Sequence[str], listener: Listener, *, prompter: Prompter | None, detach: bool = False
 ) -> tuple[AdapterJob, Progress]:
-    """Evaluate the adapter of a run on the run's host. Without `run`, use the training that was started last.
+    """Evaluate the adapter of a run on the run's host. Without `run`, use the run that was started or resumed last.
 
     Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, and RemoteFault if the run has no
     adapter.

@@ -1,4 +1,4 @@
-"""`run` on several hosts: run the stages on each host, then one training on all hosts with torchrun."""
+"""`run` on several hosts: run the stages on each host, then one training run on all hosts with torchrun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start one training on several hosts, follow it until it ends, and stop the other jobs after a failure."""
+"""Start one training run on several hosts, follow it until it ends, and stop the other jobs after a failure."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def follow_all(contexts: Sequence[Context], listener: Listener) -> tuple[JobEnd,
         if end.error is None and not end.ended_well and deadline == float("inf") and len(seen) < len(contexts):
             deadline = time.monotonic() + OTHERS_S
             name = contexts[end.at].view.host.name
-            listener.note(f"the job on {name} has failed; the others have {duration(OTHERS_S)} to end")
+            listener.note(f"the job on {name} has failed; the other jobs have {duration(OTHERS_S)} to end")
     return tuple(seen)
 
 

@@ -25,7 +25,7 @@ from remote.project.identity import project_of
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
     """Return host, config and overrides.
 
-    If only `--resume` was typed, read them from the record of that run. Raises BadUsage if another user wrote the
+    If only `--resume` was typed, read them from the record of the run `run`. Raises BadUsage if another user wrote the
     record: its settings could name files or secrets, and would be trusted as if the user had typed them.
     """
     if host or config:

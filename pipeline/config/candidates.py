@@ -1,4 +1,4 @@
-"""Find the Python files that start a training, and the command that runs each of them. Pure."""
+"""Find the Python files that start training, and the command that runs each of them. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """Return the file as a candidate, or None if it contains no training. Invalid Python is searched as text."""
+    """Return the file as a candidate, or None if it does not train. Invalid Python is searched as text."""
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)

@@ -94,7 +94,7 @@ def is_shipped_host(path: Path) -> bool:
 
 
 def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
-    """Return the path if `name` is a path, else the first file of that name, or None."""
+    """Return the path if `name` is a path, else the first file with this name, or None."""
     if is_path(name):
         return cwd / Path(name).expanduser()
     choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)

@@ -51,7 +51,7 @@ def load_config(name: str, cwd: Path, overrides: Sequence[str] = ()) -> LoadedCo
 
 
 def load_file(path: Path, cwd: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
-    """Load the config in that file, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
+    """Load the config in the file `path`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     file = read_document(path)
     document = file.with_overrides([parse_override(override) for override in overrides])
     written = validate(RunConfig, document)

@@ -91,7 +91,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def find_entry(name: str) -> Entry | None:
-    """Return the entry with that id, or None if there is no such entry."""
+    """Return the entry with the id `name`, or None if there is no such entry."""
     return next((entry for entry in load_catalog() if entry.id == name), None)
 
 

@@ -32,5 +32,5 @@ def load_checks() -> tuple[Check, ...]:
 
 
 def find_check(name: str) -> Check | None:
-    """Return the check of that name, or None if there is no such check."""
+    """Return the check `name`, or None if there is no such check."""
     return next((check for check in load_checks() if check.name == name), None)

@@ -61,7 +61,7 @@ def cures_of(check: str) -> tuple[str, ...]:
 
 
 def named_cure(name: str, config: Config) -> Cure | None:
-    """Return the cure of that name for this config, or None if the cure is unknown or does not apply."""
+    """Return the cure `name` for this config, or None if the cure is unknown or does not apply."""
     applied = (*(row.cures for row in load_catalog()), *(row.cures for row in load_checks()))
     if not any(name in cures for cures in applied):
         return None
@@ -78,7 +78,7 @@ def named_cure(name: str, config: Config) -> Cure | None:
 def plan_less_memory(config: Config) -> Cure | None:
     """Lower the share of memory that the built-in trainer plans to use.
 
-    None if the plan is fixed or already minimal.
+    Return None if the plan is fixed or already minimal.
     """
     train = config.get("train", {})
     share = float(train.get("memory_share", 0.9))
@@ -96,7 +96,8 @@ def plan_less_memory(config: Config) -> Cure | None:
 def halve_batch(config: Config) -> Cure | None:
     """Halve the micro-batch that the config sets.
 
-    The number of samples in an optimizer step stays the same. None for a custom command, whose batch size is unknown.
+    The number of samples in an optimizer step does not change. Return None for a custom command, whose batch size is
+    unknown.
     """
     size = config.get("train", {}).get("micro_batch", "auto")
     if config.get("command") is not None or size == "auto" or size < 2 or size % 2:

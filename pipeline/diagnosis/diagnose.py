@@ -45,7 +45,7 @@ class Diagnosis:
 
     @property
     def is_cause(self) -> bool:
-        """Return True if the failure ends a training by itself."""
+        """Return True if the failure ends training by itself."""
         return self.entry is None or (self.entry.severity is Severity.ERROR and not self.is_consequence)
 
     @property

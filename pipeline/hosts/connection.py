@@ -36,7 +36,7 @@ def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None)
 
 
 def survey_host(host: Host, named: LoadedHost, project: str) -> Survey:
-    """Survey the host in one exchange."""
+    """Survey the host with one request."""
     return take_survey(host, survey_request(named, project))
 
 

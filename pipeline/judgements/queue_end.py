@@ -21,7 +21,7 @@ ENDS = {
 
 
 def judge_queue_end(name: str, state: str) -> Finding:
-    """Return the finding of a run whose job left the queue in that state."""
+    """Return the finding of a run whose job left the queue in the Slurm state `state`."""
     check, what, hint = ENDS.get(state, ("job-lost", "left no result", "pipeline run"))
     message = f"{name} {what}; Slurm's state: {state}"
     return Finding.error(check, message, hint=hint, exit_code=ExitCode.JOB_LOST)

@@ -112,7 +112,7 @@ def _modules(node: ast.AST) -> Iterator[str]:
 
 
 def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
-    """Yield the project's files of that module, relative to the importing file."""
+    """Yield the project's files of the module, searched relative to the importing file."""
     bare = module.lstrip(".")
     folder = posixpath.dirname(importer)
     for _ in range(len(module) - len(bare) - 1):

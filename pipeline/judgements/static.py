@@ -44,7 +44,7 @@ Places = Iterator[ast.AST]
 class Rule:
     """A rule that reports a finding for every node that `places` yields.
 
-    With `only_in`, the rule applies only in that mode.
+    With `only_in`, the rule applies only in this precision mode.
     """
 
     check: str

@@ -45,10 +45,10 @@ class StageOutcome:
 class JobOutcome:
     """The state of a job.
 
-    `age_s` is None, or the age of the values if the host is unreachable and they come from the local record.
-    `elapsed_s` is the time from the job's start to its end, or until now. `eta_s` is the time that the remaining steps
-    take. `unit` is what `step` counts: steps, or the answers of an evaluation. A queued job also has the state RUNNING;
-    `waits` is the reason why it is queued, or "".
+    `age_s` is the age in seconds of the values if they come from the local record, because the host is unreachable;
+    otherwise, it is None. `elapsed_s` is the time from the job's start to its end, or until now. `eta_s` is the time
+    that the remaining steps take. `unit` is what `step` counts: steps, or the answers of an evaluation. A queued job
+    also has the state RUNNING; `waits` is the reason why it is queued, or "".
     """
 
     state: JobState

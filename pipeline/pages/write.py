@@ -18,7 +18,7 @@ Run `pipeline --install-completion` once to complete commands, hosts (including 
 runs, stages, cards and the names of `explain` in your shell.
 
 RUN is the name of a run, the beginning of its name, or a config, which selects its newest run. Without RUN, a command
-uses the training that was started or resumed last. To select a job of `evaluate` or `merge`, type its name.
+uses the run that was started or resumed last. To select a job of `evaluate` or `merge`, type its name.
 """
 
 

@@ -53,12 +53,12 @@ class Records:
         return self.folder / "runs"
 
     def folder_named(self, name: str) -> Path:
-        """Return the folder of the run of that name. Raises BadUsage for a symbolic link."""
+        """Return the folder of the run `name`. Raises BadUsage for a symbolic link."""
         refuse_link(self.runs / name)
         return self.runs / name
 
     def in_run(self, name: str, *parts: str) -> Path:
-        """Return a path in the folder of that run. Raises BadUsage if a part of it is a symbolic link."""
+        """Return a path in the folder of the run `name`. Raises BadUsage if a part of the path is a symbolic link."""
         return refuse_links(self.folder_named(name).joinpath(*parts))
 
     def run(self, run: str, host: str) -> Path:

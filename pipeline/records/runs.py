@@ -38,9 +38,9 @@ class RunNote:
 
     `given` are the options that started the run. `start` numbers the project's starts and resumes, so that the newest
     run has the highest number. `name` is the run's name in this project, see Records. `evaluates` is the name of the
-    run whose adapter an evaluation evaluates, or the path of the adapter; empty for a training. `verb` is the command
-    that started the evaluation. `varied` are the overrides that distinguish the runs of one command. `job` is the
-    number of the newest job, and `losses` are from that job. `waits` is the reason why the job is queued, or "".
+    run whose adapter an evaluation evaluates, or the path of the adapter; it is "" for a training run. `verb` is the
+    command that started the evaluation. `varied` are the overrides that distinguish the runs of one command. `job` is
+    the number of the newest job, and `losses` are from that job. `waits` is the reason why the job is queued, or "".
     `rewritten` are the files on the host that fixers had changed when the run was started. `own` is True if this user
     wrote the record, according to the record's HMAC.
     """
@@ -114,7 +114,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """Return the note in a run's folder; None if it cannot be read or belongs to another run.
+    """Return the note in a run's folder, or None if the note cannot be read or belongs to another run.
 
     A cloned project may contain notes that this user did not write. The options of such a note are dropped, because
     printed commands would repeat them, and the note counts as the oldest.
@@ -160,10 +160,9 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
 
 
 def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
-    """Return the run of that name, the newest run of that config, or the only run with that prefix.
-
-    Without `run`, return the training that was started or resumed last. With `trained`, evaluations and merges are
-    never returned. Raises BadUsage with the most similar name.
+    """Return the run with the name `run`, else the newest run of the config `run`, else the only run with the prefix
+    `run`. Without `run`, return the training run that was started or resumed last. With `trained`, evaluations and
+    merges are never returned. Raises BadUsage with the most similar name.
     """
     trained = trained or run is None
     notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
@@ -185,14 +184,14 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
 
 
 def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote]) -> None:
-    """Raise BadUsage if the record of that run, or the only record, cannot be read."""
+    """Raise BadUsage if the record of the run `run`, or the only record, cannot be read."""
     for path in damaged_notes(records):
         if path.parent.name == run or not (run or notes):
             raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=START_AGAIN)
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """Return the run of that name, else the newest run of that config, else all runs with that prefix.
+    """Return the run with the name `run`, else the newest run of the config `run`, else all runs with the prefix `run`.
 
     `notes` must be sorted, the newest first.
     """

@@ -40,7 +40,7 @@ class StageCheckpoints:
     problem: str = ""
 
     def of(self, stage: str) -> StageCheckpoint | None:
-        """Return the checkpoint of that stage, or None if the stage has no checkpoint."""
+        """Return the checkpoint of the stage, or None if the stage has no checkpoint."""
         return self.stages.get(stage)
 
     def with_checkpoint(self, checkpoint: StageCheckpoint) -> StageCheckpoints:

@@ -141,7 +141,7 @@ class RunReport:
 
 
 def verdict_in(state: JobState, *, preempted: bool, waits: str) -> Verdict:
-    """Return the verdict on a run whose newest job is in that state."""
+    """Return the verdict on a run whose newest job is in the state `state`."""
     if state is JobState.FAILED and preempted:
         return Verdict.STOPPED
     return Verdict.QUEUED if state is JobState.RUNNING and waits else VERDICTS[state]

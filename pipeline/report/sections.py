@@ -17,7 +17,7 @@ from remote.protocol.quantities import count, memory
 MAX_DIFF_LINES = 400
 GUIDE = (
     "Thin line: each logged value. Thick line: the mean over the last 10 optimizer steps, or over the last thirtieth "
-    'of a longer training. <span class="interactive">Drag across a curve to zoom all curves; double-click to see the '
+    'of a longer run. <span class="interactive">Drag across a curve to zoom all curves; double-click to see the '
     "whole run again. The arrow keys move from step to step.</span>"
 )
 STAGE_TONES = {

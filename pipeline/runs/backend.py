@@ -27,7 +27,7 @@ class Backend:
     """The backend of a job: `auto` (started by halfstep) or `slurm`, with options of sbatch.
 
     `max_jobs` is the maximum number of Slurm jobs per run; a job that reaches its time limit submits the next job.
-    `nodes` is the number of nodes for a training; other jobs use one node.
+    `nodes` is the number of nodes for a training job; other jobs use one node.
     """
 
     name: str = "auto"
@@ -37,7 +37,7 @@ class Backend:
 
     @property
     def for_training(self) -> tuple[str, ...]:
-        """The options of sbatch for a training, which may use several nodes."""
+        """The options of sbatch for a training job, which may use several nodes."""
         return (*self.slurm, f"--nodes={self.nodes}", "--ntasks-per-node=1") if self.nodes > 1 else self.slurm
 
 

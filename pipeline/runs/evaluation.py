@@ -47,7 +47,7 @@ class AdapterWork:
     stage: str = "evaluate"
 
     def start_request(self, number: int, secrets: dict[str, str], backend: Backend) -> StartRequest:
-        """Return the request that starts the job of that number."""
+        """Return the request that starts the job with this number."""
         job = replace(self.job, number=number)
         return StartRequest(self.project, job, self.config, {"evaluation": True}, secrets, backend.name, backend.slurm)
 
@@ -87,7 +87,7 @@ def evaluation_work(job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, pro
 def training_spec_of(job: JobSpec, hint: str) -> TrainingSpec:
     """Return the spec in the command of a training job.
 
-    Raises BadUsage with that hint if the job did not run the built-in trainer.
+    Raises BadUsage with the hint `hint` if the job did not run the built-in trainer.
     """
     for number, pair in enumerate(zip(job.argv, job.argv[1:], strict=False)):
         if pair == TRAIN and number + 2 < len(job.argv):

@@ -15,7 +15,7 @@ DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", "
 IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
 TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
 READ_BY_TRAINING = ("!**/data/**", "!**/dataset*/**", "!**/prompt*/**", "!**/template*/**")
-"""Folders whose documentation and images are probably read by a training."""
+"""Folders whose documentation and images a training script probably reads."""
 AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *READ_BY_TRAINING)
 
 

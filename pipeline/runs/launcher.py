@@ -40,7 +40,7 @@ def process_count(config: RunConfig, host: HostConfig) -> int:
 
 
 def nodes_of(view: View) -> int:
-    """Return the number of Slurm nodes of a training, or 1 without Slurm."""
+    """Return the number of Slurm nodes of a training job, or 1 without Slurm."""
     return backend_of(view.host.config, view.config).nodes
 
 

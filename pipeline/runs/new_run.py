@@ -67,7 +67,7 @@ def describe_excluded(view: View) -> str:
 
 
 def last_run(view: View, other_than: str) -> RunNote | None:
-    """Return the last started training of this config on this host, except the run `other_than`, or None."""
+    """Return the last started training run of this config on this host, except the run `other_than`, or None."""
     notes = (note for note in list_notes(view.records) if note.run != other_than and not note.evaluates)
     return next((note for note in notes if (note.config, note.host) == (view.loaded.name, view.host.name)), None)
 

@@ -39,9 +39,9 @@ def note_of(view: View, name: str) -> RunNote:
 
 
 def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb: str = "evaluate") -> RunNote:
-    """Return the record of a run that evaluates or merges the adapter of a recorded training.
+    """Return the record of a run that evaluates or merges the adapter of a recorded training run.
 
-    It is signed as the user's own only if the record of the training is.
+    It is signed as the user's own only if the record of the training run has such a signature.
     """
     return RunNote(
         run=run,

@@ -68,7 +68,7 @@ class View:
         return self.data.digest if self.data is not None else ""
 
     def with_survey(self, survey: Survey, seen_unix: float | None = None) -> View:
-        """Return the view with a new survey of the host, taken at that time."""
+        """Return the view with a new survey of the host, taken at the time `seen_unix`."""
         return replace(self, survey=survey, seen_unix=seen_unix)
 
     @property

@@ -50,7 +50,7 @@ class LiveView:
         self._spinner = Spinner("dots" if console.encoding.startswith("utf") else "line", style="cyan")
 
     def start(self, stage: str) -> None:
-        """Show the stage of that name."""
+        """Show the stage with this name."""
         self._stage = RunningStage(stage, self._time_s())
         self._live = Live(
             console=self._console,

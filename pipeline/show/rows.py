@@ -75,7 +75,7 @@ def _cells(row: Sequence[Scalar]) -> Iterator[tuple[str, str]]:
 
 
 def _place(tag: str) -> int:
-    """Return the place of a tag among the others: 0 for the loss of the training, 3 for an epoch."""
+    """Return the sort key of a tag: 0 for the training loss, 1 for other losses, 2 for other tags, 3 for the epoch."""
     if LOSS.search(tag):
         return 1 if "eval" in tag or "val" in tag else 0
     return 3 if tag.endswith("epoch") else 2

@@ -25,7 +25,7 @@ class Sync:
         return {"files": view.scan.manifest.source_digest(), "data": view.data_digest or "by name"}
 
     def check(self, view: View) -> Report:
-        """Check that the host's digests equal the local ones, and that no file was edited on the host."""
+        """Check that the host's digests equal the local digests, and that no file was edited on the host."""
         return _judge_tree(view).plus(data_report(view))
 
     def summary(self, view: View) -> str:

@@ -36,7 +36,7 @@ def judge_card(site: Site) -> tuple[Finding, ...]:
 
 
 def assumed_card(card: str) -> Gpu | None:
-    """Return the card with that name or compute capability, or None if `card` is "". Raises BadUsage."""
+    """Return the card with the name or compute capability `card`, or None if `card` is "". Raises BadUsage."""
     if not card:
         return None
     try:

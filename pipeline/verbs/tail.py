@@ -70,7 +70,7 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
 
 
 def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[tuple[Scalar, ...]]:
-    """Yield the scalars of the local copy, then those of the host, in batches.
+    """Yield the scalars of the local copy, then the scalars of the host, in batches.
 
     Raises HalfstepError if the host is unreachable.
     """
