@@ -32,7 +32,7 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write `data` to `path` atomically and durably.
 
-    Raises DiskFull, and BadUsage if a folder of the path, from `.halfstep` on, is a symbolic link.
+    Raises DiskFull, and BadUsage if `.halfstep` or a folder of the path below it is a symbolic link.
     """
     refuse_links(path.parent)
     with disk_full_as_error(path):

@@ -92,15 +92,15 @@ def judge_host(host: str) -> str:
     why = (
         "a name with non-ASCII characters needs its xn-- form"
         if not host.isascii()
-        else "letters, digits, . _ - or IPv6"
+        else "use letters, digits, . _ - or an IPv6 address"
     )
-    raise BadUsage(f"invalid host {shortened!r}: {why}, at most 253 characters", where="host")
+    raise BadUsage(f"invalid host {shortened!r}: {why} (at most 253 characters)", where="host")
 
 
 def judge_user(user: str | None) -> None:
     """Raise BadUsage if `user` is not a login name."""
     if user is not None and not USER.fullmatch(user):
-        raise BadUsage(f"invalid user {user[:60]!r}: letters, digits, . _ - and at most 32 of them", where="user")
+        raise BadUsage(f"invalid user {user[:60]!r}: use at most 32 letters, digits, . _ -", where="user")
 
 
 def judge_port(port: object) -> None:

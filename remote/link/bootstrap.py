@@ -31,22 +31,22 @@ class BootstrapRequest:
     trusts_owners: bool = False
 
 
-# Runs under any Python from 3.6 on, so that it can report a Python that is too old.
-# The arguments of the program: nonce, sha256, keep, trusts_owners, and in base64 the workdir and the first request.
-# Folders from which code is imported must belong to the user or root, and nobody else may write to them. Every folder
-# and link above these folders must meet the same condition, since a user who can rename a folder can replace everything
-# below it. /tmp is accepted because of its sticky bit. The folders are checked again after the payload was stored,
-# because another user may have created the workdir in the meantime. Write permission for a group is accepted if the
-# group has no other members, and if it is root's group or has the name of the user or of the folder's owner, as on
-# Debian and Fedora. In a user namespace, an owner without a mapping is shown as 65534, which is then accepted like
-# root. Byte code is used if its file belongs to the user, cannot be read by others, begins with the SHA-256 of the
-# bytes that follow, and was compiled by this version of Python. Git creates files that others can read, so byte code
-# from a git repository is never used. With trusts_owners, a folder above the workdir may belong to another user, unless
-# its parent is writable by everybody: any user could have created a folder there. In a container without other users,
-# as on rented machines, modes are not checked if the user is root: the volumes have mode 0777, and chmod often has no
-# effect. A locked account without ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep
-# created shares folders with the host, but does not show the host's users. Therefore container.sh checks the folders
-# above the workdir first, and passes their owners in HALFSTEP_OWNERS. 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
+# Runs under Python 3.6 and newer, so that it can report a Python that is too old. The arguments of the program: nonce,
+# sha256, keep, trusts_owners, and in base64 the workdir and the first request. Folders from which code is imported must
+# belong to the user or root, and nobody else may write to them. Every folder and link above these folders must meet the
+# same condition, since a user who can rename a folder can replace everything below it. /tmp is accepted because of its
+# sticky bit. The folders are checked again after the payload was stored, because another user may have created the
+# workdir in the meantime. Write permission for a group is accepted if the group has no other members, and if it is
+# root's group or has the name of the user or of the folder's owner, as on Debian and Fedora. In a user namespace, an
+# owner without a mapping is shown as 65534, which is then accepted like root. Byte code is used if its file belongs to
+# the user, cannot be read by others, begins with the SHA-256 of the bytes that follow, and was compiled by this version
+# of Python. Git creates files that others can read, so byte code from a git repository is never used. With
+# trusts_owners, a folder above the workdir may belong to another user, unless its parent is writable by everybody: any
+# user could have created a folder there. In a container without other users, as on rented machines, modes are not
+# checked if the user is root: the volumes have mode 0777, and chmod often has no effect. A locked account without
+# ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep created shares folders with the
+# host, but does not show the host's users. Therefore container.sh checks the folders above the workdir first, and
+# passes their owners in HALFSTEP_OWNERS. 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64

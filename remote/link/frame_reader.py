@@ -76,7 +76,10 @@ class FrameReader:
         return first_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:
-        """Wait for the first byte. While the stream is still sending written data, it extends the timeout."""
+        """Wait for the first byte.
+
+        The stream extends the timeout while data that was written to it is still being sent.
+        """
         if not self._buffer:
             self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
 

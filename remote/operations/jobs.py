@@ -18,7 +18,7 @@ SILENCE_S = 45.0
 
 
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
-    """Survey the host in one exchange. Changes nothing."""
+    """Survey the host with one request. Changes nothing."""
     return read_answer(Survey, host, host.ask("survey", encode(request)))
 
 

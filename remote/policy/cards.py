@@ -125,7 +125,7 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
 
 
 def memory_of(name: str) -> int | None:
-    """Return the memory in bytes of the card with that display name, such as 'TITAN RTX', or None if it is unknown."""
+    """Return the memory in bytes of the card with the display name `name` ('TITAN RTX'), or None if it is unknown."""
     sizes = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
     gib = next(sizes, None)
     return None if gib is None else gib * 2**30

@@ -44,7 +44,11 @@ class Glob:
 
     @cached_property
     def _tables(self) -> tuple[dict[str, int], dict[str, int], int, int, int]:
-        """Return the transitions (by letter: advance, stay; without a letter: skip one, two), and the last state."""
+        """Return the transitions as bit masks of states, and the last state.
+
+        The masks are the states that each letter advances, the states that each letter keeps, and the states from which
+        one or two states can be skipped without a letter.
+        """
         step, stay = dict.fromkeys(LATIN, 0), dict.fromkeys(LATIN, 0)
         skip = skip_two = 0
         bit = 1

@@ -92,7 +92,7 @@ class _Scope:
         return (path.lower() if self.ignores_case else path) in self._keys
 
     def holds_tracked(self, folder: str) -> bool:
-        """Return True if the index contains a file in or below that folder."""
+        """Return True if the index contains a file in or below the folder."""
         return (folder.lower() if self.ignores_case else folder) in self._folders
 
 

@@ -18,7 +18,7 @@ LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def find_link(path: Path) -> Path | None:
-    """Return the topmost part of the path, from `.halfstep` on, that is a symbolic link, or None."""
+    """Return the topmost symbolic link among `.halfstep` and the parts of the path below it, or None."""
     parts = path.parts
     if RECORDS_FOLDER not in parts:
         return None
@@ -28,7 +28,7 @@ def find_link(path: Path) -> Path | None:
 
 
 def refuse_links(path: Path) -> Path:
-    """Return the path. Raises BadUsage if a part of the path, from `.halfstep` on, is a symbolic link."""
+    """Return the path. Raises BadUsage if `.halfstep` or a part of the path below it is a symbolic link."""
     if (link := find_link(path)) is not None:
         raise _is_link(link)
     return path

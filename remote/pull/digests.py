@@ -25,7 +25,7 @@ def sha256_of(fd: int) -> str:
 
 
 def cache_digests(folder: Path, files: Iterable[tuple[Path, str]]) -> None:
-    """Cache the digests for as long as size, time and inode of the files stay the same."""
+    """Cache the digests. A cached digest is valid until size, time or inode of its file change."""
     rows = {path.relative_to(folder).as_posix(): [*_stamp(path), sha256] for path, sha256 in files}
     write_state(folder, RECORD, rows)
 

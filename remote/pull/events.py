@@ -1,4 +1,4 @@
-"""Pull a run's TensorBoard files in one exchange. Only complete records are copied; local files are only extended."""
+"""Pull a run's TensorBoard files with one request. Only complete records are copied; local files are only extended."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def judge_event_names(names: Iterable[str]) -> JudgedNames:
 
 
 def is_event_name(name: str) -> bool:
-    """Return True if TensorBoard would read a file of that name."""
+    """Return True if TensorBoard would read a file with this name."""
     return MARK in name.rpartition("/")[2]
 
 

@@ -140,7 +140,7 @@ class _Live:
         return self._new_records(name, landed, data)
 
     def _judged(self, name: str) -> str:
-        """Return why records of that name are refused, or ""."""
+        """Return why records of the file `name` are refused, or ""."""
         if name not in self._reasons:
             self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
         return self._reasons[name]

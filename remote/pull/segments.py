@@ -68,5 +68,5 @@ def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[S
 
 
 def stream_limit(content_bytes: int) -> int:
-    """Return the maximum size of a stream with that many bytes of data. In small segments, headers double the size."""
+    """Return the maximum size of a stream with `content_bytes` of data. In small segments, headers double the size."""
     return content_bytes * 2 + 2**20

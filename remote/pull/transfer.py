@@ -1,4 +1,4 @@
-"""One exchange that extends the files of a mirror: requests the new data, appends it, and reports each file's state."""
+"""Extend the files of a mirror with one request: request new data, append it, and report each file's state."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class _Attempt:
             self._explain_damage(plan, answer.torn)
 
     def _read_base(self) -> tuple[Manifest, dict[str, int]]:
-        """Return the host's manifest and the sizes of staged contents by digest, in as few exchanges as possible."""
+        """Return the host's manifest and the sizes of staged contents by digest, with as few requests as possible."""
         if self.survey_outdated:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}
             self.tree = read_answer(TreeSurvey, self.host, self.host.ask("tree.survey", args))
