@@ -49,7 +49,7 @@ def _is_choice_of_halves(meanings: list[str | None]) -> bool:
 
 
 def dtype_of(autocast: ast.Call) -> ast.expr | None:
-    """Return the dtype argument of autocast."""
+    """Return the dtype argument of autocast, or None."""
     given = [*autocast.args[1:2], *(each.value for each in autocast.keywords if each.arg == "dtype")]
     return given[0] if given else None
 

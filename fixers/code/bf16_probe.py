@@ -108,7 +108,7 @@ def _prints(statement: ast.Expr) -> bool:
 
 
 def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:
-    """Return the name by which this file refers to `torch.cuda`."""
+    """Return the name by which this file refers to `torch.cuda`, or None."""
     if isinstance(node, ast.Attribute) and draft.source.names.meaning(node.value) == "torch.cuda":
         return draft.source.segment(node.value)
     torch = name_of(draft.source, "torch")

@@ -150,7 +150,7 @@ def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
 
 
 def _rank_word(source: PythonSource, value: ast.expr) -> ast.Constant | None:
-    """Return the `"RANK"` in `int(os.environ["RANK"])`, `os.environ.get("RANK", 0)` and `os.getenv("RANK")`."""
+    """Return the `"RANK"` in `int(os.environ["RANK"])`, `os.environ.get("RANK", 0)` or `os.getenv("RANK")`, or None."""
     inner = value.args[0] if isinstance(value, ast.Call) and tail_of(value) == "int" and value.args else value
     word: ast.expr | None = None
     if isinstance(inner, ast.Subscript) and source.names.meaning(inner.value) == "os.environ":
@@ -177,7 +177,7 @@ def _replace(draft: Draft, node: ast.expr, written: str) -> None:
 
 
 def _local_rank_variable(source: PythonSource, node: ast.expr) -> str | None:
-    """Return a variable named local_rank that is assigned before the node."""
+    """Return a variable named local_rank that is assigned before the node, or None."""
     function = source.names.function(node)
     for name in source.names.of_type(ast.Name):
         visible = source.names.function(name) in (function, source.tree) and name.lineno < node.lineno

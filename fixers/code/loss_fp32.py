@@ -152,7 +152,7 @@ def _make_float32(draft: Draft, operand: ast.expr) -> None:
 
 
 def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
-    """Return the input of a softmax, which is called as a function or a method."""
+    """Return the input of a softmax, which is called as a function or a method, or None for other expressions."""
     if (source.names.meaning(call.func) or "").startswith("torch."):
         return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
     return call.func.value if isinstance(call.func, ast.Attribute) else None

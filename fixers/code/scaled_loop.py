@@ -39,7 +39,10 @@ def scaled_loop(source: PythonSource, loop: PlainLoop, expression: str | None) -
 
 
 def _scaled_step(source: PythonSource, loop: PlainLoop, step: ast.Call, scaler: str) -> list[Edit | None]:
-    """Return the edits of one optimizer step and of the schedule that follows it."""
+    """Return the edits of one optimizer step and of the schedule that follows it.
+
+    An edit that is impossible is None.
+    """
     schedules = list(schedule_steps(source, loop, step))
     before = _free_variable(source, "scale_before")
     remembered = (f"{before} = {scaler}.get_scale()",) if schedules else ()
@@ -80,7 +83,10 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """Return an unused name for the scaler. If the optimizer is an attribute, the scaler becomes an attribute."""
+    """Return an unused name for the scaler or None.
+
+    If the optimizer is an attribute, the scaler becomes an attribute.
+    """
     before = optimizer.rpartition(".")[0]
     taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
     taken |= {each.attr for each in source.names.of_type(ast.Attribute)}

@@ -108,7 +108,7 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:
-    """Return the library class that the call creates, or the library base class of the created class."""
+    """Return the library class that the call creates, or the library base class of the created class, or ""."""
     meaning = draft.source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return meaning or ""

@@ -125,7 +125,7 @@ def parse_pins(text: str) -> dict[str, str]:
 
 
 def _parse(requirement: str) -> tuple[str, str] | None:
-    """Return the package of a requirement, and the newest version that the requirement allows."""
+    """Return the package of a requirement, and the newest version that the requirement allows, or None."""
     plain = requirement.partition("#")[0].partition(";")[0]
     found = REQUIREMENT.match(plain)
     if found is None:

@@ -93,7 +93,7 @@ class Owners:
         return ()
 
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
-        """Return the programs that may import the module by a name that is computed at run time.
+        """Return the programs that may import the module by a name that is computed at run time, or None.
 
         The importing file is in a folder above the module, or a text names the module or its folder with dots. A name
         of one part must begin a string.
@@ -134,7 +134,7 @@ class Owners:
         return not self._naming(path, splitext(basename(path))[0].encode())
 
     def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
-        """Return the programs that may read the config, by its name, its stem or its folder."""
+        """Return the programs that may read the config, by its name, its stem or its folder, or None."""
         folder, name = dirname(path), basename(path)
         found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
         if not found and folder:

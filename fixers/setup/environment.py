@@ -168,7 +168,7 @@ def _has_card(site: Site) -> bool:
 
 
 def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
-    """Return an error if halfstep's installation into this venv was interrupted."""
+    """Return an error if halfstep's installation into this venv was interrupted, otherwise None."""
     if venv is None:
         return None
     mark = posixpath.join(tree, venv, MARK)

@@ -199,7 +199,7 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], fault
 
 
 def _rewrite(site: Site, origin: Origin, faulty: FaultyFile) -> FileChange | None:
-    """Return a local change if the local file has the same broken content and the tree contains a valid copy."""
+    """Return a local change if the local file has the same content and the tree contains a valid copy, else None."""
     assert site.host is not None and site.project is not None
     path = posixpath.relpath(faulty.file.path, posixpath.join(site.host.workdir, site.project.tree))
     files = laptop_files(site)

@@ -58,7 +58,7 @@ def _too_new(file: TokenizerFile, reason: str) -> Finding:
 def good_copy(
     file: TokenizerFile, files: Sequence[TokenizerFile], source: str, repo: str, revision: str
 ) -> TokenizerFile | None:
-    """Return a valid file with the same name from the folder `source`, or from the hub cache if `source` is empty."""
+    """Return a valid file of this name from the folder `source`, or from the hub cache if `source` is "", or None."""
     for other in files:
         if other.real == file.real or posixpath.basename(other.path) != posixpath.basename(file.path):
             continue

@@ -72,7 +72,7 @@ def _is_without_sdpa(model: bytes) -> bool:
 
 
 def alternative_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the other attention of a conditional expression: "eager" in `"flash_attention_2" if x else "eager"`."""
+    """Return the other attention of a conditional expression ("eager" in `node if x else "eager"`), or None."""
     match source.names.parent(node):
         case ast.IfExp(body=one, orelse=other):
             word = constant_of(other if one is node else one)

@@ -35,7 +35,10 @@ def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> 
 
 
 def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
-    """Return the name that gets this value, directly or as part of a conditional expression, if it matches `called`."""
+    """Return the name that gets this value, directly or as part of a conditional expression.
+
+    Return None if the name does not match `called`.
+    """
     child = _whole_choice(source, node)
     above = source.names.parent(child)
     match above:
@@ -100,7 +103,10 @@ def _named(called: re.Pattern[str], target: ast.expr) -> str | None:
 
 
 def _default_of(source: PythonSource, called: re.Pattern[str], keyword: ast.keyword) -> str | None:
-    """Return the option name for a default in `add_argument("--dtype", default=...)` or `field(default=...)`."""
+    """Return the option name for a default in `add_argument("--dtype", default=...)` or `field(default=...)`.
+
+    Return None for other values.
+    """
     call = source.names.parent(keyword)
     if not isinstance(call, ast.Call):
         return None
@@ -122,7 +128,7 @@ def _default_argument(called: re.Pattern[str], arguments: ast.arguments, child: 
 
 
 def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> str | None:
-    """Return the option name for a fallback argument, as in `config.get("dtype", "bfloat16")`.
+    """Return the option name for a fallback argument, as in `config.get("dtype", "bfloat16")`, or None.
 
     For `getattr(torch, "bfloat16")`, the name is `dtype`. For `typer.Option` or `typer.Argument`, it is the flag.
     """
@@ -137,7 +143,7 @@ def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, chi
 
 
 def _flag_before(called: re.Pattern[str], display: ast.List | ast.Tuple, child: ast.expr) -> str | None:
-    """Return the flag that precedes the list item, as in `["--mixed_precision", "bf16"]`."""
+    """Return the flag that precedes the list item, as in `["--mixed_precision", "bf16"]`, or None."""
     index = display.elts.index(child)
     flag = constant_of(display.elts[index - 1]) if index else None
     return _if_called(called, flag) if isinstance(flag, str) and flag.startswith("--") else None

@@ -153,7 +153,7 @@ def _combined(value: ast.expr) -> list[str]:
 
 
 def _tested(holders: dict[str, str], test: ast.expr) -> tuple[str, bool] | None:
-    """Return the switch that the test reads, and whether the body runs with FlashAttention."""
+    """Return the switch that the test reads, and whether the body runs with FlashAttention, or None for other tests."""
     plain = _without_not(test)
     held = next((holders[name] for name in _combined(plain) if name in holders), None)
     return (held, plain is test) if held is not None else None

@@ -176,7 +176,7 @@ def _is_cast_in_place(source: PythonSource, path: ast.expr) -> bool:
 
 
 def _owner(source: PythonSource, node: ast.AST, name: str = "self") -> ast.AST | None:
-    """Return the enclosing class for names that begin with `self`, otherwise the scope that binds the name."""
+    """Return the enclosing class or None for names that begin with `self`, otherwise the scope that binds the name."""
     root = name.partition(".")[0]
     if root == "self":
         return next((above for above in source.names.ancestors(node) if isinstance(above, ast.ClassDef)), None)

@@ -24,7 +24,7 @@ class LinePattern:
         return self.find(source) is not None
 
     def find(self, source: bytes) -> int | None:
-        """Return the offset of the first line with a match."""
+        """Return the offset of the first line with a match, or None."""
         spans = line_spans(source, self.words)
         return next((start for start, end in spans if self.pattern.search(source, start, end)), None)
 

@@ -52,7 +52,10 @@ def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: st
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """Return the name of the model that the call wraps, if `owner` is this model or the result of the call."""
+    """Return the name of the model that the call wraps.
+
+    Return None if `owner` is neither this model nor the result of the call.
+    """
     if wraps_model(python, call, owner):
         return owner
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:

@@ -38,7 +38,10 @@ def _options(source: PythonSource, value: ast.expr) -> Iterator[str]:
 
 
 def _key(value: ast.expr) -> ast.expr | None:
-    """Return the expression that selects the dtype: the index of a table, or the argument of a conversion function."""
+    """Return the expression that selects the dtype: the index of a table, or the argument of a conversion function.
+
+    Return None for other values.
+    """
     match value:
         case ast.Subscript(slice=key) if not isinstance(key, ast.Constant):
             return key

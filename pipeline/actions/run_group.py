@@ -208,7 +208,10 @@ def _form_group(contexts: Sequence[Context], options: RunOptions) -> None:
 
 
 def _failure_of(contexts: Sequence[Context], end: JobEnd) -> tuple[int, Report, ExitCode] | None:
-    """Return the findings of a job that did not succeed, including the errors in the job's output."""
+    """Return the failure of a job: the host's index, the findings with the errors in the output, and the exit code.
+
+    Return None if the job succeeded.
+    """
     context = contexts[end.at]
     view = context.view
     if end.error is not None:

@@ -100,7 +100,10 @@ def refresh_view(context: Context) -> None:
 
 
 def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:
-    """Scan the local project and its data. With `must_keep` False, a read-only project folder is not an error."""
+    """Scan the local project and its data (None without data).
+
+    With `must_keep` False, a read-only folder is no error.
+    """
     try:
         records.prepare()
     except HalfstepError:

@@ -31,7 +31,7 @@ def _keys(schema: dict[str, Any], definitions: dict[str, Any], prefix: str) -> I
 
 
 def _section(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the schema of a key that is a section with keys of its own."""
+    """Return the schema of a key that is a section with keys of its own, or None for any other key."""
     choices = [value, *value.get("anyOf", [])]
     named = (definitions[str(one["$ref"]).rpartition("/")[2]] for one in choices if "$ref" in one)
     return next((one for one in named if "properties" in one), None)

@@ -106,7 +106,10 @@ def halve_batch(config: Config) -> Cure | None:
 
 
 def expandable_segments(config: Config) -> Cure | None:
-    """Enable expandable segments of the CUDA allocator, which reduces fragmentation."""
+    """Enable expandable segments of the CUDA allocator, which reduces fragmentation.
+
+    Return None if `env:` configures the allocator.
+    """
     if "PYTORCH_CUDA_ALLOC_CONF" in config.get("env", {}):
         return None
     return Cure(
@@ -117,7 +120,10 @@ def expandable_segments(config: Config) -> Cure | None:
 
 
 def precision_auto(config: Config) -> Cure | None:
-    """If training fails in the configured precision, use the precision that halfstep chooses for the card."""
+    """If training fails in the configured precision, use the precision that halfstep chooses for the card.
+
+    Return None if the config does so already.
+    """
     if config.get("precision", "auto") == "auto":
         return None
     return Cure(
@@ -128,7 +134,7 @@ def precision_auto(config: Config) -> Cure | None:
 
 
 def leave_label_padding(config: Config) -> Cure | None:
-    """Turn label-padding off for a loss that does not ignore -100."""
+    """Turn label-padding off for a loss that does not ignore -100. Return None if it is off."""
     if config.get("fixers", {}).get("label-padding") == "never":
         return None
     return Cure(
@@ -139,7 +145,7 @@ def leave_label_padding(config: Config) -> Cure | None:
 
 
 def free_port(config: Config) -> Cure | None:
-    """Set the launcher's rendezvous port to a free port."""
+    """Set the launcher's rendezvous port to a free port. Return None if `env:` sets a port."""
     if {"MASTER_PORT", "PET_MASTER_PORT"} & set(config.get("env", {})):
         return None
     return Cure(

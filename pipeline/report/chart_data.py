@@ -49,7 +49,10 @@ def _values(curve: Curve, steps: Sequence[int]) -> list[float | None]:
 
 
 def _rounded(value: float) -> float | None:
-    """Return the value rounded to DIGITS digits, as an integer if possible, because integers are shorter in JSON."""
+    """Return the value rounded to DIGITS digits, or None if it is not finite.
+
+    Integers are shorter in JSON than floats.
+    """
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{DIGITS}g}")

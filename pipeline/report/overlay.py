@@ -28,7 +28,10 @@ VALIDATION = Panel("Validation loss", LOSS.names)
 
 
 def draw_overlaid(runs: Sequence[NamedCurves]) -> tuple[Drawn | None, tuple[Drawn, ...]]:
-    """Return a wide chart of the training losses, and a chart for each other tag that at least two runs have."""
+    """Return a wide chart of the training losses, and a chart for each other tag that at least two runs have.
+
+    The wide chart is None if no run has a loss.
+    """
     losses = [_line(at, name, train_loss(curves), LOSS) for at, (name, curves) in enumerate(runs)]
     found = [line for line in losses if line is not None]
     wide = draw(LOSS, found, WIDE) if found else None

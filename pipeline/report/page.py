@@ -123,7 +123,7 @@ def _head(report: RunReport, curves: tuple[Curve, ...]) -> str:
 
 
 def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
-    """Return the key figures as a definition list."""
+    """Return the key figures as a definition list, or "" if there are none."""
     rows = (*_loss_figure(report, curves), *_run_figures(report), *_measured_figures(report, last_values(curves)))
     cells = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>"
@@ -141,7 +141,7 @@ def _loss_figure(report: RunReport, curves: tuple[Curve, ...]) -> Iterator[Figur
 
 
 def shown_loss(report: RunReport, curves: tuple[Curve, ...]) -> tuple[float | None, float | None]:
-    """Return the loss and the lowest loss that `status` shows. If these are unknown, compute both from the curve."""
+    """Return the loss and the lowest loss that `status` shows, or both from the curve. Unknown values are None."""
     if report.loss is not None:
         return report.loss, report.best_loss
     curve, loss = train_loss(curves), MeanLoss()

@@ -60,7 +60,7 @@ class Drawn:
 
 
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
-    """Render training and evaluation loss in one wide chart."""
+    """Render training and evaluation loss in one wide chart. Return None without losses."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
     if any(len(curve.points) > 1 and not is_evaluation(curve.tag) for curve in found):  # skip a Trainer's summary
         found = [curve for curve in found if len(curve.points) > 1 or is_evaluation(curve.tag)]
@@ -137,7 +137,7 @@ def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Dra
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:
-    """Return a label that distinguishes this line from the other lines of its chart."""
+    """Return a label that distinguishes this line from the other lines of its chart, or "" for a single line."""
     if len(curves) == 1:
         return ""
     for name in (_kind, _measure, _folder):

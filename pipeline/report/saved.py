@@ -131,7 +131,7 @@ def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
 
 
 def end_of_output(folder: Path, secrets: Collection[str]) -> str:
-    """Return the last lines of the newest job's pulled output.
+    """Return the last lines of the newest job's pulled output, or "" if no output was pulled.
 
     `secrets` are names of variables whose values are masked.
     """

@@ -114,7 +114,10 @@ def _job_details(row: JobRow) -> str:
 
 
 def _span(row: JobRow) -> str:
-    """Return the steps of a job. The first step of a later job is shown only if the job reported it."""
+    """Return the steps of a job, or "" if they are unknown.
+
+    The first step of a later job is shown only if it is known.
+    """
     if row.last_step is None:
         return ""
     first = 0 if row.first_step is None and row.number == 1 else row.first_step
@@ -125,7 +128,7 @@ def _span(row: JobRow) -> str:
 
 
 def proof(report: ProofReport | None) -> str:
-    """Return the measurements, the table of dtypes and every check, errors first."""
+    """Return the measurements, the table of dtypes and every check, errors first. Return "" without a proof."""
     if report is None:
         return ""
     seen = sorted(report.findings, key=lambda one: SEVERE.index(one.severity))
@@ -249,7 +252,7 @@ def facts(title: str, rows: Facts) -> str:
 
 
 def source(title: str, words: str, *, is_open: bool = False) -> str:
-    """Return a section with a text file, folded unless `is_open`."""
+    """Return a section with a text file, folded unless `is_open`, or "" for an empty text."""
     if not words:
         return ""
     state = " open" if is_open else ""

@@ -115,7 +115,10 @@ def common_step(runs: Sequence[RunSurvey | None]) -> int | None:
 
 
 def judge_resume(runs: Sequence[RunSurvey | None], views: Sequence[View]) -> Finding | None:
-    """Return a finding if there are checkpoints, but no step for which every host has a verified checkpoint."""
+    """Return a finding if there are checkpoints, but no step with a verified checkpoint on every host.
+
+    Return None otherwise.
+    """
     if common_step(runs) != 0:
         return None
     held = (

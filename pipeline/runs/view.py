@@ -83,7 +83,7 @@ class View:
 
 
 def data_folder(loaded: LoadedConfig) -> Path | None:
-    """Return the local folder that is uploaded separately from the code: `data.path`, or a built-in data set."""
+    """Return the folder that is uploaded separately from the code: `data.path`, a built-in data set, or None."""
     data = loaded.config.data
     if data.path is not None:
         return (loaded.root / Path(data.path).expanduser()).resolve()

@@ -12,7 +12,7 @@ WIDTH = 32
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return one bar per value, scaled from the lowest to the highest value.
+    """Return one bar per value, scaled from the lowest to the highest value, or "" without a value.
 
     More than `width` values are averaged in equal groups. Values that are not finite, or too large for a mean, are
     omitted.

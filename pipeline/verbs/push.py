@@ -110,7 +110,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _revision(model: ModelConfig | None, trained: str | None) -> str | None:
-    """Return the base model's commit from the adapter's settings, else the revision in the config.
+    """Return the base model's commit from the adapter's settings, else the revision in the config, else None.
 
     For a continued adapter, return the revision in the config.
     """

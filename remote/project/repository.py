@@ -86,7 +86,7 @@ def repository_at(folder: Path) -> Repository | None:
 
 
 def _pointer(file: Path, prefix: str = "") -> Path | None:
-    """Return the folder that a `.git` or `commondir` file names, relative to the file's own folder."""
+    """Return the folder that a `.git` or `commondir` file names, or None. Relative paths start at the file's folder."""
     with file.open("rb") as opened:
         text = os.fsdecode(opened.read(MAX_POINTER))
     if not text.startswith(prefix) or "\0" in text:

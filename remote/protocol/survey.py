@@ -44,5 +44,5 @@ class Survey:
 
     @property
     def gpu(self) -> Optional[Gpu]:
-        """The weakest of the selected cards, which decides the precision."""
+        """The weakest of the selected cards, which decides the precision, or None without a card."""
         return min(self.gpus, key=lambda gpu: gpu.capability, default=None)

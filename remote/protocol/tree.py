@@ -153,7 +153,7 @@ def parse_row(row: Any) -> Row:
 
 
 def judge_deletion(tracked: int, deleted: int) -> Optional[Finding]:
-    """Return the error `mass-delete` if a sync would delete most of a tree of more than MASS_DELETE_OVER files."""
+    """Return the error `mass-delete` if a sync would delete most of a tree of over MASS_DELETE_OVER files, or None."""
     if tracked <= MASS_DELETE_OVER or deleted * 2 <= tracked:
         return None
     return Finding.error(

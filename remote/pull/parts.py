@@ -86,7 +86,10 @@ class Parts:
             raise PullRefused(f"{file.name} is not a complete safetensors file: {reason}", where=str(path))
 
     def _size(self, file: Offered) -> int:
-        """Return the size of the partial file. A partial file that is longer than the offered file is discarded."""
+        """Return the size of the partial file, or 0 without one.
+
+        A partial file longer than the offered file is discarded.
+        """
         with self._folder.opened(self._part(file)) as fd:
             size = os.fstat(fd).st_size
         if size > file.size_bytes:

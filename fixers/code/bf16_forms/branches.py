@@ -63,7 +63,7 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
 
 
 def _otherwise(source: PythonSource, branch: ast.If) -> ast.stmt | None:
-    """Return the only statement of the `else` branch. If the branch returns, return the statement after it."""
+    """Return the only statement of the `else` branch, or the statement after a branch that returns, or None."""
     if not branch.orelse and isinstance(branch.body[-1], ast.Return):
         return _statement_after(source, branch)
     return branch.orelse[0] if len(branch.orelse) == 1 else None

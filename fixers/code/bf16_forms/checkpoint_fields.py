@@ -34,7 +34,7 @@ def loaded_from_checkpoint(source: PythonSource, node: ast.expr) -> str | None:
 
 
 def _model_config(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the name of the PretrainedConfig class if the value is a default of its constructor."""
+    """Return the name of the PretrainedConfig class if the value is a default of its constructor, otherwise None."""
     above = source.names.parent(node)
     function = source.names.parent(above) if isinstance(above, ast.arguments) else None
     within = source.names.parent(function) if isinstance(function, ast.FunctionDef) else None

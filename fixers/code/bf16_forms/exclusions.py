@@ -102,7 +102,7 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 
 
 def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Judged | None:
-    """Judge `bfloat16 if test else other` by the other value."""
+    """Judge `bfloat16 if test else other` by the other value. None means that another rule decides."""
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
     is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)

@@ -116,7 +116,10 @@ def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None
 
 
 def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: Flags) -> Fields | None:
-    """Return the project's class that the call creates, if the class declares bf16 but not the float16 counterpart."""
+    """Return the project's class that the call creates.
+
+    Return None if the class declares no bf16 flag, or also the float16 counterpart.
+    """
     if (draft.source.names.meaning(call.func) or "").startswith(LIBRARIES):
         return None
     fields = consumers.class_named(tail_of(call))
@@ -140,7 +143,10 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
-    """Return the parameters of this file's function `name`, or the fields of its class `name` if it has no bases."""
+    """Return the parameters of this file's function `name`, or the fields of its class `name`.
+
+    Return None if there is neither, or if the class has bases.
+    """
     for function in source.names.of_type(ast.FunctionDef):
         if function.name == name:
             return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}

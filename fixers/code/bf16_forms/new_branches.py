@@ -20,12 +20,12 @@ class Insertion:
 
 
 def new_branch(source: PythonSource, branch: ast.If) -> Insertion | None:
-    """Return the insertion of `elif x == "fp16": ...` after the branch."""
+    """Return the insertion of `elif x == "fp16": ...` after the branch, or None (see `_after`)."""
     return _after(source, branch.body[0], f"elif {_counterpart_text(source, branch.test)}:", branch.col_offset)
 
 
 def new_case(source: PythonSource, case: ast.match_case) -> Insertion | None:
-    """Return the insertion of `case "fp16": ...` after the case."""
+    """Return the insertion of `case "fp16": ...` after the case, or None (see `_after`)."""
     guard = f" if {source.segment(case.guard)}" if case.guard is not None else ""
     pattern = _counterpart_text(source, case.pattern)
     start = source.span(case.pattern)[0]
@@ -40,7 +40,10 @@ def new_choice(source: PythonSource, choice: ast.IfExp) -> Insertion:
 
 
 def _after(source: PythonSource, statement: ast.stmt, head: str, column: int) -> Insertion | None:
-    """Return the insertion of the float16 branch, on one line if the bfloat16 branch is on one line."""
+    """Return the insertion of the float16 branch, on one line if the bfloat16 branch is on one line.
+
+    Return None if other code is on a line of the branch.
+    """
     start, end = source.span(statement)
     lines = source.text
     stop = lines.find(b"\n", end)

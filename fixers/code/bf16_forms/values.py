@@ -141,7 +141,10 @@ def _needs_range(draft: Draft, node: ast.expr) -> bool:
 
 
 def _keyword_of(draft: Draft, node: ast.expr) -> str:
-    """Return the keyword of the argument. The second positional argument of FSDP's MixedPrecision is `reduce_dtype`."""
+    """Return the argument's keyword or "".
+
+    The second positional argument of FSDP's MixedPrecision is `reduce_dtype`.
+    """
     above = draft.source.names.parent(node)
     if isinstance(above, ast.Call) and above.args[1:2] == [node]:
         called = (draft.source.names.meaning(above.func) or "").rpartition(".")[2]

@@ -135,7 +135,7 @@ def _insertion(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str
 
 
 def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
-    """Return the insertion of a float16 row before the bfloat16 row."""
+    """Return the insertion of a float16 row before the bfloat16 row, or None."""
     for key, value in zip(table.keys, table.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == word:
             written, dtype = rewritten_literal(draft.source, key, COUNTERPARTS[word]), _counterpart_value(draft, value)
@@ -145,7 +145,7 @@ def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
 
 
 def _new_keyword(draft: Draft, table: ast.Call, word: str) -> Insertion | None:
-    """Return the insertion of `fp16=torch.float16, ` before the bfloat16 keyword of a `dict(...)` call."""
+    """Return the insertion of `fp16=torch.float16, ` before the bfloat16 keyword of a `dict(...)` call, or None."""
     for keyword in table.keywords:
         dtype = _counterpart_value(draft, keyword.value) if keyword.arg == word else None
         if dtype:

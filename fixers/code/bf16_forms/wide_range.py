@@ -159,7 +159,7 @@ def _target_name(target: ast.expr) -> str:
 
 
 def _cast_of(source: PythonSource, node: ast.expr, among: frozenset[str]) -> ast.Call | None:
-    """Return the call that creates a tensor with this dtype or casts a tensor to it, if the function is in `among`."""
+    """Return the call in `among` that creates a tensor with this dtype or casts a tensor to it, or None."""
     above = source.names.parent(node)
     if isinstance(above, ast.keyword):
         above = source.names.parent(above)

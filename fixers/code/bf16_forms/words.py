@@ -106,7 +106,7 @@ def _spell(draft: Draft, consumers: Consumers, node: ast.Constant, name: str) ->
 
 
 def _option_of(draft: Draft, node: ast.Constant) -> str | None:
-    """Return the name of the option, variable or function that has this value."""
+    """Return the name of the option, variable or function that has this value, or None."""
     name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_of_variable(draft, node)
     return name or returning_function(draft.source, node, MEANS_PRECISION)
 
@@ -116,7 +116,10 @@ def _needs_range(draft: Draft, node: ast.Constant) -> bool:
 
 
 def _option_of_variable(draft: Draft, node: ast.Constant) -> str | None:
-    """Return `mixed_precision` for `mp = "bf16"` if every use of the variable is like `mixed_precision=mp`."""
+    """Return `mixed_precision` for `mp = "bf16"` if every use of the variable is like `mixed_precision=mp`.
+
+    Return None otherwise.
+    """
     above = draft.source.names.parent(node)
     match above:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:

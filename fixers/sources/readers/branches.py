@@ -156,7 +156,10 @@ def copies_in_one_line(body: Sequence[ast.stmt]) -> bool:
 
 
 def _spot_in(source: PythonSource, test: ast.expr) -> ast.expr | None:
-    """Return the bfloat16 string in a list, tuple or set of strings. Another string can be inserted after it."""
+    """Return the bfloat16 string in a list, tuple or set of strings, or None.
+
+    Another string can be inserted after it.
+    """
     for node in ast.walk(test):
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Name, ast.Attribute)):
             display = display_of(source, node)

@@ -23,7 +23,10 @@ class Test:
 
 
 def test_of(source: PythonSource, node: ast.expr) -> Test | None:
-    """Parse `x == "bf16"`, `x in ("bf16", "fp32")`, or several comparisons of one `x` joined by `and` or `or`."""
+    """Parse `x == "bf16"`, `x in ("bf16", "fp32")`, or comparisons of one `x` joined by `and` or `or`.
+
+    Return None for other expressions.
+    """
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = test_of(source, inner)
@@ -37,7 +40,7 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
 
 
 def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:
-    """Join `x == "a" or x == "b"`, or `x != "a" and x != "b"`. Other parts of an `and` are ignored."""
+    """Join `x == "a" or x == "b"`, or `x != "a" and x != "b"`, or return None. Other parts of an `and` are ignored."""
     same = [each for each in parts if each.equal == either]
     written = {source.segment(without_cast(each.subject)) for each in same}
     if len(written) != 1 or (either and len(same) != count):

@@ -179,9 +179,9 @@ def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
 
 
 def _refusing(readers: Iterable[Reader], value: BF16Value, word: str) -> Reader | None:
-    """Return the reader that rejects the value.
+    """Return the reader that rejects the value, or None.
 
-    If several readers reject it, return the one with the most similar path.
+    Of several such readers, return the one with the most similar path.
     """
     refusing = [each for each in readers if not each.accepts(word) and not _will_accept(each, value)]
     return max(refusing, key=lambda each: _words_shared(each.path, value.path), default=None)

@@ -63,7 +63,7 @@ def _choices(source: PythonSource, keyword: ast.keyword) -> Display | None:
 
 
 def display_of(source: PythonSource, value: ast.expr | None) -> Display | None:
-    """Return the value if it is a list, tuple or set. A name stands for the value that is assigned to it."""
+    """Return the value if it is a list, tuple or set, else None. A name stands for the value that is assigned to it."""
     if isinstance(value, ast.Call) and tail_of(value) in ("list", "tuple", "set", "frozenset", "sorted") and value.args:
         value = value.args[0]
     if isinstance(value, (ast.Name, ast.Attribute)):

@@ -191,7 +191,7 @@ def _inspect(
 
 
 def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
-    """Return a fault if the fixer wrote this content but was interrupted before it updated the manifest."""
+    """Return a fault if the fixer wrote this content but was interrupted before it updated the manifest, or None."""
     row = rows.get(os.path.relpath(path, project.tree))
     if row is None or row.installed == digest or digest_after_fix(project, FIXER, path) != digest:
         return None
@@ -218,7 +218,7 @@ def _in_folders(roots: List[str]) -> Iterator[Place]:
 
 
 def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
-    """Return the digest and the commit of a downloaded file.
+    """Return the digest and the commit of a downloaded file, or (None, "") if there is no record of the download.
 
     huggingface_hub records commit, ETag and time, one per line.
     """

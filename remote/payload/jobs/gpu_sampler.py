@@ -32,7 +32,10 @@ class GpuSampler:
 
     @property
     def pid(self) -> Optional[int]:
-        """The pid of the running query, which is a child of the supervisor but not a process of the job."""
+        """The pid of the running query or None.
+
+        The query is a child of the supervisor, but not a process of the job.
+        """
         return self._query.pid if self._query is not None else None
 
     def sample(self, now: float) -> Tuple[GpuUse, ...]:

@@ -65,7 +65,7 @@ class JobMonitor:
 
     @property
     def own_pid(self) -> Optional[int]:
-        """The pid of the running nvidia-smi, which is not a process of the job."""
+        """The pid of the running nvidia-smi, which is not a process of the job, or None."""
         return self._gauges.sampler.pid
 
     def check(self, now: float) -> None:

@@ -106,7 +106,7 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
 
 
 def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
-    """Query a driver older than 510.
+    """Query a driver older than 510, and return the result like `_answer`.
 
     Such a driver's nvidia-smi has no field `compute_cap`, so the capabilities are read from libcuda.
     """

@@ -36,7 +36,7 @@ class Process:
 
 
 def boot_id() -> str:
-    """Return an id that changes with every boot: the kernel's boot id, or the boot time if the kernel has none."""
+    """Return an id that changes with every boot: the kernel's boot id, else the boot time, else ""."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     with contextlib.suppress(OSError, subprocess.SubprocessError):

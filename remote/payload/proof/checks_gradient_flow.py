@@ -48,7 +48,10 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
 
 
 def _same_on_all_ranks(evidence: Evidence) -> Optional[Result]:
-    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures outside of no_sync."""
+    """Judge whether all ranks apply the same gradients, as DistributedDataParallel ensures outside of no_sync.
+
+    Return None if fewer than two ranks use DistributedDataParallel.
+    """
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:
         return None

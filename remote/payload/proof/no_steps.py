@@ -64,7 +64,7 @@ def explain_no_steps(evidence: Evidence) -> Reason:
 
 
 def _without(pythons: Sequence[Python], *, torch: bool) -> Optional[Python]:
-    """Return a process that ran without the hooks for a known reason.
+    """Return a process that ran without the hooks for a known reason, or None.
 
     A forked child of a process with hooks looks like a process without hooks. Such a child is not returned, because it
     has no known reason.

@@ -105,7 +105,10 @@ def why_unhooked(arguments: Sequence[str], environment: Sequence[bytes], hooks: 
 
 
 def isolating_flag(arguments: Sequence[str]) -> str:
-    """Return the first of Python's own flags -I, -E and -S in this command line. Flags may be joined, as in -IB."""
+    """Return the first of Python's own flags -I, -E and -S in this command line, or "".
+
+    Flags may be joined, as in -IB.
+    """
     remaining: List[str] = list(arguments[1:])
     while remaining and remaining[0].startswith("-") and not remaining[0].startswith("--") and remaining[0] != "-":
         letters = remaining.pop(0)[1:]

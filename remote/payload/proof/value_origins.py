@@ -49,7 +49,7 @@ def follow_use(source: str, line: int, dtype: str) -> Optional[Use]:
 
 
 def _statement(tree: ast.AST, line: int) -> Optional[ast.stmt]:
-    """Return the innermost statement that covers the line."""
+    """Return the innermost statement that covers the line, or None."""
     innermost = None
     for node in ast.walk(tree):
         covers = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
@@ -145,7 +145,10 @@ def _name_of(node: Optional[ast.AST]) -> str:
 
 
 def _looked_up(node: ast.AST) -> Optional[ast.AST]:
-    """Return the constant key of `cfg["dtype"]`, `cfg.get("dtype")` or `getattr(cfg, "dtype")`."""
+    """Return the key in `cfg["dtype"]`, `cfg.get("dtype")` or `getattr(cfg, "dtype")`.
+
+    Return None for other expressions.
+    """
     index: Optional[ast.AST] = node.slice if isinstance(node, ast.Subscript) else None
     if index is not None:
         return index if isinstance(index, ast.Constant) else None
@@ -158,7 +161,7 @@ def _looked_up(node: ast.AST) -> Optional[ast.AST]:
 
 
 def _assignments(tree: ast.AST, name: str) -> Iterator[Tuple[ast.expr, Optional[ast.expr]]]:
-    """Yield every value that is assigned to a name or attribute in the file, with the condition directly above it."""
+    """Yield every value that the file assigns to a name or attribute, with the condition directly above it or None."""
     branches = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
     tests = {id(child): node.test for node in branches for child in (*node.body, *node.orelse)}
     for node in ast.walk(tree):

@@ -18,7 +18,10 @@ def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Return Spearman's rho: Pearson's r of the ranks, where ties share their mean rank."""
+    """Return Spearman's rho: Pearson's r of the ranks, where ties share their mean rank.
+
+    Return None in the same cases as `pearson`.
+    """
     return pearson(ranks(xs), ranks(ys))
 
 

@@ -42,7 +42,7 @@ def synchronize(device: Device) -> None:
 
 
 def held_bytes() -> int:
-    """Return the memory that this process uses, on the card if there is one, otherwise in main memory."""
+    """Return the bytes that this process uses, on the card if there is one, else in main memory. 0 means unknown."""
     torch = sys.modules["torch"]
     if torch.cuda.is_available():
         return int(torch.cuda.memory_allocated())

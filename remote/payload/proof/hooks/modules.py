@@ -84,7 +84,7 @@ class ModuleMeasure:
 
 
 def first_float(output: Any) -> Optional[Any]:
-    """Return a module's output if it is a float tensor, otherwise its `logits` or its first float tensor."""
+    """Return a module's output if it is a float tensor, otherwise its `logits` or its first float tensor, or None."""
     torch = sys.modules["torch"]
     if isinstance(output, torch.Tensor):
         return output if output.is_floating_point() else None

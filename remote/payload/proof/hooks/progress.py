@@ -81,7 +81,7 @@ class ProgressRecord:
 
 
 def planned_steps_of(owners: Iterator[Any]) -> Optional[int]:
-    """Return the total optimizer steps of the first trainer of transformers (or TRL) or Lightning among `owners`."""
+    """Return the planned optimizer steps of the first trainer (transformers, TRL, Lightning) in `owners`, or None."""
     for owner in owners:
         modules = [kind.__module__ for kind in type(owner).__mro__]
         if "transformers.trainer" in modules:

@@ -64,6 +64,6 @@ class StepLog:
 
 
 def last_clip(clips: Sequence[Clip], parameters: Iterable[Any]) -> Optional[Tuple[Optional[float], float]]:
-    """Return norm and limit of the last clipping of any of these parameters, ignoring clippings of other models."""
+    """Return norm and limit of the last clipping of any of these parameters, or None if no clipping was recorded."""
     held = {id(parameter) for parameter in parameters}
     return next(((norm, limit) for ids, norm, limit in reversed(clips) if not ids.isdisjoint(held)), None)

@@ -129,7 +129,7 @@ class TargetMeasure:
 
 
 def _tokens(inputs: Dict[str, Any], length: int) -> Optional[Any]:
-    """Return the input's token ids, one for each position of the logits."""
+    """Return the input's token ids, one for each position of the logits, or None if the model got no such ids."""
     torch = sys.modules["torch"]
     for name in TOKENS:
         value = inputs.get(name)
@@ -156,7 +156,8 @@ def _offsets(compared: EntropySample, inputs: Dict[str, Any]) -> Optional[Target
 def _ignored(followed: OutputGradient, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
     """Measure gradients of logits without a label at their position and at the next position.
 
-    The label may be at the next position if the model shifts the labels itself.
+    Return None if neither labels nor mask have the shape of the logits. The label may be at the next position if the
+    model shifts the labels itself.
     """
     torch = sys.modules["torch"]
     labels: Any = inputs.get("labels")

@@ -37,7 +37,7 @@ def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bo
 
 
 def _pair(root: Any) -> Optional[Tuple[Any, Any]]:
-    """Return the weights of embedding and head of a model whose config ties them."""
+    """Return the weights of embedding and head if the model's config ties them, otherwise None."""
     config = getattr(root, "config", None)
     if not getattr(config, "tie_word_embeddings", False) or not hasattr(root, "get_output_embeddings"):
         return None
