@@ -70,11 +70,11 @@ class Sharing:
         return next((each.entry for each in doubted if not self.is_neutral(path, each)), None)
 
     def held_back(self, doubts: Mapping[str, Doubt]) -> frozenset[str]:
-        """Return the files that are not changed.
+        """Return the files whose changes are withheld.
 
-        A file is not changed if all its programs are unproved, or if its change affects an unproved program that can
-        run on this card. If one of its programs cannot run on this card, the file is changed only if a proved program
-        uses the changed code.
+        A change is withheld if all programs of the file are unproved, or if the change affects an unproved program
+        that can run on this card. If a program of the file cannot run on this card, the change is also withheld if no
+        proved program uses the changed code.
         """
         binding = _binding(doubts)
         return frozenset(

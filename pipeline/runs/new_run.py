@@ -36,7 +36,7 @@ def inputs_to_record(view: View) -> RunInputs:
 
 
 def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
-    """Return lines with the inputs that differ from the last run, or () if there was no earlier run.
+    """Return lines with the inputs that differ from the last run, or () if no inputs differ or none were recorded.
 
     `run` is the id of the new run, or "" if the id is not known yet.
     """

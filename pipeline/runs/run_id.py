@@ -96,8 +96,8 @@ def work_fingerprint(view: View) -> str:
 def run_id(view: View) -> str:
     """Return the id of the run.
 
-    The id is that of the run to resume, else of the run that was resumed earlier with these inputs, else a digest of
-    the inputs. A digest is followed by the view's serial, or by the highest serial on the host.
+    The id is that of the run to resume, else of the run that was resumed earlier with these inputs, else the config's
+    name with a digest of the inputs. The digest is followed by the view's serial, or by the highest serial on the host.
     """
     if view.serial is None and view.resume:
         return view.resume

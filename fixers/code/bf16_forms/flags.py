@@ -118,7 +118,8 @@ def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None
 def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: Flags) -> Fields | None:
     """Return the project's class that the call creates.
 
-    Return None if the class declares no bf16 flag, or also the float16 counterpart.
+    Return None if the class declares the float16 counterpart of each enabled flag, or if the call creates no class of
+    the project.
     """
     if (draft.source.names.meaning(call.func) or "").startswith(LIBRARIES):
         return None

@@ -38,7 +38,7 @@ LAUNCHER_SIGTERM = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
 
 
 def launcher_got_sigterm(output_tail: bytes) -> bool:
-    """Return True if the output ends with torchrun's message that a SIGTERM ended it."""
+    """Return True if the end of the output contains torchrun's message that a SIGTERM ended torchrun."""
     return LAUNCHER_SIGTERM.search(output_tail) is not None
 
 

@@ -33,7 +33,7 @@ def bound_of(parameters: List[Any]) -> float:
 
 
 def _saturation(gradients: List[Any]) -> float:
-    """Return the largest value of the gradients if it is the same in most tensors and occurs often in each tensor."""
+    """Return the largest value of the gradients if it is equal and frequent in most tensors, otherwise inf."""
     largest = []
     for size in (gradient.abs() for gradient in gradients):
         most = size.max()

@@ -71,7 +71,7 @@ def _edge_run(labels: Any, counted: Any) -> float:
 def count_values(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
     """Return the number of floating-point targets, and the number of targets that are exactly -100.
 
-    Return None for class ids.
+    Return None for class ids, and without targets.
     """
     torch = sys.modules["torch"]
     if not isinstance(target, torch.Tensor) or not target.numel():

@@ -25,7 +25,8 @@ def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
 def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
     """Return the tokens after the last label of each row.
 
-    Return None if labels are not the input's tokens, or if the tokens differ between rows.
+    Return None if labels are not the input's tokens, if most rows end with a label, or if the tokens differ between
+    rows.
     """
     labels: Any = inputs.get("labels")
     tokens: Any = inputs.get("input_ids")

@@ -15,8 +15,8 @@ class Step:
     `applied_norm` is the norm of the gradients that the optimizer used, or None if it was not measured. `grad_norm` is
     the norm that clipping measured; without clipping, it equals `applied_norm`. `learning_rate` is None if it cannot be
     read; `scheduled` means that a scheduler sets it. `nonfinite_gradients` are the names of tensors whose gradients
-    made the scaler skip the step. `nonfinite_weights` are trained tensors that became non-finite in the step. If
-    `prevented` is True, the step was not made, because it would have made these tensors non-finite.
+    made the scaler skip the step. `nonfinite_weights` is True if trained tensors became non-finite in the step. If
+    `prevented` is True, the step was not made, because it would have made trained tensors non-finite.
     """
 
     number: int

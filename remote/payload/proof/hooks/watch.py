@@ -142,7 +142,7 @@ class WatchRecorder:
     def _measure(self, optimizer: Any) -> None:
         """Measure the gradients' norm, unless clipping has measured it.
 
-        In the first steps, also record which tensors got a gradient.
+        In the first steps and after interruptions, also record which tensors got a gradient.
         """
         applied = self.monitor.applied
         covering = applied < LAST_COVERAGE_STEP and (self.untouched or not applied)
@@ -225,7 +225,7 @@ class WatchRecorder:
         return step
 
     def _uncovered(self) -> List[Anomaly]:
-        """Report trained tensors that got no gradient in any step so far."""
+        """Return an anomaly if trained tensors got no gradient in any step so far."""
         if not self.untouched:
             return []
         names = living_names({id(p): p for _, p in trained_by(self.main)})
