@@ -91,7 +91,7 @@ def ask_hub_client(
 
 
 def _concerns_hub(name: str, value: str) -> bool:
-    """Return True for a setting with which the hub client cannot send a file or a variable of the host."""
+    """Return True for a variable of the hub client that cannot make it send a file or a variable of the host."""
     return name.upper() in OF_HUB or (name.upper() in REDIRECTS and "$" not in value)
 
 
