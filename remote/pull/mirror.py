@@ -51,7 +51,7 @@ class Mirror:
         self._total_bytes: int | None = None
 
     def wants(self, names: Iterable[str]) -> list[Want]:
-        """Return for each name the offset of its next record and the digest before this offset.
+        """Return for each name the offset of its next record, and the `tail_digest` at it.
 
         Truncate incomplete records.
         """

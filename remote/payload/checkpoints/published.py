@@ -207,7 +207,8 @@ def _search(folder: str, depth: int, folders: List[str]) -> None:
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
     """Return every checkpoint, newest first, with names relative to the run.
 
-    If `digests` is False, the checkpoints are listed without verification.
+    If `digests` is False, the checkpoints are listed without verification. A kept copy of a listed checkpoint is left
+    out.
     """
     rows: List[Checkpoint] = []
     for path in find_checkpoints(run_root):

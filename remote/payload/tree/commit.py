@@ -60,7 +60,7 @@ def known_manifest(project: Project) -> Manifest:
 
 
 def recover(project: Project) -> bool:
-    """Complete an interrupted commit. Return True if there was an interrupted commit."""
+    """Complete an interrupted commit, or remove its damaged journal. Return True if there was an interrupted commit."""
     try:
         commit = read_commit(project)
     except Malformed:
