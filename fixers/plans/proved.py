@@ -240,7 +240,7 @@ def _of_attention(program: Program, target: Target, own: Iterable[FileChange]) -
     """Yield a doubt for each place that fails because a file of several programs no longer selects FlashAttention."""
     selecting = [each.path for each in own if replaces_flash(each)]
     for place in needed_places(program, target.code_facts.traits, selecting):
-        yield Doubt(place.message.removeprefix(STAYS), f"{place.path}:{place.line}", of_flash=True)
+        yield Doubt(place.message.removeprefix(NOT_REPLACED), f"{place.path}:{place.line}", of_flash=True)
 
 
 def _of_code(program: Program) -> Iterator[Doubt]:
