@@ -29,7 +29,7 @@ class Doubt:
 class Sharing:
     """The files that several programs share.
 
-    If the change affects a program that is not proved, the file is not changed for any of its programs.
+    If a file's change affects an unproved program that can run on this card, the file is not changed for any program.
     """
 
     attached: Mapping[str, tuple[Program, ...]]

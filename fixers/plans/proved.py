@@ -188,14 +188,14 @@ def _warning_of(entries: Sequence[str], doubt: Doubt) -> Finding:
 
 
 def _unstarted(doubts: Collection[str], target: Target) -> frozenset[str]:
-    """Return the programs that no command or document starts, if commands or documents start other programs."""
+    """Return the programs that no command or document starts. Return an empty set if none starts any program."""
     launched = target.code_facts.traits.launched
     starting = {path for each in launched for path in scripts_of(each, tuple(doubts))} | {*target.started}
     return frozenset(doubts) - starting if launched else frozenset()
 
 
 def _is_started(program: Program, started: Sequence[str], read: Callable[[str], bytes]) -> bool:
-    """Return True if the config's command starts the program: then `verify` proves the changes by running it."""
+    """Return True if the config's command starts the program, so that `verify` proves the changes by running it."""
     if program.entry in started:
         return True
     scripts = ((script, path) for path in started if not path.endswith(PYTHON) for script in scripts_in(read(path)))

@@ -115,7 +115,10 @@ def keep_evidence(context: Context) -> None:
 
 
 def until_training(context: Context) -> RunOptions:
-    """Return the options. In the phase PREPARE, `until` is the stage before the training."""
+    """Return the options.
+
+    If the phase PREPARE would start the job, `until` becomes `verify`, the stage before the job.
+    """
     options, run = context.options, run_of(context.view)
     started = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not options.force
     includes_training = options.until in ("", "train", "logs") and options.force != "logs"

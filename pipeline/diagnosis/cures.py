@@ -134,7 +134,7 @@ def precision_auto(config: Config) -> Cure | None:
 
 
 def leave_label_padding(config: Config) -> Cure | None:
-    """Turn label-padding off for a loss that does not ignore -100. Return None if it is off."""
+    """Turn label-padding off for a loss that does not ignore -100. Return None if the config already turns it off."""
     if config.get("fixers", {}).get("label-padding") == "never":
         return None
     return Cure(

@@ -1,6 +1,7 @@
 """Decide which tokenizer files the fixer may replace: those in the project's tree and in the cache of huggingface_hub.
 
-A project chooses folders, copies and links. Without this check, it could overwrite any file of the user.
+A project chooses folders, copies and links. Without this check, a project could cause the fixer to overwrite any file
+of the user.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from remote.protocol.tokenizer_files import NAMES, Digest, digest_from_etag
 
 
 def is_replaceable(path: str, tree: str, cache: str) -> bool:
-    """Return True if the path, after links, has the name of a tokenizer file in the tree, or is a file of the cache."""
+    """Return True if the path, with links resolved, is a tokenizer file in the tree, or a file of the cache."""
     real = os.path.realpath(path)
     inside = _parts_below(tree, real)
     return (bool(inside) and inside[-1] in NAMES and ".git" not in inside) or _is_cached(_parts_below(cache, real))
 
 
 def require_replaceable(path: str, tree: str, cache: str, args: Mapping[str, Any], new: Digest) -> str:
-    """Return the path after links, to which the file with the digest `new` may be written. Raises Refusal.
+    """Return the path with links resolved, to which the file with the digest `new` may be written. Raises Refusal.
 
     The name of a blob in the cache is its digest. A file of a snapshot without blobs must come from the snapshot's own
     repository and commit, because other projects use it too.

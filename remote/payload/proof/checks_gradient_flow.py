@@ -132,7 +132,10 @@ def _clipped_away(evidence: Evidence) -> Result:
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
-    """Judge the loss scale in gradients. The scaler must unscale the gradients of scaled losses only."""
+    """Judge whether the scaler unscales the gradients of scaled losses only.
+
+    Return None if no misuse was found and no gradients were unscaled.
+    """
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
     times = f"{scale:g} times" if scale else "many times"
     messages = {

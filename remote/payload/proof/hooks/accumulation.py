@@ -22,7 +22,7 @@ WRAPPERS = ("DataParallel", "DistributedDataParallel", "OptimizedModule")
 
 
 class LossMeasure:
-    """Records the losses of model calls in steps with num_items_in_batch, and what the training makes of them."""
+    """Records the losses that models return in steps with num_items_in_batch, and those at which backward starts."""
 
     def __init__(self) -> None:
         self._project = Project()
@@ -56,7 +56,7 @@ class LossMeasure:
         self._returned = None
 
     def summary(self) -> Optional[LossUse]:
-        """Return how the losses were used, or None if no such call returned a loss."""
+        """Return how the losses were used, or None if none of them can be compared."""
         pairs = [(float(used), float(returned)) for used, returned in self._pairs]
         # A batch without labels has a loss of NaN.
         shares = tuple(used / returned for used, returned in pairs if returned and math.isfinite(used / returned))
@@ -69,7 +69,10 @@ class LossMeasure:
 
 
 def loss_of(output: Any) -> Optional[Any]:
-    """Return the loss in a model's output: its `loss`, or its first tensor if that is a single number."""
+    """Return the loss in a model's output: its `loss`, otherwise its first tensor.
+
+    Return None unless it is a single number.
+    """
     loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     loss = first_float(output if loss is None else loss)
     return loss if loss is not None and loss.numel() == 1 else None
@@ -97,7 +100,7 @@ def excess(use: Optional[LossUse], steps: Sequence[Step], world: int) -> float:
 
 
 def _trainer_step() -> Optional[FrameType]:
-    """Return the frame of transformers' Trainer.training_step on the stack, if there is one."""
+    """Return the frame of transformers' Trainer.training_step on the stack, or None."""
     frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "training_step" and frame.f_globals.get("__name__") == "transformers.trainer":

@@ -103,7 +103,10 @@ def _replica_items_gap(call: ModelCall) -> Optional[float]:
 
 
 def _items_gap(call: ModelCall, base: Any) -> Optional[float]:
-    """Return how much twice the num_items_in_batch changes the loss. A loss that is divided by it is halved."""
+    """Return how much the loss changes if num_items_in_batch is doubled.
+
+    Return None without this argument, or if the loss is 0 or not finite.
+    """
     items = call.kwargs.get(ITEMS)
     if items is None or base.numel() != 1 or not 0.0 < abs(float(base)) < float("inf"):
         return None
