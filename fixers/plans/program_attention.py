@@ -11,7 +11,9 @@ from fixers.frame.code_traits import Traits
 from fixers.plans.file_plan import FileOutcome
 from fixers.plans.owners import Owners
 from fixers.plans.programs import Program
+from fixers.sources.config_files import reads_config
 from fixers.sources.flash_only import NOT_REPLACED, FlashOnly
+from fixers.sources.flash_requirements import REQUIRED_IF
 from remote.protocol.findings import Finding
 
 ATTENTION = "FlashAttention"
@@ -57,9 +59,14 @@ def _used_with(path: str, owners: Owners, traits: Traits) -> set[str]:
 
 
 def needed_places(program: Program, traits: Traits, selecting: Iterable[str]) -> Iterator[FlashOnly]:
-    """Yield the places of the program that fail if one of these files selects another attention by its name."""
+    """Yield the places of the program that fail if one of these files selects another attention by its name.
+
+    A place that fails under a condition does not count for a config, because other configs may not meet the condition.
+    """
     places = [each for each in traits.flash_only if each.path in program.paths and not each.switch]
-    yield from (place for path in selecting for place in places if place.breaks(path, ""))
+    for path in selecting:
+        always = (each for each in places if each.why != REQUIRED_IF) if reads_config(path) else places
+        yield from (place for place in always if place.breaks(path, ""))
 
 
 def replaces_flash(change: FileChange) -> bool:

@@ -29,7 +29,9 @@ from fixers.plans.shared_casts import using_changed_casts
 from fixers.plans.weight_dtypes import half_weights
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
+from fixers.sources.config_files import reads_config
 from fixers.sources.flash_only import NOT_REPLACED
+from fixers.sources.flash_requirements import REQUIRED_IF
 from fixers.sources.launched import scripts_of
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
@@ -114,7 +116,7 @@ class _Warnings:
     """The warnings that count as doubts, each with the programs that own the file of the warning.
 
     `flash`: the warnings that FlashAttention is not replaced. `unsuited`: configs of a known format with a warning that
-    counts. They keep bfloat16 and add no doubt.
+    counts, and configs whose other settings may require FlashAttention. They keep bfloat16 and add no doubt.
     """
 
     users: tuple[tuple[Finding, tuple[Program, ...]], ...]
@@ -140,7 +142,9 @@ def _blocking(plan: Plan, attribution: Owners, changes: Mapping[str, FileChange]
     unsuited = frozenset(path_of(each) for each in blocking if _has_known_format(path_of(each), read))
     others = ((each, path_of(each)) for each in blocking if path_of(each) not in unsuited)
     users = tuple((each, attribution.of_existing(path)) for each, path in others)
-    flash = tuple((each, attribution.of_existing(path_of(each))) for each in plan.findings if is_kept(each))
+    kept = [each for each in plan.findings if is_kept(each)]
+    unsuited |= {path_of(each) for each in kept if REQUIRED_IF in each.message and reads_config(path_of(each))}
+    flash = tuple((e, attribution.of_existing(path_of(e))) for e in kept if path_of(e) not in unsuited)
     return _Warnings(users, flash, unsuited | commands_naming(unsuited, changes.values()))
 
 

@@ -17,6 +17,7 @@ REQUIRES = LinePattern(
     (b"flash_attention_2",),
 )
 REQUIRED = "the code requires FlashAttention here"
+REQUIRED_IF = "the code requires FlashAttention here under a condition"
 NO_OTHER = "a table of attention classes has no other implementation"
 
 
@@ -35,23 +36,32 @@ def _requirements(path: str, data: bytes) -> Iterator[FlashOnly]:
     """Yield the first line that rejects other attention, and the first table without other attention."""
     if REQUIRES.is_in(data):
         try:
-            lines = [each.lineno for each in _rejections(TREES.read(path, data))]
+            source = TREES.read(path, data)
         except Unparsable:
             return
-        if lines:
-            yield FlashOnly(path, min(lines), REQUIRED)
+        found = sorted(_rejections(source), key=lambda each: (_is_conditional(source, each), each.lineno))
+        if found:
+            yield FlashOnly(path, found[0].lineno, REQUIRED_IF if _is_conditional(source, found[0]) else REQUIRED)
     table = line_of_flash_table(data)
     if table:
         yield FlashOnly(path, table, NO_OTHER)
 
 
-def _rejections(source: PythonSource) -> Iterator[ast.stmt]:
+def _rejections(source: PythonSource) -> Iterator[ast.Assert | ast.If]:
     for statement in source.names.of_type(ast.Assert):
         if any(_compares(source, each, (ast.Eq, ast.In)) for each in _parts(statement.test)):
             yield statement
     for branch in source.names.of_type(ast.If):
         if isinstance(branch.body[-1], ast.Raise):
             yield from (branch for each in _parts(branch.test) if _compares(source, each, (ast.NotEq, ast.NotIn)))
+
+
+def _is_conditional(source: PythonSource, rejection: ast.Assert | ast.If) -> bool:
+    """Return True if the statement, or its test, depends on another condition."""
+    if isinstance(rejection, ast.If) and isinstance(rejection.test, ast.BoolOp):
+        return isinstance(rejection.test.op, ast.And)
+    above = (each for each in source.names.ancestors(rejection) if isinstance(each, ast.If))
+    return any("__name__" not in source.segment(each.test) for each in above)
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:

@@ -216,6 +216,32 @@ def test_a_module_beside_a_program_without_a_chance_stays_unless_another_program
         assert set(changed(plan)) == {"free.py", *(["shared.py"] if changes else [])}
 
 
+@pytest.mark.parametrize(
+    ("check", "converted"),
+    [
+        ("if cfg.packs and config._attn_implementation != 'flash_attention_2':\n    raise ValueError\n", True),
+        ("if cfg.packs:\n    assert config._attn_implementation == 'flash_attention_2'\n", True),
+        ("if cfg.old or config._attn_implementation != 'flash_attention_2':\n    raise ValueError\n", False),
+        ("assert config._attn_implementation == 'flash_attention_2'\n", False),
+        ("if __name__ == '__main__':\n    assert config._attn_implementation == 'flash_attention_2'\n", False),
+    ],
+)
+def test_a_config_stays_alone_if_the_code_requires_flash_attention_under_a_condition(
+    tmp_path: Path, check: str, converted: bool
+) -> None:
+    files = {
+        "train.py": f"{check}{TRAINER.replace(FLASH, 'sdpa')}load('packed.yaml')\n",
+        "packed.yaml": f"learning_rate: 0.1\nbf16: true\nattn_implementation: {FLASH}\n",
+    }
+    plan = planned(tmp_path, files)
+    assert set(changed(plan)) == ({"train.py"} if converted else set())
+    (warning,) = (each for each in plan.findings if "FlashAttention" in each.message)
+    assert warning.where.partition(":")[0] == ("packed.yaml" if converted else "train.py")
+    other = {"other.py": f"{TRAINER.replace(FLASH, 'sdpa')}load('packed.yaml')\n"}
+    shared = planned(tmp_path / "shared", files | other)
+    assert set(changed(shared)) == {"other.py", "train.py" if converted else "packed.yaml"}
+
+
 RING = "python train.py --bf16 True --use_ring_flash_attn true\n"
 
 
