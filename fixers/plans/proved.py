@@ -154,7 +154,7 @@ def _outside(
     held_back: frozenset[str],
     modules: Sequence[Module],
 ) -> frozenset[str]:
-    """Return the changed files that no training runs and that share no changed casts with a training."""
+    """Return the changed files that no training program uses and that share no changed casts with one."""
     outside = frozenset(path for path, own in owners.items() if own is None)
     kept = (each for path, each in changes.items() if path not in outside | held_back)
     return outside - using_changed_casts([changes[path] for path in outside], kept, modules)
