@@ -3,7 +3,7 @@
 What it does
     Runs only with `fixers: {environment: create}` or with settings:
 
-    * `base`: the Python that creates the venv.
+    * `base`: the Python that creates the venv, by its name or absolute path. A file of the project is refused.
     * `requirements`: files of the project. The default is requirements.txt, or the dependencies in pyproject.toml.
     * `torch`: a version ("2.13.0"), a specifier (">=2.4,<2.14") or a requirement ("torch==2.13.0+cu126").
     * `index`: a package index for torch only, with {build} in place of the build's tag.
@@ -47,6 +47,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fixers.frame.change import HostChange, Plan
+from fixers.frame.disk_tree import DiskTree
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
 from fixers.setup.flash_attention import PACKAGES
@@ -64,6 +65,7 @@ name = "environment"
 version = 4
 safety = "unsafe"
 
+BASE = "python3"
 REQUESTED = ("create", True)
 MARK = "halfstep.json"
 VENV = "venv"
@@ -86,6 +88,10 @@ def plan(site: Site) -> Plan:
     unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver) or _unfinished(site.host, tree, venv)
     if unfit is None:
         return Plan()
+    base = str(settings.get("base") or BASE)
+    if "/" in base and not posixpath.isabs(base):
+        message = f"{base} is a file of the project, which may run only in the training"
+        return Plan((unfit, _error(message, "fixers.environment.base", f"base: {BASE}")))
     try:
         torch, packages = parse_torch_requirement(settings.get("torch")), read_packages(site.tree, settings)
     except BadTorch as bad:
@@ -126,7 +132,7 @@ def _request(
     return {
         "project": site.project.key,
         "fixer": name,
-        "base": str(settings.get("base") or "python3"),
+        "base": str(settings.get("base") or BASE),
         "requirements": list(packages.files),
         "packages": [*packages.packages, *(TRAINER_REQUIREMENTS.values() if built_in else ())],
         "torch": torch.at(choice.torch) if choice else torch.requirement,
@@ -137,6 +143,7 @@ def _request(
         "capability": list(capability),
         "environment": dict(site.environment),
         "left_out": _unusable_flash(site.gpu),
+        "laptop_root": str(site.tree.root) if isinstance(site.tree, DiskTree) else "",
     }
 
 

@@ -19,9 +19,10 @@ from remote.payload.fix.requirements import BUILD_TOOLS, Requirements, sort_requ
 from remote.payload.fix.venv import Venv
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
 from remote.payload.tree.paths import check_path
-from remote.payload.tree.state import Project
+from remote.payload.tree.state import Project, holds_synced_files
 from remote.protocol.values import dumps
 
 ASK_ARCHITECTURES = "import json, torch; print(json.dumps(torch.cuda.get_arch_list()))"
@@ -34,6 +35,7 @@ It is inside the venv, because the venv's file system needs the space for the pa
 LOCK = "venv.lock"
 FOREIGN_PATHS = ("PYTHONPATH", "PYTHONHOME")
 LOCK_WAIT_S = 1.0
+BASE = "name a Python of the host: `base: python3.12`"
 IMPORT_TIMEOUT_S = 60.0
 
 
@@ -41,11 +43,16 @@ def create_environment(call: Call) -> Dict[str, Any]:
     """Install the packages of the request into the venv. Push events {doing, done, total}, {note} and {downloads}.
 
     An unfinished venv of the same recipe (`_recipe`) is completed. A venv of another recipe is removed and created
-    again. Raises Refusal if the folder was not made by halfstep, or if a step fails; packages that earlier steps
-    installed are kept.
+    again. Raises Refusal if the folder was not made by halfstep, if `base` is a file of the project, or if a step
+    fails; packages that earlier steps installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)
+    if holds_synced_files(project, venv):
+        raise _exists(path, f"{path} came with the project, so no environment is created there")
+    base = str(call.args["base"])
+    if "/" in base and _is_of_project(base, project, str(call.args.get("laptop_root", ""))):
+        raise refused("base", f"{base} is a file of the project, which may run only in the training", base, BASE)
     recipe = _recipe(call.args, project.tree)
     folder = os.path.join(project.at(project.layout.undo), str(call.args["fixer"]))
     with _installation_lock(call, os.path.join(folder, LOCK)) as lock:
@@ -80,9 +87,7 @@ def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
     """
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
-        message = f"{path} exists and was not made by halfstep; nothing was changed"
-        other = f"{os.path.basename(path)}-halfstep/bin/python"
-        raise refused("exists", message, path, f"choose another folder in the host file: `python: {other}`")
+        raise _exists(path, f"{path} exists and was not made by halfstep; nothing was changed")
     record_made_folder(project, fixer, path)
     earlier = str(mark.get("state")) if mark.get("recipe") == recipe and _has_pip(path) else ""
     if not earlier:
@@ -91,10 +96,27 @@ def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
     return earlier
 
 
+def _exists(path: str, message: str) -> Refusal:
+    other = f"{os.path.basename(path)}-halfstep/bin/python"
+    return refused("exists", message, path, f"choose another folder in the host file: `python: {other}`")
+
+
+def _is_of_project(base: str, project: Project, laptop_root: str) -> bool:
+    """Return True for a relative path, and for a path that leads into the tree or the laptop's folder of the project.
+
+    /proc/self has another meaning in the process that runs `base`.
+    """
+    places = [os.path.normpath(base), os.path.realpath(base)]
+    roots = ["/proc", project.tree, os.path.realpath(project.tree), *([laptop_root] if laptop_root else [])]
+    return not os.path.isabs(base) or any(f"{place}/".startswith(f"{root}/") for place in places for root in roots)
+
+
 def _has_pip(path: str) -> bool:
     python = os.path.join(path, "bin", "python")
     try:
-        done = subprocess.run([python, "-c", "import pip"], capture_output=True, timeout=IMPORT_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            [python, "-I", "-c", "import pip"], capture_output=True, timeout=IMPORT_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
@@ -110,7 +132,7 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
         environment.pop(name, None)
     venv = Venv(call, path, tree, environment, lock.fileno())
     if not _has_pip(path):
-        venv.make(args["base"])
+        venv.make(_find_base(str(args["base"])))
     _remove_interrupted_installs(path)
     pip = venv.upgrade_pip(sources=_sources(args, tree), offline=args["no_index"])
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
@@ -123,6 +145,14 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     if args["capability"]:
         _require_architecture(venv, args["capability"])
     shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _find_base(base: str) -> str:
+    """Return the path of the base interpreter. A name is searched on the host's PATH, not on that of `env:`."""
+    found = base if "/" in base else shutil.which(base)
+    if found is None:
+        raise refused("no-python", f"{base}: No such file on the PATH of the host", base)
+    return found
 
 
 def _remove_interrupted_installs(path: str) -> None:

@@ -41,7 +41,11 @@ class Venv:
 
     def run(self, argv: List[str], failure: str, pip: Optional[PipOutput] = None) -> str:
         """Run a command and return its output. Raises Refusal and EOFError like `run_command`."""
-        return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), pip=pip)
+        # Python imports from the working folder first, unless it is isolated. The pip of the venv needs the tree, for
+        # relative paths. The base interpreter is not isolated, because its pip may be in the user's site-packages.
+        own = argv[0] == self.python
+        argv, cwd = ([self.python, "-I", *argv[1:]], self.tree) if own else (argv, self.path)
+        return run_command(self.call, argv, self.environment, failure, cwd=cwd, keep=(self.lock,), pip=pip)
 
     def make(self, base: str) -> None:
         """Create the venv with pip.

@@ -12,7 +12,6 @@ from remote.payload.probes.project_python import ask_python
 from remote.payload.probes.python import (
     InterpreterFault,
     ask_interpreter,
-    find_python,
     read_interpreter,
     store_interpreter,
 )
@@ -20,6 +19,7 @@ from remote.payload.processes.compute_node import srun_argv
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal, refusal_to_json
+from remote.payload.tree.state import Project
 from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import CardTrial, EnvironmentFacts, EnvironmentRequest
 from remote.protocol.layout import ProjectLayout
@@ -32,23 +32,17 @@ BLOCK = 2**20
 def probe_environment(call: Call) -> Dict[str, Any]:
     """Answer an `EnvironmentRequest` with `EnvironmentFacts`. Store the interpreter's facts in environment.json."""
     request = decode(EnvironmentRequest, call.args)
-    layout = ProjectLayout(checked_name(request.project))
-    tree, cache = call.path(layout.tree), call.path(layout.environment)
-    path = find_python(request.python, tree)
-    disk = write_disk(call.path(layout.runs), request.write_bytes)
-    facts = EnvironmentFacts(
-        read_interpreter(request.python, tree, cache),
-        disk,
-    )
+    project = Project(call.workdir, ProjectLayout(checked_name(request.project)))
+    disk = write_disk(call.path(project.layout.runs), request.write_bytes)
+    facts = EnvironmentFacts(read_interpreter(request.python, project), disk)
     if not facts.interpreter.error:
-        facts = _with_trial(facts, call, request, path, cache)
+        facts = _with_trial(facts, call, request, project)
     answer: Dict[str, Any] = encode(facts)
     return answer
 
 
-def _with_trial(
-    facts: EnvironmentFacts, call: Call, request: EnvironmentRequest, path: str, cache: str
-) -> EnvironmentFacts:
+def _with_trial(facts: EnvironmentFacts, call: Call, request: EnvironmentRequest, project: Project) -> EnvironmentFacts:
+    path = facts.interpreter.path
     environment, deadline_s = dict(request.environment), request.deadline_s
     launcher: List[str] = []
     if request.slurm is not None:  # Slurm chooses the card.
@@ -65,10 +59,10 @@ def _with_trial(
     torch = facts.interpreter.torch
     if torch is not None and "arch_list" in answer:
         known = dataclasses.replace(known, arch_list=tuple(answer["arch_list"]), torch_version=torch.version)
-    store_interpreter(cache, path, known)
+    store_interpreter(call.path(project.layout.environment), path, known)
     return dataclasses.replace(
         facts,
-        interpreter=read_interpreter(path, "", cache),
+        interpreter=read_interpreter(path, project),
         cuda_available=bool(answer.get("cuda_available")),
         cards=tuple(decode(CardTrial, card) for card in answer.get("cards", [])),
         imports=decode(Dict[str, str], answer.get("imports", {})),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
 from remote.payload.files.records import read_record, write_record
+from remote.payload.tree.state import Project, holds_synced_files
 from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0
@@ -55,19 +56,35 @@ class StoredInterpreters:
     interpreters: Dict[str, InterpreterFacts] = field(default_factory=dict)
 
 
-def find_python(python: str, tree: str) -> str:
+def find_python(python: str, project: Project) -> str:
     """Return the absolute path of the interpreter.
 
     A bare name is searched on PATH; a path is relative to the project's tree. If `python` is empty, the interpreter is
-    that of the project's venv/ or .venv/. Without a venv, it is python3, or an interpreter of the image if only that
-    interpreter has torch.
+    that of the venv/ or .venv/ in the tree that was created on this host. Without a venv, it is python3, or an
+    interpreter of the image if only that interpreter has torch. Raises InterpreterFault for an interpreter that came
+    with the project: it would run code of the project before the proof, also on the laptop with `--host local`.
     """
     if not python:
-        project_python = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
-        return next((path for path in project_python if os.path.exists(path)), None) or _python_of_machine()
+        venvs = (os.path.join(project.tree, folder, "bin", "python") for folder in PROJECT_VENVS)
+        found = (path for path in venvs if os.path.exists(path) and not came_with_project(path, project))
+        return next(found, None) or _python_of_machine()
     if "/" not in python:
         return shutil.which(python) or python
-    return os.path.join(tree, os.path.expanduser(python))
+    path = os.path.join(project.tree, os.path.expanduser(python))
+    if came_with_project(path, project):
+        raise InterpreterFault(f"{path}: it came with the project; `python:` must name one that was made on the host")
+    return path
+
+
+def came_with_project(path: str, project: Project) -> bool:
+    """Return True if the laptop sent the interpreter, a link on its path, or a file of its venv."""
+    trees = (project.tree, os.path.realpath(project.tree))
+    for tree, place in zip(trees, (os.path.normpath(path), os.path.realpath(path))):
+        inside = os.path.relpath(place, tree)
+        venv = os.path.dirname(os.path.dirname(inside))
+        if not inside.startswith("../") and holds_synced_files(project, inside, *([venv] if venv else [])):
+            return True
+    return False
 
 
 def _python_of_machine() -> str:
@@ -87,12 +104,16 @@ def _torch_beside(python: str) -> bool:
     return bool(glob.glob(os.path.join(prefix, "lib", "python3*", "site-packages", "torch", "version.py")))
 
 
-def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
+def read_interpreter(python: str, project: Project) -> Interpreter:
     """Return the interpreter.
 
     Writes nothing and imports no torch, so `arch_list` is None before `probe_environment` has run.
     """
-    path = find_python(python, tree)
+    cache = project.at(project.layout.environment)
+    try:
+        path = find_python(python, project)
+    except InterpreterFault as fault:
+        return Interpreter(python, python, error=str(fault))
     known = read_record(cache, StoredInterpreters) or StoredInterpreters()
     before = known.interpreters.get(path)
     if before is None or before.mark != installation_stamp(path):

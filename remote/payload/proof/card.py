@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List
 
 from remote.payload.probes.project_python import ask_python
-from remote.payload.probes.python import find_python
+from remote.payload.probes.python import InterpreterFault, find_python
 from remote.payload.processes.compute_node import srun_argv
 from remote.payload.proof.evidence import error, passed, warning
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.state import Project
 from remote.protocol.card import QUEUE_S, CardFacts, CardReport, CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -25,14 +27,17 @@ FALL = 0.5
 def step_card(call: Call) -> Dict[str, Any]:
     """Return the CardReport for a CardRequest. Writes nothing."""
     request = decode(CardRequest, call.args)
-    tree = call.path(ProjectLayout(checked_name(request.project)).tree)
+    project = Project(call.workdir, ProjectLayout(checked_name(request.project)))
     environment = dict(request.environment)
     launcher: List[str] = []
     if request.slurm is not None:  # Slurm chooses the card.
         launcher = srun_argv(request.slurm, request.deadline_s)
     elif request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
-    python = find_python(request.python, tree)
+    try:
+        python = find_python(request.python, project)
+    except InterpreterFault as fault:
+        raise Refusal("interpreter", str(fault), where=request.python, exit_code=ExitCode.ENVIRONMENT) from None
     arguments = {"plan": encode(request.plan)}
     deadline_s = request.deadline_s if request.slurm is None else QUEUE_S + request.deadline_s
     answer = ask_python(python, call.payload, "card-step", arguments, environment, deadline_s, launcher=launcher)

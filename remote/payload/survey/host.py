@@ -12,6 +12,7 @@ from remote.payload.probes.python import read_interpreter
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.survey.runs import survey_runs
+from remote.payload.tree.state import Project
 from remote.payload.tree.survey import survey_tree
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.survey import Survey, SurveyRequest
@@ -25,8 +26,7 @@ def survey(call: Call) -> Dict[str, Any]:
     request = decode(SurveyRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
     queries = start_gpu_queries()
-    tree = call.path(layout.tree)
-    interpreter = read_interpreter(request.python, tree, call.path(layout.environment))
+    interpreter = read_interpreter(request.python, Project(call.workdir, layout))
     disk = read_disk(call.path(layout.runs))
     tree_survey = survey_tree(call.workdir, layout.key)
     runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)

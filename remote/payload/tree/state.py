@@ -88,6 +88,21 @@ def read_manifest(project: Project) -> Optional[Manifest]:
     return None if data is None else parse_manifest(data)
 
 
+def holds_synced_files(project: Project, *paths: str) -> bool:
+    """Return True if one of the paths, relative to the tree, is or contains a file or link that the laptop sent.
+
+    A path below such a link counts too. The result is True if the records are damaged.
+    """
+    try:
+        manifest, commit = read_manifest(project), read_commit(project)
+    except Malformed:
+        return True
+    rows = {**(manifest.rows if manifest else {}), **(commit.after if commit else {})}
+    above = {path[:end] for path in paths for end in range(1, len(path) + 1) if path[end : end + 1] in ("", "/")}
+    inside = tuple(f"{path}/" for path in paths)
+    return any(row in above or row.startswith(inside) for row in rows)
+
+
 def write_manifest(project: Project, manifest: Manifest) -> None:
     write_atomic(project.at(project.layout.manifest), json_bytes(pack_manifest(manifest)))
 

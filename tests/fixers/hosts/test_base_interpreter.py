@@ -2,12 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from fixers.setup import environment
 from remote.errors import RemoteFault
-from tests.fixers.hosts.local_wheels import host, imports, site_of
+from tests.fixers.hosts.local_wheels import host, imports, site_of, venv
+from tests.fixers.setup_rig import put
 from tests.lab.package_index import installed_wheel
 
 __all__ = ["host"]
@@ -87,3 +89,46 @@ def test_a_missing_base_interpreter_is_named(host):
     with pytest.raises(RemoteFault, match=r"python9\.9: No such file") as refusal:
         host.act(change.op, change.args)
     assert refusal.value.exit_code == 20
+
+
+@pytest.mark.parametrize("form", ["relative", "absolute", "link", "the laptop's folder", "of the process"])
+def test_SE_a_base_interpreter_of_the_project_is_not_run(host, tmp_path, form):
+    (change,) = environment.plan(site_of(host)).changes
+    tree, clone = Path(venv(host)).parent, tmp_path / "clone"
+    clone.mkdir()
+    for folder in (tree, clone):
+        (folder / "evil.sh").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (folder / "evil.sh").chmod(0o755)
+    (tmp_path / "link").symlink_to(tree / "evil.sh")
+    base = {
+        "relative": "./evil.sh",
+        "absolute": str(tree / "evil.sh"),
+        "link": str(tmp_path / "link"),
+        "the laptop's folder": str(clone / "evil.sh"),
+        "of the process": "/proc/self/cwd/evil.sh",
+    }[form]
+    with pytest.raises(RemoteFault, match="is a file of the project"):
+        host.act(change.op, {**change.args, "base": base, "laptop_root": str(clone)})
+    assert not (tmp_path / "ran").exists() and not Path(venv(host)).exists()
+
+
+def test_SE_modules_and_programs_of_the_project_do_not_replace_those_that_create_the_environment(host, tmp_path):
+    tree = Path(venv(host)).parent
+    for module in ("venv", "pip", "ensurepip", "torch"):
+        (tree / f"{module}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n")
+    (tree / "bin").mkdir()
+    (tree / "bin/python3").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 3\n")
+    (tree / "bin/python3").chmod(0o755)
+    (change,) = environment.plan(site_of(host, base="python3")).changes
+    path = f"{tree}/bin:{os.environ['PATH']}"
+    assert host.act(change.op, {**change.args, "environment": {"PATH": path}})["made"] is True
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("planted", ["venv/bin/python", "venv/lib/evil.pth", "venv"])
+def test_SE_an_environment_that_came_with_the_project_is_not_completed(host, tmp_path, planted):
+    put(host, planted, f"#!/bin/sh\ntouch {tmp_path}/ran\n".encode())
+    (change,) = environment.plan(site_of(host)).changes
+    with pytest.raises(RemoteFault, match="came with the project"):
+        host.act(change.op, change.args)
+    assert not (tmp_path / "ran").exists()

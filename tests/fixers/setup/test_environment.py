@@ -124,6 +124,7 @@ def change(words, build="cu129", **args):
         "capability": [7, 5],
         "environment": {"PIP_INDEX_URL": "u"},
         "left_out": ["flash-attn", "flash_attn", "flash-attn-3", "flash_attn_3"],
+        "laptop_root": "",
     }
     summary = f"create venv on the host with {words}"
     return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")
@@ -293,3 +294,10 @@ def test_without_a_configured_interpreter_the_venv_is_made_in_the_project():
     for outside in (Interpreter("/usr/bin/python3"), Interpreter("/usr/bin/python3", torch=CPU)):
         (planned,) = plan_of("create", interpreter=outside).changes
         assert planned.args["venv"] == "venv"
+
+
+@pytest.mark.parametrize("base", ["./evil.sh", "tools/python", "../evil.sh", "~/clone/evil.sh"])
+def test_SE_a_base_interpreter_of_the_project_is_an_error_of_the_plan(base):
+    plan = plan_of({"base": base})
+    assert plan.empty and "is a file of the project" in plan.findings[-1].message
+    assert plan.findings[-1].hint == "base: python3"
