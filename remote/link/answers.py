@@ -16,12 +16,19 @@ from remote.protocol.text import safe_text
 
 IDLE_LIMIT_S = 3600.0
 """The longest time for which a host may send only heartbeats. Computing the digests of 1 TB takes half an hour."""
+LONGEST_CALL_S = 24 * 3600.0
+"""The longest time that a host's progress can extend a call."""
+PROGRESS = frozenset({"doing", "done", "total", "note", "downloads"})
+"""The keys of events that report progress. Other events are heartbeats."""
 MAX_MESSAGE = 8000
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The frames that may precede the result: a stream of up to `limit` bytes, and events if `events` is True."""
+    """The frames that may precede the result: a stream of up to `limit` bytes, and events if `events` is True.
+
+    Without `on_event`, the caller expects only heartbeats.
+    """
 
     sink: Callable[[bytes], None] | None = None
     limit: int = 0
@@ -38,7 +45,7 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
     Raises RemoteFault for an error that the host reports, BadFrame for an unexpected frame, and DeadlineExceeded.
     """
     received, stream_ended = 0, accepted.sink is None
-    last_news = reader.clock()
+    start = last_news = reader.clock()
     while True:
         kind, body = reader.read_frame(timeout_s)
         if kind is FrameKind.JSON:
@@ -48,12 +55,10 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
             event = _event(answer)
             if not accepted.events:
                 raise BadFrame("an unexpected event")
-            if event:
+            if accepted.on_event is not None and PROGRESS & event.keys():
                 last_news = reader.clock()
-                if accepted.on_event is not None:
-                    accepted.on_event(event)
-            elif reader.clock() - last_news > IDLE_LIMIT_S:
-                raise DeadlineExceeded(f"the host has only sent heartbeats for {IDLE_LIMIT_S / 60:.0f} minutes")
+                accepted.on_event(event)
+            _require_progress(reader.clock() - last_news, reader.clock() - start)
             continue
         received += len(body)
         if stream_ended or (kind is FrameKind.BYTES and not body):
@@ -63,6 +68,13 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
         stream_ended = kind is FrameKind.END
         if accepted.sink is not None and kind is FrameKind.BYTES:
             accepted.sink(body)
+
+
+def _require_progress(idle_s: float, elapsed_s: float) -> None:
+    if idle_s > IDLE_LIMIT_S:
+        raise DeadlineExceeded(f"the host has only sent heartbeats for {IDLE_LIMIT_S / 60:.0f} minutes")
+    if elapsed_s > LONGEST_CALL_S:
+        raise DeadlineExceeded(f"the host did not finish within {LONGEST_CALL_S / 3600:.0f} hours")
 
 
 def read_events(reader: FrameReader, timeout_s: float, within_s: float = inf) -> Iterator[Json]:

@@ -87,6 +87,23 @@ def test_SE_09_heartbeats_do_not_extend_a_change_for_ever() -> None:
     assert len(seen) == 20
 
 
+@pytest.mark.parametrize(
+    ("event", "watched", "message"),
+    [
+        ({"a": 1}, False, "only sent heartbeats for 60 minutes"),
+        ({"a": 1}, True, "only sent heartbeats for 60 minutes"),
+        ({"note": "still here"}, False, "only sent heartbeats for 60 minutes"),
+        ({"doing": "building torch"}, True, "did not finish within 24 hours"),
+        ({"done": 1, "total": 2}, True, "did not finish within 24 hours"),
+    ],
+)
+def test_SE_09_events_do_not_extend_a_change_for_ever(event: Json, watched: bool, message: str) -> None:
+    accepted = Accepted(events=True, on_event=(lambda _: None) if watched else None)
+    endless = reader_of(forever=pack_json({"event": event}), step_s=IDLE_LIMIT_S / 10)
+    with pytest.raises(DeadlineExceeded, match=message):
+        read_result(endless, 600.0, accepted)
+
+
 def test_SE_09_a_byte_now_and_then_does_not_extend_a_deadline() -> None:
     with pytest.raises(DeadlineExceeded, match="too slowly"):
         reader_of(*bytes_of(RESULT), step_s=10.0).read_frame(60.0)
