@@ -88,17 +88,10 @@ def plan(site: Site) -> Plan:
     unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver) or _unfinished(site.host, tree, venv)
     if unfit is None:
         return Plan()
-    base = str(settings.get("base") or BASE)
-    if "/" in base and not posixpath.isabs(base):
-        message = f"{base} is a file of the project, which may run only in the training"
-        return Plan((unfit, _error(message, "fixers.environment.base", f"base: {BASE}")))
-    try:
-        torch, packages = parse_torch_requirement(settings.get("torch")), read_packages(site.tree, settings)
-    except BadTorch as bad:
-        hint = f'torch: "{bad.nearest}"' if bad.nearest else ""
-        return Plan((unfit, _error(str(bad), "fixers.environment.torch", hint)))
-    except NoPackages as bad:
-        return Plan((unfit, _error(bad.message, bad.where, bad.hint)))
+    wanted = _read_settings(site, settings)
+    if isinstance(wanted, Finding):
+        return Plan((unfit, wanted))
+    torch, packages = wanted
     choice = _choice(site.gpu, survey.driver, torch)
     if venv is None or (_has_card(site) and choice is None):
         return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
@@ -112,6 +105,21 @@ def plan(site: Site) -> Plan:
 def is_requested(setting: object) -> bool:
     """Return True if `fixers.environment` in the config requests an environment."""
     return bool(setting) if isinstance(setting, Mapping) else setting in REQUESTED
+
+
+def _read_settings(site: Site, settings: Mapping[str, Any]) -> tuple[TorchRequirement, ProjectPackages] | Finding:
+    """Return torch and the packages to install, or an error if a setting is invalid."""
+    base = str(settings.get("base") or BASE)
+    if "/" in base and not posixpath.isabs(base):
+        message = f"{base} is a file of the project, which may run only in the training"
+        return _error(message, "fixers.environment.base", f"base: {BASE}")
+    try:
+        return parse_torch_requirement(settings.get("torch")), read_packages(site.tree, settings)
+    except BadTorch as bad:
+        hint = f'torch: "{bad.nearest}"' if bad.nearest else ""
+        return _error(str(bad), "fixers.environment.torch", hint)
+    except NoPackages as bad:
+        return _error(bad.message, bad.where, bad.hint)
 
 
 def _venv_for(site: Site, of_interpreter: str | None) -> str | None:
@@ -143,8 +151,13 @@ def _request(
         "capability": list(capability),
         "environment": dict(site.environment),
         "left_out": _unusable_flash(site.gpu),
-        "laptop_root": str(site.tree.root) if isinstance(site.tree, DiskTree) else "",
+        "laptop_root": _laptop_root(site),
     }
+
+
+def _laptop_root(site: Site) -> str:
+    """Return the project's folder on the laptop, or "" for a tree in memory. The host may be this machine."""
+    return str(site.tree.root) if isinstance(site.tree, DiskTree) else ""
 
 
 def _unusable_flash(gpu: Gpu | None) -> list[str]:
