@@ -42,7 +42,7 @@ def test_for_a_python_without_venv_the_package_to_install_is_named(host, tmp_pat
     (change,) = environment.plan(site_of(host, base=str(base))).changes
     args = {**change.args, "environment": {"PATH": "/usr/bin:/bin"}}
     sudo = "" if os.geteuid() == 0 else "sudo "
-    hint = f"{sudo}apt-get update && {sudo}apt-get install -y {package}"
+    hint = f"hint of the host: {sudo}apt-get update && {sudo}apt-get install -y {package}"
     with pytest.raises(RemoteFault, match="cannot create a venv") as refusal:
         host.act(change.op, args)
     assert (refusal.value.hint, refusal.value.exit_code) == (hint, 20)
