@@ -13,7 +13,8 @@ What it does
     requirements and, for the built-in trainer, its packages. Packages that import torch while they are built, such as
     flash-attn and mamba-ssm, are installed after torch. flash-attn is omitted if the card cannot run it. The project
     itself is not installed as a package; put `-e .` into requirements.txt to install it. The next run resumes an
-    interrupted installation.
+    interrupted installation. If the requirements change, the next run installs the difference into the existing venv.
+    If the project lists no requirements, a warning names the packages that its script imports.
 
     The torch build matches the card and its driver. Without a driver, it is the CPU build. These builds come from
     download.pytorch.org/whl. If that server is unreachable, the host's default index is used; for Linux on x86-64, its
@@ -40,6 +41,7 @@ How to undo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import posixpath
 import re
@@ -48,10 +50,11 @@ from typing import Any
 
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.disk_tree import DiskTree
-from fixers.frame.findings import error, resolved
+from fixers.frame.findings import error, resolved, warning
 from fixers.frame.site import Site
 from fixers.setup.flash_attention import PACKAGES
-from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
+from fixers.setup.imported_modules import imports_of_script, lacking_with_only_torch, packages_of
+from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, read_files, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_supports, runs_on
 from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
@@ -78,28 +81,65 @@ ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
 def plan(site: Site) -> Plan:
     """Plan a venv if the config requests one and the interpreter cannot train on the card or is incomplete."""
-    survey = site.survey
-    setting = site.settings.get(name)
-    settings: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {}
+    survey, setting = site.survey, site.settings.get(name)
     if survey is None or site.project is None or site.host is None or not is_requested(setting):
         return Plan()
     tree = posixpath.join(site.host.workdir, site.project.tree)
     venv = _venv_for(site, venv_of(survey.interpreter.path, tree))
-    unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver) or _unfinished(site.host, tree, venv)
-    if unfit is None:
-        return Plan()
+    unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver)
+    if unfit is not None:
+        return _planned(site, survey, venv, unfit, keep=False)
+    incomplete = _judge_mark(site, site.host, tree, venv)
+    return _planned(site, survey, venv, incomplete, keep=True) if incomplete is not None else Plan()
+
+
+def _planned(site: Site, survey: Survey, venv: str | None, unfit: Finding, *, keep: bool) -> Plan:
+    """Plan the installation that resolves the finding. With `keep`, packages are added to the existing venv."""
+    settings = _settings(site)
     wanted = _read_settings(site, settings)
     if isinstance(wanted, Finding):
         return Plan((unfit, wanted))
     torch, packages = wanted
-    choice = _choice(site.gpu, survey.driver, torch)
-    if venv is None or (_has_card(site) and choice is None):
+    choice = None if keep else _choice(site.gpu, survey.driver, torch)
+    if venv is None or (_has_card(site) and choice is None and not keep):
         return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
-    args = _request(site, settings, torch, choice, packages)
-    change = HostChange(
-        name, _summary(venv, args, site), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo"
-    )
-    return Plan((resolved(unfit),), (change,))
+    args = {**_request(site, settings, torch, choice, packages), "contents": contents_of(site), "keep": keep}
+    summary = _summary(venv, args, site)
+    change = HostChange(name, summary, "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
+    return Plan((resolved(unfit), *_without_requirements(site, settings, packages)), (change,))
+
+
+def _settings(site: Site) -> Mapping[str, Any]:
+    setting = site.settings.get(name)
+    return setting if isinstance(setting, Mapping) else {}
+
+
+def contents_of(site: Site) -> str:
+    """Return a digest of what the environment must contain: the requested torch, all requirements files, the packages.
+
+    Return "" if no environment is requested, or if the requirements cannot be read.
+    """
+    settings = _settings(site)
+    if not is_requested(site.settings.get(name)):
+        return ""
+    try:
+        packages = read_packages(site.tree, settings)
+    except NoPackages:
+        return ""
+    files = [(path, hashlib.sha256(data).hexdigest()) for path, data in read_files(site.tree, packages.files)]
+    wanted = [settings.get("torch"), files, packages.packages, _of_trainer(site), _unusable_flash(site.gpu)]
+    return hashlib.sha256(json.dumps(wanted, default=str).encode()).hexdigest()
+
+
+def _without_requirements(site: Site, settings: Mapping[str, Any], packages: ProjectPackages) -> tuple[Finding, ...]:
+    """Return a warning if only torch is installed because the project lists no requirements."""
+    if packages.files or packages.packages or _of_trainer(site) or settings.get("requirements") is not None:
+        return ()
+    script, modules = imports_of_script(site.tree, site.config.get("command") or ())
+    missing = packages_of(lacking_with_only_torch(modules))
+    imports = f", but {script} imports {', '.join(missing)}" if missing else ""
+    hint = f"write {REQUIREMENTS}, one package a line: {', '.join(missing)}" if missing else ""
+    return (warning(name, f"no {REQUIREMENTS}: only torch is installed{imports}", "fixers.environment", hint),)
 
 
 def is_requested(setting: object) -> bool:
@@ -135,14 +175,13 @@ def _request(
     assert site.survey is not None
     build = torch.build or (choice.tag if choice else _default_build(site.survey))
     index = str(settings.get("index") or "").replace("{build}", build or CPU)
-    built_in = site.config.get("command", "") is None
     capability = site.gpu.capability if site.gpu is not None and not site.gpu.assumed else ()
     return {
         "project": site.project.key,
         "fixer": name,
         "base": str(settings.get("base") or BASE),
         "requirements": list(packages.files),
-        "packages": [*packages.packages, *(TRAINER_REQUIREMENTS.values() if built_in else ())],
+        "packages": [*packages.packages, *_of_trainer(site)],
         "torch": torch.at(choice.torch) if choice else torch.requirement,
         "index": index,
         "build_index": "" if index or torch.by_url else _official_index(build),
@@ -158,6 +197,11 @@ def _request(
 def _laptop_root(site: Site) -> str:
     """Return the project's folder on the laptop, or "" for a tree in memory. The host may be this machine."""
     return str(site.tree.root) if isinstance(site.tree, DiskTree) else ""
+
+
+def _of_trainer(site: Site) -> tuple[str, ...]:
+    """Return the requirements of the built-in trainer, or () if the config has a command."""
+    return tuple(TRAINER_REQUIREMENTS.values()) if site.config.get("command", "") is None else ()
 
 
 def _unusable_flash(gpu: Gpu | None) -> list[str]:
@@ -180,6 +224,8 @@ def _summary(venv: str, args: Mapping[str, Any], site: Site) -> str:
     count = len(args["packages"])
     more = [*args["requirements"], *([f"{count} package{'s' * (count != 1)}"] if count else [])]
     torch = args["torch"] + (f" ({build}{why})" if build else "")
+    if args["keep"]:
+        return f"install {', '.join(more or [torch])} into {venv} on the host"
     return f"create {venv} on the host with {', '.join([torch, *more])}"
 
 
@@ -187,16 +233,21 @@ def _has_card(site: Site) -> bool:
     return site.gpu is not None and not site.gpu.assumed
 
 
-def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
-    """Return an error if halfstep's installation into this venv was interrupted, otherwise None."""
+def _judge_mark(site: Site, host: Host, tree: str, venv: str | None) -> Finding | None:
+    """Return an error if halfstep's installation into this venv was interrupted, or was made for other requirements."""
     if venv is None:
         return None
-    mark = posixpath.join(tree, venv, MARK)
+    where, contents = posixpath.join(tree, venv, MARK), contents_of(site)
     try:
-        state = json.loads(host.read_bytes(mark)).get("state")
-    except (FileNotFoundError, ValueError, AttributeError):
+        mark = json.loads(host.read_bytes(where))
+    except (FileNotFoundError, ValueError):
         return None
-    return _error(f"{venv} is incomplete: its installation was interrupted", mark) if state == "unfinished" else None
+    state = mark.get("state") if isinstance(mark, Mapping) else None
+    if state == "unfinished":
+        return _error(f"{venv} is incomplete: its installation was interrupted", where)
+    if state == "done" and contents and mark.get("contents") != contents:
+        return _error(f"the requirements have changed since {venv} was made", where)
+    return None
 
 
 def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> Finding | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import posixpath
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from fixers.frame.site import Tree
 
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"
+INCLUDE = re.compile(rb"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
 
 
 class NoPackages(Exception):
@@ -47,6 +50,20 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
     files = tuple(name for name in names if not name.endswith(".toml"))
     packages = [package for name in names if name.endswith(".toml") for package in _dependencies(tree, name)]
     return ProjectPackages(files, tuple(packages))
+
+
+def read_files(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and content of the requirements files, and of the project's files that they include."""
+    paths, new, seen = set(tree.paths()), list(names), set[str]()
+    while new:
+        path = new.pop(0)
+        if path in seen or path not in paths:
+            continue
+        seen.add(path)
+        data = tree.read(path)
+        yield path, data
+        included = (found.decode("utf-8", "replace") for found in INCLUDE.findall(data))
+        new += [posixpath.normpath(posixpath.join(posixpath.dirname(path), each)) for each in included]
 
 
 def _dependencies(tree: Tree, name: str) -> list[str]:

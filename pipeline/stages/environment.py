@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fixers.setup.environment import is_requested
+from fixers.setup.environment import contents_of, is_requested
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import Need, card_name, facts_of, judge_host
@@ -12,7 +12,7 @@ from pipeline.judgements.trackers import judge_trackers
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.runs.backend import srun_options
-from pipeline.runs.fixes import fixer_settings_of, host_changes_of, plan_for
+from pipeline.runs.fixes import fixer_settings_of, host_changes_of, plan_for, site_of
 from pipeline.runs.host_changes import apply_host_change
 from pipeline.runs.run_id import machine_inputs
 from pipeline.runs.secrets import secrets_of
@@ -38,7 +38,8 @@ class Environment:
     exit_code = ExitCode.ENVIRONMENT
 
     def inputs(self, view: View) -> Inputs:
-        return machine_inputs(view)
+        contents = contents_of(site_of(view, None))
+        return {**machine_inputs(view), **({"requirements": contents} if contents else {})}
 
     def check(self, view: View) -> Report:
         return judge_host(view.survey, need_of(view), view.seen_unix).plus(tracking_of(view))
@@ -54,7 +55,11 @@ class Environment:
         """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
+        for finding in plan.findings:
+            if finding.severity is Severity.WARNING:
+                context.listener.note(f"{finding.message}; {finding.hint}" if finding.hint else finding.message)
         for change in host_changes_of(plan):
+            context.listener.note(change.summary)
             apply_host_change(change, context.host, context.listener)
         slurm = srun_options(view.host.config, view.config)
         where = " on a compute node" if slurm is not None else ""

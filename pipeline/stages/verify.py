@@ -17,6 +17,7 @@ from pipeline.runs.fixes import plan_for, tree_as_fixed
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.launcher import describe_processes
+from pipeline.runs.missing_modules import missing_after
 from pipeline.runs.run_id import training_inputs
 from pipeline.runs.runtime import describe_runtime, runtime_of
 from pipeline.runs.secrets import secret_values
@@ -67,7 +68,8 @@ class Verify:
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
-        report = diagnose_proof(proof).plus(static).plus(card).plus(proof.report)
+        lacking = missing_after(context.host, view, proof.exit)
+        report = lacking.plus(diagnose_proof(proof)).plus(static).plus(card).plus(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else _caveat(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 

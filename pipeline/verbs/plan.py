@@ -13,8 +13,9 @@ from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
-from pipeline.runs.fixes import site_of
+from pipeline.runs.fixes import host_changes_of, site_of
 from pipeline.runs.laptop_paths import laptop_paths
+from pipeline.runs.missing_modules import missing_modules
 from pipeline.runs.new_run import describe_excluded
 from pipeline.runs.runtime import describe_runtime, wants_runtime
 from pipeline.runs.selection import load_selection
@@ -49,6 +50,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         seen = preview(context)
         fixes = seen.fixes.findings + findings_after_fixes(site_of(context.view, None), seen.fixes)
         paths = laptop_paths(context.host, context.view).findings
+        if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
+            paths += missing_modules(context.host, context.view).findings
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:

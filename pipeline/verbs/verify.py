@@ -14,6 +14,7 @@ from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState, job_outcome
 from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
+from pipeline.runs.missing_modules import missing_after
 from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
@@ -100,7 +101,8 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         passed = tuple(one for one in (*card.findings, *proof.findings) if one.severity is Severity.INFO)
         not_checked = tuple((one.check, one.reason) for one in proof.unseen)
         report = without_refuted(report, Report(proof.findings))
-        report = diagnose_proof(proof).plus(report).plus(card).plus(proof.report)
+        lacking = missing_after(context.host, view, proof.exit)
+        report = lacking.plus(diagnose_proof(proof)).plus(report).plus(card).plus(proof.report)
     outcome = Outcome(
         "verify",
         exit_code_of(report.findings, ExitCode.PRECISION),

@@ -42,9 +42,10 @@ IMPORT_TIMEOUT_S = 60.0
 def create_environment(call: Call) -> Dict[str, Any]:
     """Install the packages of the request into the venv. Push events {doing, done, total}, {note} and {downloads}.
 
-    An unfinished venv of the same recipe (`_recipe`) is completed. A venv of another recipe is removed and created
-    again. Raises Refusal if the folder was not made by halfstep, if `base` is a file of the project, or if a step
-    fails; packages that earlier steps installed are kept.
+    In a venv of the same recipe (`_recipe`), the packages that it lacks are installed; so too in any venv that the
+    request keeps because its interpreter suits the card. Another venv is removed and created again. The mark file then
+    contains the digest `contents` of the request. Raises Refusal if the folder was not made by halfstep, if `base` is a
+    file of the project, or if a step fails; packages that earlier steps installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])
     path = os.path.join(project.tree, venv)
@@ -53,14 +54,14 @@ def create_environment(call: Call) -> Dict[str, Any]:
     base = str(call.args["base"])
     if "/" in base and _is_of_project(base, project, str(call.args.get("laptop_root", ""))):
         raise refused("base", f"{base} is a file of the project, which may run only in the training", base, BASE)
-    recipe = _recipe(call.args, project.tree)
+    recipe, contents = _recipe(call.args), str(call.args.get("contents", ""))
     folder = os.path.join(project.at(project.layout.undo), str(call.args["fixer"]))
     with _installation_lock(call, os.path.join(folder, LOCK)) as lock:
-        earlier = _prepare(project, str(call.args["fixer"]), path, recipe)
+        earlier = _prepare(project, str(call.args["fixer"]), path, recipe, keep=bool(call.args.get("keep")))
         if earlier == UNFINISHED:
             call.push({"note": f"resuming the unfinished installation of {path}"})
         _fill(call, project.tree, path, lock)
-        write_atomic(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe}))
+        write_atomic(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe, "contents": contents}))
     return {"venv": path, "made": earlier != DONE, "resumed": earlier == UNFINISHED}
 
 
@@ -79,17 +80,17 @@ def _installation_lock(call: Call, path: str) -> Iterator[Lock]:
         yield lock
 
 
-def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
-    """Write halfstep's mark file into the folder, and remove a venv of another recipe.
+def _prepare(project: Project, fixer: str, path: str, recipe: str, *, keep: bool) -> str:
+    """Write halfstep's mark file into the folder, and remove a venv of another recipe unless `keep` is set.
 
-    Return the previous state of a venv of the same recipe, or "" if there was no such venv. Raises Refusal for a folder
+    Return the previous state of a venv that is kept, or "" if there was no such venv. Raises Refusal for a folder
     that halfstep did not create.
     """
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
         raise _exists(path, f"{path} exists and was not made by halfstep; nothing was changed")
     record_made_folder(project, fixer, path)
-    earlier = str(mark.get("state")) if mark.get("recipe") == recipe and _has_pip(path) else ""
+    earlier = str(mark.get("state")) if (keep or mark.get("recipe") == recipe) and mark and _has_pip(path) else ""
     if not earlier:
         discard(path)
     begin_marked(path, {"state": UNFINISHED, "recipe": recipe})
@@ -209,12 +210,7 @@ def _require_architecture(venv: Venv, capability: Sequence[int]) -> None:
         raise refused("torch-build", message, venv.python, hint)
 
 
-def _recipe(args: Mapping[str, Any], tree: str) -> str:
-    """Return a digest of everything that determines the venv's packages."""
-    keys = ("base", "torch", "index", "build_index", "find_links", "no_index", "capability", "packages")
-    files = []
-    for name in args["requirements"]:
-        with open(os.path.join(tree, check_path(name)), "rb") as file:
-            files.append([name, hashlib.sha256(file.read()).hexdigest()])
-    left_out = [list(args["left_out"])] if args.get("left_out") else []
-    return hashlib.sha256(dumps([{key: args[key] for key in keys}, files, *left_out])).hexdigest()
+def _recipe(args: Mapping[str, Any]) -> str:
+    """Return a digest of everything that determines how the venv is made and which torch it contains."""
+    keys = ("base", "torch", "index", "build_index", "find_links", "no_index", "capability")
+    return hashlib.sha256(dumps({key: args[key] for key in keys})).hexdigest()

@@ -4,16 +4,18 @@ import io
 import os
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fixers.frame.change import Plan
 from fixers.setup import environment
 from remote.errors import RemoteFault
 from remote.protocol.findings import Severity
-from remote.protocol.machine import Gpu
+from remote.protocol.machine import Gpu, Interpreter, Torch
 from tests.fixers.hosts.local_wheels import host, imports, site_of, state_of, venv
-from tests.fixers.setup_rig import PROJECT, site_at
+from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at
 
 __all__ = ["host"]
 
@@ -134,3 +136,34 @@ def test_requirements_may_name_other_files_and_folders_beside_them(host):
     (change,) = environment.plan(site_of(host)).changes
     assert host.act(change.op, change.args)["made"] is True
     imports(host, "torch", "speechkit")
+
+
+def test_requirements_written_after_the_venv_was_made_are_installed_into_it(host, tmp_path):
+    bare = site_of(host)
+    bare = replace(bare, tree=MemoryTree({}), settings={"environment": {**bare.settings["environment"]}})
+    (change,) = environment.plan(bare).changes
+    assert change.args["requirements"] == []
+    host.act(change.op, change.args)
+    Path(venv(host), "kept").touch()
+    written = site_of(host)
+    fits = Interpreter(written.survey.interpreter.path, torch=Torch("2.13.1", "12.9", ("sm_75",)))
+    written = replace(written, survey=replace(written.survey, interpreter=fits))
+    (change,) = environment.plan(written).changes
+    assert change.summary == "install requirements.txt into venv on the host"
+    host.act(change.op, change.args)
+    imports(host, "torch", "speechkit")
+    assert Path(venv(host), "kept").exists(), "the venv was made again"
+    assert environment.plan(written) == Plan()
+
+
+def test_a_corrected_requirement_does_not_make_the_venv_again(host):
+    host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"speechkit>=1\nno-such-package\n")
+    (change,) = environment.plan(site_of(host)).changes
+    with pytest.raises(RemoteFault, match="no-such-package"):
+        host.act(change.op, change.args)
+    Path(venv(host), "kept").touch()
+    host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"speechkit>=1\n")
+    (change,) = environment.plan(site_of(host)).changes
+    assert host.act(change.op, change.args)["resumed"] is True
+    imports(host, "torch", "speechkit")
+    assert Path(venv(host), "kept").exists()

@@ -1,5 +1,8 @@
 """Whether an interpreter suits a card, and which venv is planned if not, tested with tables and a fake host."""
 
+import json
+from unittest.mock import ANY
+
 import pytest
 
 from fixers.frame.change import HostChange, Plan
@@ -125,6 +128,8 @@ def change(words, build="cu129", **args):
         "environment": {"PIP_INDEX_URL": "u"},
         "left_out": ["flash-attn", "flash_attn", "flash-attn-3", "flash_attn_3"],
         "laptop_root": "",
+        "contents": ANY,
+        "keep": False,
     }
     summary = f"create venv on the host with {words}"
     return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")
@@ -238,7 +243,6 @@ def test_unreadable_requirements_are_an_error_and_nothing_is_created(setting, wh
     ("mark", "planned"),
     [
         (b'{"state": "unfinished", "recipe": "x"}', True),
-        (b'{"state": "done", "recipe": "x"}', False),
         (b"[]", False),
         (b"{", False),
         (None, False),
@@ -301,3 +305,60 @@ def test_SE_a_base_interpreter_of_the_project_is_an_error_of_the_plan(base):
     plan = plan_of({"base": base})
     assert plan.empty and "is a file of the project" in plan.findings[-1].message
     assert plan.findings[-1].hint == "base: python3"
+
+
+def contents_now(setting="create"):
+    return plan_of(setting).changes[0].args["contents"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "setting", "planned"),
+    [
+        (contents_now(), "create", None),
+        (contents_now({"torch": "2.11"}), "create", "install requirements.txt into venv on the host"),
+        ("of other requirements", "create", "install requirements.txt into venv on the host"),
+        (None, "create", "install requirements.txt into venv on the host"),
+        ("x", {"requirements": "requirements/train.txt"}, "install requirements/train.txt into venv on the host"),
+        ("x", {"requirements": "no-such.txt"}, None),
+    ],
+)
+def test_a_venv_made_for_other_requirements_gets_the_difference_and_is_kept(contents, setting, planned):
+    mark = json.dumps({"state": "done", "recipe": "x", **({} if contents is None else {"contents": contents})})
+    host = FakeHost(files={f"{TREE}/venv/halfstep.json": mark.encode()})
+    fits = Interpreter(PYTHON, torch=built_for("sm_75"))
+    changes = plan_of(setting, interpreter=fits, host=host).changes
+    assert [change.summary for change in changes] == ([] if planned is None else [planned])
+    assert all(change.args["keep"] is True and change.args["torch"] == "torch" for change in changes)
+
+
+def test_the_contents_follow_included_files():
+    def contents(included):
+        files = {"requirements.txt": b"-r more/base.txt\n", "more/base.txt": included}
+        return environment.contents_of(site_at(None, files, settings={"environment": "create"}))
+
+    assert contents(b"six") == contents(b"six") != contents(b"idna")
+    assert environment.contents_of(site_at(None, {}, settings={})) == ""
+
+
+SCRIPT = b"import os\nimport numpy as np, yaml\nfrom peft import LoraConfig\nimport torch\nimport own\n"
+ONLY_TORCH = "no requirements.txt: only torch is installed"
+ALL = "numpy, pyyaml, peft, tensorboard"
+
+
+@pytest.mark.parametrize(
+    ("files", "config", "message"),
+    [
+        ({}, {"command": ["python", "train.py"]}, f"{ONLY_TORCH}, but train.py imports {ALL}"),
+        ({}, {"command": ["bash", "run.sh"]}, ONLY_TORCH),
+        ({"requirements.txt": b""}, {"command": ["python", "train.py"]}, None),
+        ({}, {"command": None}, None),
+    ],
+)  # fmt: skip
+def test_without_requirements_the_plan_names_every_module_that_will_be_missing(files, config, message):
+    project = {"train.py": SCRIPT, "own.py": b"from torch.utils.tensorboard import SummaryWriter\n", **files}
+    survey = survey_of(interpreter=MISSING, driver=Driver(""))
+    site = site_at(FakeHost(), project, survey=survey, settings={"environment": "create"}, config=config)
+    warnings = [one for one in environment.plan(site).findings if one.severity is Severity.WARNING]
+    assert [one.message for one in warnings] == ([] if message is None else [message])
+    if message and "imports" in message:
+        assert warnings[0].hint == f"write requirements.txt, one package a line: {ALL}"

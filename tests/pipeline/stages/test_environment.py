@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
+from pipeline.records.inputs import Inputs
 from pipeline.stages.environment import Environment
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context
+from remote.project.scan import scan_project
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
@@ -54,3 +56,16 @@ def test_the_reason_why_no_environment_can_be_made_is_the_first_finding(tmp_path
     assert errors[0].message == "/usr/bin/python3 is outside the project, so no venv is created there"
     assert errors[0].hint == "python: venv/bin/python in the host file"
     assert len({finding.message for finding in errors}) == len(errors) > 1
+
+
+def test_new_requirements_invalidate_the_checkpoint_only_if_an_environment_is_requested(tmp_path: Path) -> None:
+    def inputs_with(*overrides: str, written: str) -> Inputs:
+        view = view_of(tmp_path)
+        (tmp_path / "requirements.txt").write_text(written)
+        loaded = load_config("plain", tmp_path, overrides)
+        return Environment().inputs(replace(view, loaded=loaded, scan=scan_project(tmp_path)))
+
+    create = "fixers.environment=create"
+    assert inputs_with(create, written="six\n") == inputs_with(create, written="six\n")
+    assert inputs_with(create, written="six\n") != inputs_with(create, written="idna\n")
+    assert inputs_with(written="six\n") == inputs_with(written="idna\n")

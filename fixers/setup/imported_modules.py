@@ -1,0 +1,103 @@
+"""The installed packages that a training script imports whenever it starts."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import sys
+from collections.abc import Collection, Iterator, Sequence
+
+from fixers.frame.site import Tree
+
+PYTHONS = ("python", "python3")
+LAUNCHERS = (*PYTHONS, "torchrun", "accelerate", "deepspeed")
+WITH_TORCH = frozenset(
+    {"torch", "filelock", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec"}
+    | {"pip", "setuptools", "pkg_resources", "distutils", "triton", "functorch", "torchgen"}
+)
+"""The modules that an installation of torch alone provides."""
+PACKAGES = {
+    "Bio": "biopython", "Levenshtein": "levenshtein", "PIL": "pillow", "attr": "attrs", "bs4": "beautifulsoup4",
+    "cv2": "opencv-python", "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu",
+    "flash_attn": "flash-attn", "git": "gitpython", "google": "protobuf", "huggingface_hub": "huggingface-hub",
+    "lightning_fabric": "lightning", "mpl_toolkits": "matplotlib", "omegaconf": "omegaconf",
+    "pytorch_lightning": "pytorch-lightning", "skimage": "scikit-image", "sklearn": "scikit-learn",
+    "speech_recognition": "SpeechRecognition", "whisper": "openai-whisper", "yaml": "pyyaml",
+}  # fmt: skip
+"""The names of packages that differ from the names of their modules."""
+OWN_PATH = (b"sys.path", b"sys.modules", b"addsitedir")
+
+
+def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the script of the command, and the top-level modules that it and its local modules import at their start.
+
+    Imports in functions, conditions and `try` are not included, and neither are modules of Python and of the project.
+    Return ("", ()) if the command names no script of the project, or if the script changes where Python looks.
+    """
+    paths = {path for path in tree.paths() if path.endswith(".py")}
+    script = _script_of(command, paths)
+    local = {part for path in paths for part in path.removesuffix(".py").split("/")}
+    found: dict[str, None] = {}
+    new, seen = [script] if script else [], set[str]()
+    while new:
+        path = new.pop(0)
+        if path in seen:
+            continue
+        seen.add(path)
+        data = tree.read(path)
+        if any(word in data for word in OWN_PATH):
+            return "", ()
+        for module in _imports_at_start(data):
+            root = module.lstrip(".").partition(".")[0]
+            if module.startswith(".") or root in local:
+                new += _files_of(module, path, script, paths)
+            elif root not in sys.stdlib_module_names:
+                found[root] = None
+                found |= {"tensorboard": None} if module.startswith("torch.utils.tensorboard") else {}
+    return script, tuple(found)
+
+
+def lacking_with_only_torch(modules: Collection[str]) -> tuple[str, ...]:
+    """Return the modules that an environment with only torch lacks."""
+    return tuple(module for module in modules if module not in WITH_TORCH)
+
+
+def packages_of(modules: Collection[str]) -> tuple[str, ...]:
+    """Return the names under which pip installs the modules."""
+    return tuple(PACKAGES.get(module, module) for module in modules)
+
+
+def _script_of(command: Sequence[str], paths: Collection[str]) -> str:
+    if not command or posixpath.basename(command[0]) not in LAUNCHERS:
+        return ""
+    named = (each for word in command[1:] for each in (word, word.replace(".", "/") + ".py"))
+    return next((path for path in map(posixpath.normpath, named) if path in paths), "")
+
+
+def _imports_at_start(data: bytes) -> Iterator[str]:
+    """Yield the names that statements outside functions and blocks import; relative names begin with dots."""
+    try:
+        body = ast.parse(data).body
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            yield base
+            yield from (f"{base}{'.' * bool(node.module)}{alias.name}" for alias in node.names)
+
+
+def _files_of(module: str, importer: str, script: str, paths: Collection[str]) -> list[str]:
+    """Return the project's files that the import loads, relative to the importer, the script or the project."""
+    level = len(module) - len(module.lstrip("."))
+    inside = module.lstrip(".").replace(".", "/")
+    folder = posixpath.dirname(importer)
+    for _ in range(level - 1):
+        folder = posixpath.dirname(folder)
+    folders = [folder] if level else [posixpath.dirname(script), "", "src"]
+    parts = inside.split("/")
+    stems = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    named = (posixpath.join(at, stem) for at in folders for stem in stems)
+    return [path for stem in named for path in (f"{stem}.py", f"{stem}/__init__.py") if path in paths]

@@ -1,0 +1,48 @@
+"""Find the modules that a training script imports and that the host's interpreter lacks, before the script runs."""
+
+from __future__ import annotations
+
+import shlex
+
+from fixers.setup.environment import is_requested
+from fixers.setup.imported_modules import imports_of_script, packages_of
+from fixers.setup.project_packages import REQUIREMENTS
+from pipeline.runs.fixes import fixer_settings_of
+from pipeline.runs.view import View
+from remote.host import Host
+from remote.protocol.findings import Finding, Report
+
+# With -I, neither the project's folder nor a variable decides what this program imports.
+ASK = (
+    "import importlib.util, site, sys; site.addsitedir(site.getusersitepackages());"
+    "print(*(name for name in sys.stdin.read().split() if importlib.util.find_spec(name) is None))"
+)
+TIMEOUT_S = 30.0
+
+
+def missing_after(host: Host, view: View, exit_status: int | None) -> Report:
+    """Return `missing_modules` if the script has failed, else an empty report."""
+    return missing_modules(host, view) if exit_status else Report()
+
+
+def missing_modules(host: Host, view: View) -> Report:
+    """Return one warning with all modules that the script imports at its start and that the interpreter lacks.
+
+    The interpreter only searches the modules; it imports none. If it cannot answer, the report is empty.
+    """
+    python, config = view.survey.interpreter, view.config
+    script, modules = imports_of_script(view.scan, config.command or ())
+    if python.error or not modules or "PYTHONPATH" in {**view.host.config.env, **config.env}:
+        return Report()
+    answer = host.probe([python.path, "-I", "-c", ASK], stdin=" ".join(modules).encode(), timeout_s=TIMEOUT_S)
+    missing = answer.stdout.decode("utf-8", "replace").split() if answer.ok else []
+    lacking = [module for module in modules if module in missing]
+    if not lacking:
+        return Report()
+    packages = packages_of(lacking)
+    if is_requested(fixer_settings_of(view).get("environment")):
+        hint = f"add to {REQUIREMENTS}, one package a line: {', '.join(packages)}; then: pipeline run"
+    else:
+        hint = shlex.join([python.path, "-m", "pip", "install", *packages]) + "   (on the host)"
+    message = f"{script} imports {', '.join(lacking)}, which {python.path} does not have"
+    return Report((Finding.warning("packages", message, script, hint),))

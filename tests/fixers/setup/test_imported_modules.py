@@ -1,0 +1,50 @@
+"""The modules that a script imports whenever it starts."""
+
+import pytest
+
+from fixers.setup.imported_modules import imports_of_script, lacking_with_only_torch, packages_of
+from tests.fixers.setup_rig import MemoryTree
+
+LOCAL = {"own/__init__.py": b"from .parts import part\nimport cv2\n", "own/parts.py": b"import sklearn.svm\n"}
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        (b"import numpy, torch.nn as nn\n", ("numpy", "torch")),
+        (b"from transformers import Trainer\nimport json\n", ("transformers",)),
+        (b"from torch.utils.tensorboard import SummaryWriter\n", ("torch", "tensorboard")),
+        (b"from torch.utils import tensorboard\n", ("torch", "tensorboard")),
+        (b"import own\n", ("cv2", "sklearn")),
+        (b"from own import parts\n", ("cv2", "sklearn")),
+        (b"try:\n    import flash_attn\nexcept ImportError:\n    pass\n", ()),
+        (b"def f():\n    import librosa\n", ()),
+        (b'"""\nimport prose\n"""\n', ()),
+        (b"import sys\nsys.path.append('x')\nimport elsewhere\n", ()),
+        (b"import (\n", ()),
+    ],
+)
+def test_only_imports_that_always_happen_count(source, modules):
+    tree = MemoryTree({"train.py": source, "other.py": b"import unused\n", **LOCAL})
+    assert imports_of_script(tree, ("python", "train.py"))[1] == modules
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (["python", "-u", "./train.py", "--epochs", "3"], "train.py"),
+        (["torchrun", "--nproc-per-node", "2", "train.py"], "train.py"),
+        (["python", "-m", "own.parts"], "own/parts.py"),
+        (["uv", "run", "train.py"], ""),
+        (["python", "elsewhere.py"], ""),
+        ([], ""),
+    ],
+)
+def test_the_script_is_found_in_commands_that_use_the_host_s_interpreter(command, script):
+    tree = MemoryTree({"train.py": b"import numpy\n", **LOCAL})
+    assert imports_of_script(tree, command)[0] == script
+
+
+def test_modules_are_named_as_pip_names_them():
+    assert lacking_with_only_torch(("torch", "numpy", "sympy", "cv2")) == ("numpy", "cv2")
+    assert packages_of(("numpy", "cv2")) == ("numpy", "opencv-python")

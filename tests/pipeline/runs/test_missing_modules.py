@@ -1,0 +1,49 @@
+"""The modules that a script imports and that the host's interpreter lacks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.load import load_config
+from pipeline.runs.missing_modules import missing_modules
+from pipeline.runs.view import View
+from remote.link.local import local_host
+from remote.project.scan import scan_project
+from tests.lab.payload import install_payload
+from tests.pipeline.views import view_of
+
+
+def project(root: Path, *overrides: str) -> View:
+    """Return a project whose script imports two absent modules, with this Python as its interpreter."""
+    view = view_of(root)
+    (root / "train.py").write_text("import no_such_one, json\nimport pytest\nfrom no_such_two.part import x\n")
+    python = replace(view.survey.interpreter, path=sys.executable)
+    view = replace(view, scan=scan_project(root), loaded=load_config("plain", root, overrides))
+    return view.with_survey(replace(view.survey, interpreter=python))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "hints"),
+    [
+        ((), [f"{sys.executable} -m pip install no_such_one no_such_two   (on the host)"]),
+        (
+            ("fixers.environment=create",),
+            ["add to requirements.txt, one package a line: no_such_one, no_such_two; then: pipeline run"],
+        ),
+        (("env.PYTHONPATH=src",), []),
+    ],
+)
+def test_all_missing_modules_are_named_at_once(tmp_path: Path, overrides: tuple[str, ...], hints: list[str]) -> None:
+    view = project(tmp_path / "project", *overrides)
+    host = local_host(str(install_payload(tmp_path / "host")))
+    try:
+        findings = missing_modules(host, view).findings
+    finally:
+        host.close()
+    assert [one.hint for one in findings] == hints
+    words = f"train.py imports no_such_one, no_such_two, which {sys.executable} does not have"
+    assert [one.message for one in findings] == [words] * len(hints)
