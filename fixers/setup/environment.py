@@ -50,11 +50,11 @@ from typing import Any
 
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.disk_tree import DiskTree
-from fixers.frame.findings import error, resolved, warning
+from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
 from fixers.setup.flash_attention import PACKAGES
-from fixers.setup.imported_modules import imports_of_script, lacking_with_only_torch, packages_of
-from fixers.setup.project_packages import REQUIREMENTS, NoPackages, ProjectPackages, read_files, read_packages
+from fixers.setup.imported_modules import judge_only_torch
+from fixers.setup.project_packages import NoPackages, ProjectPackages, read_files, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_supports, runs_on
 from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
@@ -135,11 +135,7 @@ def _without_requirements(site: Site, settings: Mapping[str, Any], packages: Pro
     """Return a warning if only torch is installed because the project lists no requirements."""
     if packages.files or packages.packages or _of_trainer(site) or settings.get("requirements") is not None:
         return ()
-    script, modules = imports_of_script(site.tree, site.config.get("command") or ())
-    missing = packages_of(lacking_with_only_torch(modules))
-    imports = f", but {script} imports {', '.join(missing)}" if missing else ""
-    hint = f"write {REQUIREMENTS}, one package a line: {', '.join(missing)}" if missing else ""
-    return (warning(name, f"no {REQUIREMENTS}: only torch is installed{imports}", "fixers.environment", hint),)
+    return (judge_only_torch(site.tree, site.config.get("command") or ()),)
 
 
 def is_requested(setting: object) -> bool:
@@ -184,7 +180,7 @@ def _request(
         "packages": [*packages.packages, *_of_trainer(site)],
         "torch": torch.at(choice.torch) if choice else torch.requirement,
         "index": index,
-        "build_index": "" if index or torch.by_url else _official_index(build),
+        "build_index": OFFICIAL_INDEX.replace("{build}", build) if build and not (index or torch.by_url) else "",
         "find_links": str(settings.get("find_links") or ""),
         "no_index": bool(settings.get("no_index")),
         "capability": list(capability),
@@ -207,10 +203,6 @@ def _of_trainer(site: Site) -> tuple[str, ...]:
 def _unusable_flash(gpu: Gpu | None) -> list[str]:
     """Return the names of the flash-attn packages that the card cannot run."""
     return [name for name, since in PACKAGES.items() if gpu is None or tuple(gpu.capability) < since]
-
-
-def _official_index(build: str) -> str:
-    return OFFICIAL_INDEX.replace("{build}", build) if build else ""
 
 
 def _default_build(survey: Survey) -> str:

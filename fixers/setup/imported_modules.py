@@ -7,7 +7,10 @@ import posixpath
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
+from fixers.frame.findings import warning
 from fixers.frame.site import Tree
+from fixers.setup.project_packages import REQUIREMENTS
+from remote.protocol.findings import Finding
 
 PYTHONS = ("python", "python3")
 LAUNCHERS = (*PYTHONS, "torchrun", "accelerate", "deepspeed")
@@ -55,6 +58,15 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
                 found[root] = None
                 found |= {"tensorboard": None} if module.startswith("torch.utils.tensorboard") else {}
     return script, tuple(found)
+
+
+def judge_only_torch(tree: Tree, command: Sequence[str]) -> Finding:
+    """Return the warning that only torch is installed, with the packages that the script of the command needs."""
+    script, modules = imports_of_script(tree, command)
+    missing = packages_of(lacking_with_only_torch(modules))
+    imports = f", but {script} imports {', '.join(missing)}" if missing else ""
+    hint = f"write {REQUIREMENTS}, one package a line: {', '.join(missing)}" if missing else ""
+    return warning("environment", f"no {REQUIREMENTS}: only torch is installed{imports}", "fixers.environment", hint)
 
 
 def lacking_with_only_torch(modules: Collection[str]) -> tuple[str, ...]:
