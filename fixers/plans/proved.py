@@ -26,7 +26,7 @@ from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.shared_casts import using_changed_casts
-from fixers.plans.weight_dtypes import half_weights
+from fixers.plans.weight_dtypes import assigned_weights, half_weights
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
@@ -93,7 +93,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         of_weights = _half(program, changes, target, tree.read)
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program), replaced)
-        of_options = _unread(program, mine), _of_weights(program, mine, attribution.read)
+        of_options = _unread(program, mine), _of_weights(program, mine, attribution)
         doubt = next(chain(of_flash, _of_code(program), warnings.of(program), *of_options, of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
@@ -274,11 +274,13 @@ def _only_names_of_lightning(change: FileChange) -> bool:
     return all(NAME_OF_LIGHTNING.search(line) for line in change.after.splitlines() if line not in before)
 
 
-def _of_weights(program: Program, own: Sequence[FileChange], read: Callable[[str], bytes]) -> Iterator[Doubt]:
+def _of_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> Iterator[Doubt]:
     """Yield a doubt for an option that selects float16 weights where mixed precision may be off."""
-    option = half_weights(program, own, read)
+    option = half_weights(program, own, owners.read)
     if option:
         yield Doubt(f"{option} sets the dtype of its weights, and mixed precision may be off", program.entry)
+    if where := assigned_weights(program, own, owners):
+        yield Doubt(f"{where} gives its weights the dtype of a checkpoint, and 16-mixed does not cast them", where)
 
 
 def _half(

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from fixers.frame.change import FileChange
+from fixers.plans.owners import Owners
 from fixers.plans.programs import Program
+from fixers.sources.splice import line_of
 
 OF_WEIGHTS = re.compile(
     rb"\b(?:torch_)?dtype[ ]*=[ ]*(?:getattr\([ ]*torch,[ ]*)?"
@@ -16,6 +18,8 @@ OF_WEIGHTS = re.compile(
 """Matches `torch_dtype=args.data_type`."""
 OPTIONAL = re.compile(rb"(?:^|[(,])[ \t]*fp16[ ]*=[ ]*(?!True\b|False\b)\w", re.MULTILINE)
 """Matches an argument of a Trainer whose mixed precision is an option."""
+TRUE_WORD = b"bf16-true"
+ASSIGNS = re.compile(rb"\bassign[ ]*=[ ]*True\b")
 SELECTED = re.compile(rb"(\w+)[\"']?[ \t]*(?::[ \t]*str[ \t]*=|[:=])[ \t]*[\"']?(?:torch\.)?float16\b")
 
 
@@ -32,6 +36,20 @@ def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[st
         return ""
     named = {name for data in sources for name in OF_WEIGHTS.findall(data)}
     return min((name.decode() for name in named & selected), default="")
+
+
+def assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> str:
+    """Return the line that gives the weights the dtype of a checkpoint, if a change replaces Lightning's `bf16-true`.
+
+    Return "" if there is none. `bf16-true` would cast these weights, but `16-mixed` does not.
+    """
+    if not any(TRUE_WORD in change.before and TRUE_WORD not in change.after for change in own):
+        return ""
+    for path, data in owners.texts:
+        found = ASSIGNS.search(data) if path.endswith(".py") and b"load_state_dict" in data else None
+        if found and program in (owners.of(path, data) or ()):
+            return f"{path}:{line_of(data, found.start())}"
+    return ""
 
 
 def _selected(change: FileChange) -> Iterable[bytes]:

@@ -193,3 +193,37 @@ def test_a_program_in_another_folder_that_names_the_whole_path_reads_the_config_
         "recipes/a/hparams/large.yaml": "dtype: bf16\n",
     }
     assert changed(planned(tmp_path, files)) == {}
+
+
+ASSIGNED = """import lightning as L
+import torch
+
+
+def load(path):
+    model = Speech()
+    model.load_state_dict(torch.load(path), strict=False{assign})
+    return model
+
+
+trainer = L.Trainer(precision=read("conf/base.yaml")["precision"])
+trainer.fit(load("x.pt"), loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("assign", "precision", "converted"),
+    [
+        (", assign=True", "bf16-true", False),
+        (", assign=True", "bf16-mixed", True),
+        (", assign=False", "bf16-true", True),
+        ("", "bf16-true", True),
+    ],
+)
+def test_weights_that_keep_the_dtype_of_a_checkpoint_do_not_get_16_mixed(
+    tmp_path: Path, assign: str, precision: str, converted: bool
+) -> None:
+    config = OF_LIGHTNING.replace("bf16-mixed", precision)
+    plan = planned(tmp_path, {"train.py": ASSIGNED.format(assign=assign), "conf/base.yaml": config})
+    assert (changed(plan) == {"conf/base.yaml": config.replace(precision, "16-mixed")}) is converted
+    warned = [each for each in plan.findings if "train.py:7 gives its weights" in each.message]
+    assert len(warned) == (not converted)
