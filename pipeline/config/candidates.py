@@ -41,8 +41,9 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
     except (SyntaxError, ValueError):
         score = sum(word in data for word in TRAINING_TEXTS) + 2 * named
         return Candidate(path, score, interactive=b"input(" in data) if score > 1 else None
-    kinds = sum({_training_call_kind(node) for node in ast.walk(tree)})
-    if not (kinds or named) or not _runs_code(tree):
+    trainers = frozenset(_trainers(tree))
+    kinds = sum({_training_call_kind(node, trainers) for node in ast.walk(tree)})
+    if not (kinds or named) or not _runs_code(tree, trainers):
         return None
     module = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
     module = module or posixpath.basename(path) == MAIN
@@ -79,7 +80,19 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def _training_call_kind(node: ast.AST) -> int:
+def _trainers(tree: ast.Module) -> Iterator[str]:
+    """Yield the names, such as `t` and `self.t`, to which the file assigns the result of a call of `*Trainer*`."""
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    renamed = {alias.asname for alias in imports if alias.asname and "trainer" in alias.name.lower()}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) or not isinstance(node.value, ast.Call):
+            continue
+        called = ast.unparse(node.value.func)
+        if "trainer" in called.rpartition(".")[2].lower() or called in renamed:
+            yield from map(ast.unparse, node.targets if isinstance(node, ast.Assign) else [node.target])
+
+
+def _training_call_kind(node: ast.AST, trainers: Collection[str]) -> int:
     """Return 1, 2 or 4 for the three kinds of training call, or 0 for any other node."""
     if not isinstance(node, ast.Call):
         return 0
@@ -88,7 +101,7 @@ def _training_call_kind(node: ast.AST) -> int:
     if not isinstance(node.func, ast.Attribute):
         return 0
     owner = ast.unparse(node.func.value)
-    if node.func.attr in ("train", "fit") and "trainer" in owner.lower():
+    if node.func.attr in ("train", "fit") and ("trainer" in owner.lower() or owner in trainers):
         return 4
     steps = node.func.attr == "step" and OPTIMIZER.search(owner) is not None
     if node.func.attr == "backward" or steps:
@@ -96,14 +109,14 @@ def _training_call_kind(node: ast.AST) -> int:
     return 1 if TRAINS.search(node.func.attr) and node.func.attr != "train" else 0  # model.train() only sets a mode
 
 
-def _runs_code(tree: ast.Module) -> bool:
+def _runs_code(tree: ast.Module, trainers: Collection[str]) -> bool:
     """Return True if the file's top level trains, calls a function that starts a program, or tests `__name__`."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
             return True
         inside = list(_outside_definitions(statement))
-        if any(_training_call_kind(node) for node in inside):
+        if any(_training_call_kind(node, trainers) for node in inside):
             return True
         starts = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
         if starts and any(isinstance(node, ast.Name) and (node.id in own or _is_entry(node.id)) for node in inside):

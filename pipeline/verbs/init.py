@@ -56,6 +56,8 @@ def init(
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
+    if guess.sources and not (script or data or guess.scripts or guess.interactive):
+        _without_script(screen, questions)
     script = _choose_script(guess, script, cwd, screen, questions)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
@@ -244,10 +246,6 @@ def _choose_script(guess: Guess, given: str, cwd: Path, screen: Screen, question
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
         return given
     if not (guess.scripts or guess.interactive):
-        if guess.sources:
-            screen.note(
-                "no training script found, so the built-in trainer is configured; use --script PATH for your own"
-            )
         return ""
     if len(guess.scripts) == 1:
         screen.note(f"training script: {guess.scripts[0]}")
@@ -261,6 +259,15 @@ def _choose_script(guess: Guess, given: str, cwd: Path, screen: Screen, question
     if chosen not in guess.scripts:
         raise _not_chosen(guess, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
     return chosen
+
+
+def _without_script(screen: Screen, questions: Questions) -> None:
+    """Say that no Python file of the project starts a training. Raises BadUsage if nobody can answer that."""
+    found = "this project has Python files, but none of them was recognised as a training script"
+    if isinstance(questions, Defaults):
+        hint = "pipeline init --script PATH, or --data FOLDER for the built-in trainer"
+        raise BadUsage(found, where="--script", hint=hint)
+    screen.note(f"{found}: the built-in trainer is configured, which runs none of them; use --script PATH for your own")
 
 
 def _not_chosen(guess: Guess, why: str) -> BadUsage:

@@ -189,3 +189,19 @@ def test_SE_13_a_folder_that_a_host_or_a_project_names_sets_no_other_key(place: 
     assert host == {"host": "lab.example", "workdir": f"{place}/halfstep"}
     config = parse_document("run.yaml", render_config(answers).encode()).values
     assert {"secrets", "data"}.isdisjoint(config)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (b"t = Trainer(model=m)\nt.train()\n", True),
+        (b"t: Trainer = Seq2SeqTrainer(m)\nt.train(resume_from_checkpoint=True)\n", True),
+        (b"from lib import Trainer as T\nx = T(m)\nx.train()\n", True),
+        (b"if (t := make_trainer(m)):\n    t.train()\n", True),
+        (b"pl = lightning.Trainer()\npl.fit(m)\n", True),
+        (b"t = Model()\nt.train()\n", False),
+        (b"t = Trainer(model=m)\nt.evaluate()\n", False),
+    ],
+)
+def test_a_trainer_is_found_whatever_its_variable_is_called(source: bytes, found: bool) -> None:
+    assert guess_project([("start.py", source)]).scripts == (("start.py",) if found else ())

@@ -187,7 +187,23 @@ def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_
         (user.project / path).write_text("import torch\n")
     result = user.run_pipeline("init", *NAMES)
     assert result.code == 0 and "use --script PATH for your own" in result.out + result.err
+    assert "which runs none of them" in result.out + result.err
     assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [((), 2), (("--data", "data"), 0), (("--script", "train.py"), 0), (("--json",), 2)]
+)
+def test_yes_does_not_choose_the_built_in_trainer_for_a_project_with_code(
+    user: User, words: tuple[str, ...], code: int
+) -> None:
+    (user.project / "data").mkdir()
+    for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
+        (user.project / path).write_text("import torch\n")
+    result = user.run_pipeline("init", *NAMES, "--yes", *words)
+    assert result.code == code, result.out + result.err
+    assert (user.project / "configs" / "mine.yaml").exists() is (code == 0)
+    assert ("none of them was recognised as a training script" in result.out + result.err) is (code != 0)
 
 
 @pytest.mark.parametrize("words", [(), ("--host", "local")])
