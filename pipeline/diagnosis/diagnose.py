@@ -10,7 +10,7 @@ from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.frames import Frame, own_frame
 from pipeline.diagnosis.lines import Line, following_line, parse_log
 from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
-from pipeline.diagnosis.unrecognised import first_unrecognised
+from pipeline.diagnosis.unrecognised import first_unrecognised, message_at
 from pipeline.messages.masked import mask_tokens
 from remote.protocol.findings import Finding, Severity
 
@@ -26,7 +26,7 @@ class Diagnosis:
     `entry` is None for an unrecognised error. `line` is the first line of the failure. `survived`: the training
     completed afterwards, so the error was handled, or only quoted in other output. `frame` is the innermost line of the
     user's own code in the traceback, if there is a traceback. `names` are the names in the matching lines, such as
-    missing modules.
+    missing modules. `message` is the whole message of an unrecognised error, on one line.
     """
 
     entry: Entry | None
@@ -36,6 +36,7 @@ class Diagnosis:
     survived: bool = False
     frame: Frame | None = None
     names: tuple[str, ...] = ()
+    message: str = ""
 
     @property
     def cause(self) -> str:
@@ -86,14 +87,16 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
 def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
     at = first_unrecognised(lines, after=after)
     if at is not None:
-        yield Diagnosis(None, lines[at], _context(lines, at), frame=own_frame(lines, at))
+        frame, message = own_frame(lines, at), message_at(lines, at)
+        yield Diagnosis(None, lines[at], _context(lines, at), frame=frame, message=message)
 
 
 def _masked(one: Diagnosis) -> Diagnosis:
     """Return the diagnosis with access tokens masked in its text."""
     line = replace(one.line, text=mask_tokens(one.line.text))
     frame = one.frame and replace(one.frame, code=mask_tokens(one.frame.code))
-    return replace(one, line=line, frame=frame, context=tuple(mask_tokens(text) for text in one.context))
+    context = tuple(mask_tokens(text) for text in one.context)
+    return replace(one, line=line, frame=frame, context=context, message=mask_tokens(one.message))
 
 
 def _rank(one: Diagnosis) -> tuple[int, int]:
@@ -162,8 +165,8 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
-        message = f"unrecognised error: {one.line.text.strip()[:400]}"
-        return Finding.error(UNKNOWN, message, where)
+        own = f"{one.frame}: {one.frame.code}" if one.frame and one.frame.code else str(one.frame or "")
+        return Finding.error(UNKNOWN, f"unrecognised error: {one.message}", f"{own}; {where}" if own else where)
     if one.survived:
         message = f"non-fatal, training completed: {one.cause}"
         return Finding(one.entry.id, Severity.INFO, message, where, one.entry.fix)

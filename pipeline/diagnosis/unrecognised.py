@@ -36,6 +36,9 @@ WHAT = re.compile(r"^\s+what\(\):\s+\S")
 PROGRESS = re.compile(r"\bloss\b|\bstep\b|\bepoch\b|it/s|s/it", re.IGNORECASE)
 BUFFER = 8192
 """The size of an output buffer in bytes. The buffer's content may be printed after the error that ended a program."""
+LONGEST_MESSAGE = 400
+MOST_LINES = 12
+"""The limits of a message that continues on the following lines, as the representation of a large object does."""
 WORDS = ("rror", "xception", "terminate called", "Assertion ", "Check failed", "TimeoutExpired", "StopIteration")
 """A line that contains none of these words is not an error."""
 
@@ -48,6 +51,21 @@ def first_unrecognised(lines: Sequence[Line], *, after: int) -> int | None:
     in_traceback = {end for _, end in ends}
     bare = (at for at in _without_traceback(lines) if at > after and at not in in_traceback)
     return min((*_first_not_in_catalog(texts, raised), *_first_not_in_catalog(texts, bare)), default=None)
+
+
+def message_at(lines: Sequence[Line], at: int) -> str:
+    """Return the message of the error at `at` on one line, with the following lines of the rank that belong to it.
+
+    A line belongs to the message if it is indented, or if a bracket of the message is still open.
+    """
+    message = lines[at].text.strip()
+    following = (line.text for line in lines[at + 1 : at + 50] if line.rank == lines[at].rank)
+    for text in islice(following, MOST_LINES):
+        is_open = sum(map(message.count, "([{")) > sum(map(message.count, ")]}"))
+        if len(message) > LONGEST_MESSAGE or not text.strip() or not (is_open or text.startswith(("  ", "\t"))):
+            break
+        message += f" {text.strip()}"
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} ..."
 
 
 def _first_not_in_catalog(texts: Sequence[str], positions: Iterable[int]) -> tuple[int, ...]:

@@ -114,6 +114,10 @@ class Records:
         """Return the file with the last fixes, proof and cures of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.evidence.json"
 
+    def proof_output(self, host: str, config: str) -> Path:
+        """Return the file with the end of the output of the last proof that failed."""
+        return self._state(host) / f"{safe_name(config)}.proof.log"
+
     def lock(self, host: str, config: str) -> Path:
         """Return the lock file of a config on a host."""
         return self._state(host) / f"{safe_name(config)}.lock"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
-from pipeline.diagnosis.diagnose import diagnose_text
+from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_text
 from pipeline.judgements.compute_node import judge_node_card
 from pipeline.judgements.host import card_name
 from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_errors
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
+from pipeline.records.files import write_atomic
 from pipeline.records.inputs import Inputs
 from pipeline.runs.backend import srun_options
 from pipeline.runs.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
@@ -69,16 +71,25 @@ class Verify:
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
         lacking = missing_after(context.host, view, proof.exit)
-        report = lacking.plus(diagnose_proof(proof)).plus(static).plus(card).plus(proof.report)
+        report = lacking.plus(diagnose_proof(view, proof)).plus(static).plus(card).plus(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else _caveat(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
 
-def diagnose_proof(proof: ProofReport) -> Report:
-    """Diagnose the output of a command that failed in the proof, unless the proof already gives the reason."""
+def diagnose_proof(view: View, proof: ProofReport) -> Report:
+    """Diagnose the output of a command that failed in the proof, unless the proof already gives the reason.
+
+    The output is stored in the project's records, so that `pipeline diagnose` can read it.
+    """
     if not proof.exit or proof.explains_failure:
         return Report()
-    return Report(diagnose_text(proof.output_tail, "the end of the proof's output"))
+    stored = view.records.proof_output(view.host.name, view.loaded.record)
+    view.records.prepare()
+    write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
+    name = stored.relative_to(view.records.root).as_posix()
+    found = diagnose_text(proof.output_tail, name)
+    show = f"pipeline diagnose {shlex.quote(name)}"
+    return Report(tuple(replace(one, hint=show) if one.check == UNKNOWN else one for one in found))
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:

@@ -102,7 +102,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         not_checked = tuple((one.check, one.reason) for one in proof.unseen)
         report = without_refuted(report, Report(proof.findings))
         lacking = missing_after(context.host, view, proof.exit)
-        report = lacking.plus(diagnose_proof(proof)).plus(report).plus(card).plus(proof.report)
+        report = lacking.plus(diagnose_proof(view, proof)).plus(report).plus(card).plus(proof.report)
     outcome = Outcome(
         "verify",
         exit_code_of(report.findings, ExitCode.PRECISION),

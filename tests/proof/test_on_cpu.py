@@ -15,6 +15,7 @@ from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.judge import judge_proof
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofRequest
+from tests.pipeline.views import view_of
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MISMATCH = "mat1 and mat2 must have the same dtype, but got Half and Float"
@@ -71,8 +72,8 @@ def test_a_dtype_mismatch_caused_by_missing_autocast_is_reported_before_the_fail
         (failed(LOSS), ["found-float-expected-half"]),
     ],
 )
-def test_the_catalog_names_a_cause_only_where_the_proof_has_none(evidence: Evidence, catalog):
-    assert [one.check for one in diagnose_proof(judge_proof(evidence)).findings] == catalog
+def test_the_catalog_names_a_cause_only_where_the_proof_has_none(evidence: Evidence, catalog, tmp_path):
+    assert [one.check for one in diagnose_proof(view_of(tmp_path), judge_proof(evidence)).findings] == catalog
 
 
 def test_the_cause_of_a_real_mismatch_on_the_cpu_is_autocast(prove):

@@ -39,11 +39,14 @@ def judge(evidence: Evidence) -> Iterator[Result]:
         yield NotChecked("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
 
 
+LONGEST_MESSAGE = 400
+
+
 def _failure(evidence: Evidence) -> Optional[str]:
     """Return the exception, last line or exit status of a command that failed, or None if it did not fail."""
     crash = next((rank.crash for rank in evidence.ranks if rank.crash is not None), None)
     if crash is not None:
-        return f"{crash.type}: {crash.message.splitlines()[0] if crash.message else ''}"
+        return f"{crash.type}: {' '.join(crash.message.split())[:LONGEST_MESSAGE]}"
     if evidence.exit in (None, 0):
         return None
     return _last_line(evidence.output_tail) or f"exit {evidence.exit}"

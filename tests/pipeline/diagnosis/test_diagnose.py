@@ -66,7 +66,28 @@ def test_an_unrecognised_error_is_reported_with_its_first_traceback():
     finding = diagnose_text(log)[0]
     assert finding.check == UNKNOWN
     assert "mylib.OddError: what now" in finding.message
-    assert finding.where == "line 4"
+    assert finding.where == "a.py:1 in f: g(); line 4"
+
+
+HEAD = 'Traceback (most recent call last):\n  File "own.py", line 7, in main\n    decode(x)\n'
+LIBRARY_FRAME = '  File "/v/lib/python3.11/site-packages/lib.py", line 90, in decode\n    raise TypeError(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("OddError: Box(\n  (a): List(\n  )\n) is no tensor\n", "OddError: Box( (a): List( ) ) is no tensor"),
+        ("OddError: Decoder(\n", "OddError: Decoder("),
+        ("OddError: first\n  second, indented\nother output\n", "OddError: first second, indented"),
+        ("OddError: first\nother output\n", "OddError: first"),
+        ("OddError: first (\n\nother output\n", "OddError: first ("),
+        (f"OddError: {'x' * 300} (\n{'y' * 300}\nz\n", f"OddError: {'x' * 300} ({' ' + 'y' * 300}"[:400] + " ..."),
+    ],
+)  # fmt: skip
+def test_an_unrecognised_error_has_its_whole_message_and_the_last_own_line(output, message):
+    [finding] = diagnose_text(HEAD + LIBRARY_FRAME + output, "out.log")
+    assert finding.message == f"unrecognised error: {message}"
+    assert finding.where == "own.py:7 in main: decode(x); out.log, line 6"
 
 
 def test_an_unrecognised_error_comes_before_its_recognised_consequences():

@@ -102,7 +102,7 @@ def test_the_error_that_a_dataloader_worker_raised_is_the_one_shown():
     )
     [finding] = diagnose_text(log)
     assert finding.message == "unrecognised error: KeyError: 'text'"
-    assert finding.where == "line 8"
+    assert finding.where == 'src/data.py:7 in __getitem__: return row["text"]; line 8'
 
 
 HEALTHY = [

@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.config.load import load_config
 from pipeline.stages.stage import Context
-from pipeline.stages.verify import describe_proof, prove
+from pipeline.stages.verify import describe_proof, diagnose_proof, prove
+from pipeline.verbs.diagnose import diagnose
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.proof import NotChecked, ProofReport, ProvedStep
 from remote.protocol.values import encode
@@ -118,3 +119,24 @@ def test_a_secret_in_the_output_of_the_proof_is_masked(tmp_path: Path, monkeypat
     seen = ProofReport((), exit=1, output_tail="OddError: swordfish-4711 was refused\n")
     host = FakeHost(streams={"proof.run": [{"report": encode(seen)}]})
     assert prove(Context(host, view, NoListener())).output_tail == "OddError: *** was refused\n"
+
+
+def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = view_of(tmp_path)
+    output = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n    g(x)\nOddError: Box(\n  1\n)\n'
+    [finding] = diagnose_proof(view, ProofReport((), exit=1, output_tail=output)).findings
+    assert finding.message == "unrecognised error: OddError: Box( 1 )"
+    assert finding.where == "train.py:3 in f: g(x); .halfstep/state/local/plain.proof.log, line 4"
+    command, verb, path = finding.hint.split()
+    assert (command, verb) == ("pipeline", "diagnose")
+    monkeypatch.chdir(tmp_path)
+    assert diagnose(path) == 40
+    assert "train.py:3 in f: g(x)" in capsys.readouterr().out
+
+
+def test_the_output_of_a_proof_that_succeeded_is_not_kept(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    assert diagnose_proof(view, ProofReport((), output_tail="fine\n")).findings == ()
+    assert not view.records.proof_output(view.host.name, view.loaded.record).exists()
