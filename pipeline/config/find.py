@@ -17,6 +17,7 @@ from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import RECORDS_FOLDER
 
+DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 SUFFIXES = (".yaml", ".yml")
 
 
@@ -184,3 +185,10 @@ def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
 def _places(cwd: Path) -> str:
     own = [str(folder) for folder in config_folders(cwd) if folder != shipped_configs()]
     return f"{next(iter(own), 'configs/')} or among the configs that come with halfstep"
+
+
+def data_folders(cwd: Path, sent: set[str]) -> Iterator[str]:
+    """Yield the names of project folders that probably contain data and are not sent with the code."""
+    for name in DATA_NAMES:
+        if (cwd / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
+            yield name

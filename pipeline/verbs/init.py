@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fixers.frame.disk_tree import DiskTree
 from pipeline.config.destination import is_destination
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
-from pipeline.config.find import find_host, find_project
+from pipeline.config.find import data_folders, find_host, find_project
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
 from pipeline.hosts.trust import keep_trust
@@ -26,8 +26,6 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.policy.cards import UnknownCard, parse_card
 from remote.project.records_folder import refuse_links_between
-
-DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 
 
 def init(
@@ -56,14 +54,12 @@ def init(
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
-    if guess.sources and not (script or data or guess.scripts or guess.interactive):
-        _without_script(screen, questions)
-    script = _choose_script(guess, script, cwd, screen, questions)
+    script = _choose_script(guess, script, data, cwd, screen, questions)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
     address = look.address or ("" if known else _address_of(host, questions))
-    found = next(_data_folders(cwd, set(tree.paths())), "")
+    found = next(data_folders(cwd, set(tree.paths())), "")
     command = _command_of(guess, script, screen)
     answers = Answers(
         name,
@@ -237,7 +233,7 @@ def _check_names(name: str, host: str) -> None:
             raise BadUsage(message, where=option, hint=f"{option} {valid}")
 
 
-def _choose_script(guess: Guess, given: str, cwd: Path, screen: Screen, questions: Questions) -> str:
+def _choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen, questions: Questions) -> str:
     """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
     if given:
         if not (cwd / given).is_file():
@@ -246,6 +242,8 @@ def _choose_script(guess: Guess, given: str, cwd: Path, screen: Screen, question
             screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
         return given
     if not (guess.scripts or guess.interactive):
+        if guess.sources and not data:
+            _without_script(screen, questions)
         return ""
     if len(guess.scripts) == 1:
         screen.note(f"training script: {guess.scripts[0]}")
@@ -285,13 +283,6 @@ def _choose_data(given: str, found: str, cwd: Path, questions: Questions) -> str
     if answer and not (cwd / Path(answer).expanduser()).exists():
         raise BadUsage(f"{answer} does not exist in {cwd}", where="--data")
     return answer
-
-
-def _data_folders(cwd: Path, sent: set[str]) -> Iterator[str]:
-    """Yield the names of project folders that probably contain data and are not sent with the code."""
-    for name in DATA_NAMES:
-        if (cwd / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
-            yield name
 
 
 def _choose_card(given: str, host: str, questions: Questions) -> str:
