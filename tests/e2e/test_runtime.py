@@ -66,7 +66,7 @@ def test_installed_half_precision_code_is_rejected_and_trains_with_the_runtime(t
     )
     trained = user.go("--set", "fixers.runtime=auto")
     assert trained.exit == 0, trained.text
-    assert "fp16-mixed (runtime: auto) works" in trained.text
+    assert "fp16-mixed (runtime: auto) trains on this CPU, not proved on the assumed card" in trained.text
     log = user.job_logs()[-1].read_text()
     assert "halfstep runtime: cast 4 trained tensors from float16 to float32 before AdamW was made at train.py:6" in log
     assert falls(user.job_losses())
