@@ -16,8 +16,9 @@ from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.files import disk_full_as_error, locked, write_atomic
+from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_seen, write_note, write_start
+from pipeline.records.runs import RunNote, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
 from pipeline.runs.backend import Backend
 from pipeline.runs.evaluation import AdapterWork

@@ -15,7 +15,8 @@ from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState, job_outcome
-from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_seen, read_note, write_note
+from pipeline.records.last_seen import job_last_seen, note_seen
+from pipeline.records.runs import RunNote, artifacts_in, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.saved import save_report
@@ -246,7 +247,9 @@ def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
 
 
 def losses_of(job: JobOutcome | None) -> list[float]:
-    """Return the losses of the whole job. The last value is the loss that all commands show."""
+    """Return the losses of the whole run. The first and the last value are those that all commands show."""
     if job is None or job.loss is None:
         return []
-    return [*job.losses[:-1], job.loss]
+    if job.first_loss is None or len(job.losses) < 2:
+        return [*job.losses[:-1], job.loss]
+    return [job.first_loss, *job.losses[1:-1], job.loss]

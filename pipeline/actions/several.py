@@ -12,8 +12,8 @@ from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageState
 from pipeline.records.files import write_atomic
+from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
-from pipeline.records.runs import note_job
 from pipeline.runs.selection import Selection
 from pipeline.stages.stage import Phase, RunOptions
 from remote.errors import HalfstepError

@@ -14,8 +14,9 @@ from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.rendezvous import Rendezvous, find_rendezvous
 from pipeline.judgements.job import is_repeated
 from pipeline.messages.listener import Listener, NullListener
+from pipeline.records.last_seen import note_job
 from pipeline.records.run_inputs import write_inputs
-from pipeline.records.runs import note_job, write_start
+from pipeline.records.runs import write_start
 from pipeline.runs.group import Node
 from pipeline.runs.group_checks import common_step, judge_resume
 from pipeline.runs.new_run import inputs_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.messages.listener import Listener
-from pipeline.records.runs import note_job
+from pipeline.records.last_seen import note_job
 from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
@@ -48,8 +48,8 @@ def note_in_words(run: str, note: WatchNote) -> str:
 
 def note_news(folder: Path, news: JobNews) -> None:
     """Record the last event of a job in the folder of its run."""
-    seen = (news.progress, news.result, news.gauges, news.elapsed_s)
-    note_job(folder, news.state, *seen, number=news.number, waits=news.waits)
+    seen = (news.progress, news.result, news.gauges, news.run_elapsed_s)
+    note_job(folder, news.state, *seen, number=news.number, waits=news.waits, earlier_s=news.earlier_s)
 
 
 def announcing_retries(listener: Listener) -> RetryPolicy:

@@ -46,9 +46,9 @@ class JobOutcome:
     """The state of a job.
 
     `age_s` is the age in seconds of the values if they come from the local record, because the host is unreachable;
-    otherwise, it is None. `elapsed_s` is the time from the job's start to its end, or until now. `eta_s` is the time
-    that the remaining steps take. `unit` is what `step` counts: steps, or the answers of an evaluation. A queued job
-    also has the state RUNNING; `waits` is the reason why it is queued, or "".
+    otherwise, it is None. The losses and `elapsed_s` are those of all jobs of the run, the newest one until its end or
+    until now. `eta_s` is the time that the remaining steps take. `unit` is what `step` counts: steps, or the answers of
+    an evaluation. A queued job also has the state RUNNING; `waits` is the reason why it is queued, or "".
     """
 
     state: JobState
@@ -58,6 +58,7 @@ class JobOutcome:
     loss: float | None = None
     age_s: float | None = None
     best_loss: float | None = None
+    first_loss: float | None = None
     started_unix: float | None = None
     elapsed_s: float | None = None
     eta_s: float | None = None
@@ -126,8 +127,9 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
         run.result.exit if run.result else None,
         known.loss,
         best_loss=known.best_loss,
+        first_loss=known.first_loss,
         started_unix=run.started.started_unix or None if run.started else None,
-        elapsed_s=run.elapsed_s,
+        elapsed_s=run.run_elapsed_s,
         eta_s=seconds_left(progress) if running else None,
         step_s=known.pace_seconds or known.step_seconds,
         gpus=run.gauges.gpus if running else (),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,15 +12,14 @@ from typing import Any
 
 from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
-from pipeline.messages.outcome import JobOutcome
 from pipeline.records.files import locked
 from pipeline.records.layout import NOTE, Records, safe_name
 from pipeline.records.signed import read_record, write_record
 from remote.errors import BadUsage
 from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
-from remote.protocol.gauges import Gauges, GpuUse
-from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
+from remote.protocol.gauges import GpuUse
+from remote.protocol.jobs import JobState
 from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.values import Malformed, decode, encode
 
@@ -29,7 +27,7 @@ START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and c
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
 """The name of a run or the key of a project, which are names of folders and words of printed commands."""
 VERBS = ("evaluate", "merge", "merge --dequantize")
-ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
+OF_THE_RUN = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,10 @@ class RunNote:
     run has the highest number. `name` is the run's name in this project, see Records. `evaluates` is the name of the
     run whose adapter an evaluation evaluates, or the path of the adapter; it is "" for a training run. `verb` is the
     command that started the evaluation. `varied` are the overrides that distinguish the runs of one command. `job` is
-    the number of the newest job, and `losses` are from that job. `waits` is the reason why the job is queued, or "".
-    `rewritten` are the files on the host that fixers had changed when the run was started. `own` is True if this user
-    wrote the record, according to the record's HMAC.
+    the number of the newest job. The losses and `elapsed_s` are those of all jobs, and `earlier_s` is the time of the
+    jobs before the newest one. `waits` is the reason why the job is queued, or "". `rewritten` are the files on the
+    host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
+    record's HMAC.
     """
 
     run: str
@@ -75,6 +74,9 @@ class RunNote:
     waits: str = ""
     rewritten: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
+    loss_steps: tuple[int, ...] = ()
+    first_loss: float | None = None
+    earlier_s: float = 0.0
     own: bool = True
 
     @property
@@ -107,7 +109,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
         if note.step is None:  # keep the progress of the earlier job until the new job has its first step
-            note = replace(note, step=known.step, steps=known.steps, loss=known.loss, best_loss=known.best_loss)
+            note = replace(note, **{name: getattr(known, name) for name in OF_THE_RUN})
         start = start or known.start
     note = replace(note, start=start, name=folder.name)
     write_record(folder / NOTE, encode(note), signed=note.own)
@@ -226,73 +228,3 @@ def named_run(run: str | None, cwd: Path, *, trained: bool = False) -> tuple[Run
     """Return the result of `find_note`, and the project's records. Raises BadUsage."""
     records = Records(find_project(cwd))
     return find_note(records, run, trained=trained), records
-
-
-def note_seen(folder: Path, run: RunSurvey) -> None:
-    """Record the surveyed state of the run's job."""
-    started = run.started.started_unix or None if run.started else None
-    seen = (run.progress, run.result, run.gauges, run.elapsed_s, started)
-    note_job(folder, run.state, *seen, number=run.job, waits=run.waits)
-
-
-def note_job(
-    folder: Path,
-    state: JobState,
-    progress: Progress | None = None,
-    result: JobResult | None = None,
-    gauges: Gauges | None = None,
-    elapsed_s: float | None = None,
-    started_unix: float | None = None,
-    *,
-    number: int = 0,
-    waits: str = "",
-) -> None:
-    """Record the state of a job. `number` is the job's number, or 0 for the job in the record."""
-    if (note := read_note(folder)) is None:
-        return
-    if number not in (0, note.job):
-        note = replace(note, job=number, started_unix=None, elapsed_s=None, losses=())
-    running = state is JobState.RUNNING
-    seen = replace(
-        _with_progress(note, progress),
-        state=state,
-        exit=result.exit if result else None,
-        stopped=bool(result and result.stopped),
-        preempted=bool(result and result.preempted),
-        seen_unix=time.time(),
-        started_unix=started_unix or note.started_unix,
-        elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
-        eta_s=seconds_left(progress) if running else None,
-        gpus=gauges.gpus if gauges is not None and running else (),
-        losses=gauges.losses if gauges is not None else note.losses,
-        waits=waits if running else "",
-    )
-    if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
-        return
-    write_record(folder / NOTE, encode(seen), signed=note.own)
-
-
-def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:
-    if progress is None:
-        return note
-    return replace(note, step=progress.step, steps=progress.steps, loss=progress.loss, best_loss=progress.best_loss)
-
-
-def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
-    """Return the recorded state of a run's job, with its age."""
-    age = max(0.0, now_unix - note.seen_unix) if note.seen_unix else None
-    return JobOutcome(
-        note.state if note.seen_unix else JobState.ABSENT,
-        note.step,
-        note.steps,
-        note.exit,
-        note.loss,
-        age,
-        best_loss=note.best_loss,
-        started_unix=note.started_unix,
-        elapsed_s=note.elapsed_s,
-        eta_s=note.eta_s,
-        gpus=note.gpus,
-        waits=note.waits,
-        unit="answer" if note.evaluates else "step",
-    )

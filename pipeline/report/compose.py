@@ -52,6 +52,8 @@ def report_of(
         config_text=view.loaded.path.read_text("utf-8", "replace"),
         loss=progress.loss if progress else None,
         best_loss=progress.best_loss if progress else None,
+        first_loss=progress.first_loss if progress else None,
+        elapsed_s=run.run_elapsed_s,
         secrets=secrets_of(view.host.config, view.config),
         not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
     )
@@ -82,13 +84,18 @@ def verdict_of(run: RunSurvey) -> Verdict:
 
 
 def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...]:
-    """Return a row per job of the run. Only the newest job has first and last steps."""
-    rows = {answer.number: _row(answer.number, answer.state, answer.started, answer.result) for answer in known}
+    """Return a row per job of the run. `known` are the earlier jobs, with their first and last steps."""
+    rows = {answer.number: _earlier_row(answer) for answer in known}
     if run.job:
         began, step = (run.progress.began, run.progress.step) if run.progress else (None, None)
         row = _row(run.job, run.state, run.started, run.result)
         rows[run.job] = replace(row, first_step=began, last_step=step, seconds=row.seconds or run.elapsed_s)
     return tuple(rows[number] for number in sorted(rows))
+
+
+def _earlier_row(answer: StartAnswer) -> JobRow:
+    row = _row(answer.number, answer.state, answer.started, answer.result)
+    return replace(row, first_step=answer.first_step, last_step=answer.last_step)
 
 
 def _row(number: int, state: JobState, started: Started | None, result: JobResult | None) -> JobRow:

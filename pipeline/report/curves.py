@@ -68,8 +68,13 @@ def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     return tuple(curves)
 
 
-def curve_of_means(means: Sequence[float], first: int, last: int) -> Curve:
-    """Return the curve of `means`, spread evenly over the steps after `first` up to `last`."""
+def curve_of_means(means: Sequence[float], steps: Sequence[int], first: int, last: int) -> Curve:
+    """Return the curve of `means` at `steps`.
+
+    If the steps are unknown, the means are spread evenly over the steps after `first` up to `last`.
+    """
+    if means and len(steps) == len(means):
+        return Curve(MEANS, tuple(zip(steps, means, strict=True)))
     known = means[: last - first]
     points = {first + round((at + 1) * (last - first) / len(known)): mean for at, mean in enumerate(known)}
     return Curve(MEANS, tuple(points.items()))

@@ -89,9 +89,10 @@ class RunReport:
 
     `precision` is `mode` or `mode: reason`. `not_checked` has (check, reason) for each check that was not made. `loss`
     is the mean over the newest steps (remote/protocol/loss.py), and `best_loss` is the lowest of these means. `losses`
-    are a few of these means, which cover the newest job. `secrets` are names of environment variables. `uncommitted`
-    files differ from `commit`. `output` is the end of the trainer's output. `seen_unix` is the time at which the run
-    was in this state.
+    are a few of these means at the steps `loss_steps`. `first_loss` is the loss of the first step, and `elapsed_s` is
+    the time of all jobs; both are None if unknown. `secrets` are names of environment variables. `uncommitted` files
+    differ from `commit`. `output` is the end of the trainer's output. `seen_unix` is the time at which the run was in
+    this state.
     """
 
     run: str
@@ -123,6 +124,9 @@ class RunReport:
     loss: float | None = None
     best_loss: float | None = None
     losses: tuple[float, ...] = ()
+    loss_steps: tuple[int, ...] = ()
+    first_loss: float | None = None
+    elapsed_s: float | None = None
     secrets: tuple[str, ...] = ()
     command: str = ""
     commit: str = ""
@@ -132,7 +136,7 @@ class RunReport:
     @property
     def seconds(self) -> float | None:
         """Return the total duration of the run's jobs in seconds, without waiting times, or None if it is unknown."""
-        return sum(job.seconds or 0.0 for job in self.jobs) or None
+        return self.elapsed_s or sum(job.seconds or 0.0 for job in self.jobs) or None
 
     @property
     def is_ongoing(self) -> bool:

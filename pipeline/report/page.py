@@ -54,12 +54,12 @@ def render_report(report: RunReport) -> str:
 
 
 def curves_of(report: RunReport) -> tuple[Curve, ...]:
-    """Return a curve per tag. If the event files have no training loss, add the losses that the newest job recorded."""
+    """Return a curve per tag. If the event files have no training loss, add the losses that the jobs recorded."""
     curves = gather_curves(report.scalars)
     first, last = _first_step(report), report.step or 0
-    if train_loss(curves) is not None or not report.losses or last <= first:
+    if train_loss(curves) is not None or not report.losses or (last <= first and not report.loss_steps):
         return curves
-    return (*curves, curve_of_means(report.losses, first, last))
+    return (*curves, curve_of_means(report.losses, report.loss_steps, first, last))
 
 
 def _first_step(report: RunReport) -> int:
@@ -89,9 +89,9 @@ def _change_of_loss(report: RunReport, curves: tuple[Curve, ...]) -> str:
     loss, (end, _) = train_loss(curves), shown_loss(report, curves)
     if loss is None or len(loss.finite) < 2 or end is None:
         return ""
-    if loss.tag == MEANS and _first_step(report):
+    if loss.tag == MEANS and _first_step(report) and not report.loss_steps:
         return ""  # the losses of the earlier jobs are not known
-    begin = loss.finite[0][1]
+    begin = report.first_loss if report.first_loss is not None else loss.finite[0][1]
     verb = ("has fallen" if end < begin else "has risen") if report.is_ongoing else "fell" if end < begin else "rose"
     return f" The loss {verb} from {_bold(loss_text(begin))} to {_bold(loss_text(end), '.')}"
 

@@ -108,6 +108,9 @@ def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:
         loss=note.loss if note.loss is not None else report.loss,
         best_loss=note.best_loss if note.best_loss is not None else report.best_loss,
         losses=note.losses or report.losses,
+        loss_steps=note.loss_steps if note.losses else report.loss_steps,
+        first_loss=note.first_loss if note.first_loss is not None else report.first_loss,
+        elapsed_s=note.elapsed_s if note.elapsed_s is not None else report.elapsed_s,
         jobs=_jobs_as_seen(report.jobs, note),
         stages=report.stages if same else tuple(_stage_as_seen(stage, verdict) for stage in report.stages),
     )
@@ -118,7 +121,7 @@ def _jobs_as_seen(jobs: tuple[JobRow, ...], note: RunNote) -> tuple[JobRow, ...]
     rows = {row.number: row for row in jobs}
     number = note.job or max(rows, default=1)
     row = rows.get(number) or JobRow(number, note.state)
-    seconds = note.elapsed_s if note.elapsed_s is not None else row.seconds
+    seconds = note.elapsed_s - note.earlier_s if note.elapsed_s is not None else row.seconds
     rows[number] = replace(row, state=note.state, seconds=seconds, last_step=note.step)
     return tuple(rows[number] for number in sorted(rows))
 

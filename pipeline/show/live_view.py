@@ -110,7 +110,7 @@ def _training(
                 words += f"  {sparkline(losses, min(WIDTH, room - len(words) - 2))}"
             yield _line(words)
     scale = scale_parts(progress) if progress is not None else ()
-    yield from map(_line, fold((*time_parts(progress, news.elapsed_s, age_s), *scale), room))
+    yield from map(_line, fold((*time_parts(progress, news.run_elapsed_s, age_s), *scale), room))
     yield from map(_line, gpu_lines(news.gauges.gpus))
     if news.stalled:
         yield _line("no new step for a long time", "yellow")

@@ -17,8 +17,9 @@ from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
+from pipeline.records.last_seen import note_job
 from pipeline.records.run_inputs import write_inputs
-from pipeline.records.runs import note_job, write_note, write_start
+from pipeline.records.runs import write_note, write_start
 from pipeline.runs.fixes import tree_as_fixed
 from pipeline.runs.launcher import describe_processes
 from pipeline.runs.new_run import inputs_to_record

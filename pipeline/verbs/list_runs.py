@@ -9,8 +9,9 @@ from typing import Any
 from pipeline.config.find import find_project
 from pipeline.messages.as_json import job_to_json
 from pipeline.messages.outcome import Outcome
+from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
+from pipeline.records.runs import RunNote, judge_notes, list_notes
 from pipeline.show.screen import Screen
 from pipeline.show.training import clock
 from remote.protocol.loss import loss_text

@@ -1,4 +1,4 @@
-"""The gauges of a running job: the load of its GPUs and a short history of its loss."""
+"""The gauges of a running job: the load of its GPUs and a short history of the run's loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ class GpuUse:
 
 @dataclass(frozen=True)
 class Gauges:
-    """The newest sample of each GPU of the job, and a few losses that cover the whole job, oldest first."""
+    """The newest sample of each GPU of the job, and a few losses that cover all jobs of the run, oldest first.
+
+    `steps` are the optimizer steps of the losses, or () if a supervisor of an older version recorded them.
+    """
 
     gpus: Tuple[GpuUse, ...] = ()
     losses: Tuple[float, ...] = ()
+    steps: Tuple[int, ...] = ()

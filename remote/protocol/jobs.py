@@ -92,10 +92,11 @@ class JobResult:
 class Progress:
     """The newest optimizer step that the trainer or the hooks recorded. `at_unix` is the host's time.
 
-    `loss` is the mean over the newest steps (see remote/protocol/loss.py), and `best_loss` is the lowest of these
-    means. `began` is the step at which this job's training began: 0 if it was not resumed, None if unknown.
-    `pace_seconds` is the mean time from step to step in this job. `unit` is what `step` counts: an evaluation counts
-    answers. `memory` describes the memory plan of the built-in trainer.
+    `loss` is the mean over the newest steps (see remote/protocol/loss.py), `best_loss` is the lowest of these means,
+    and `first_loss` is the loss of the first step, all over the whole run: a step that a later job trained again counts
+    once, with its later loss. `began` is the step at which this job's training began: 0 if it was not resumed, None if
+    unknown. `pace_seconds` is the mean time from step to step in this job. `unit` is what `step` counts: an evaluation
+    counts answers. `memory` describes the memory plan of the built-in trainer.
     """
 
     step: int
@@ -109,6 +110,7 @@ class Progress:
     at_unix: float = 0.0
     began: Optional[int] = None
     best_loss: Optional[float] = None
+    first_loss: Optional[float] = None
     pace_seconds: Optional[float] = None
     tokens_per_second: Optional[float] = None
     unit: str = "step"
@@ -163,9 +165,10 @@ class EventFile:
 class RunSurvey:
     """One run on the host, with the state of its newest job.
 
-    `elapsed_s` is the time from the job's start to its end or to now. `waits` is the reason why the job is queued: its
-    state is RUNNING, but it has not begun. `slurm_end` is the state in which a job without a result left Slurm's queue,
-    or "" if it is unknown.
+    `progress` is the last progress of an earlier job if the newest job resumed and ended without a step. `elapsed_s` is
+    the time from the job's start to its end or to now, and `earlier_s` is the time of the earlier jobs. `waits` is the
+    reason why the job is queued: its state is RUNNING, but it has not begun. `slurm_end` is the state in which a job
+    without a result left Slurm's queue, or "" if it is unknown.
     """
 
     run: str
@@ -188,6 +191,12 @@ class RunSurvey:
     elapsed_s: Optional[float] = None
     waits: str = ""
     slurm_end: str = ""
+    earlier_s: float = 0.0
+
+    @property
+    def run_elapsed_s(self) -> Optional[float]:
+        """The time of all jobs of the run, or None if no job has started."""
+        return _sum_of_jobs(self.elapsed_s, self.earlier_s)
 
 
 @dataclass(frozen=True)
@@ -227,7 +236,10 @@ class StartRequest:
 
 @dataclass(frozen=True)
 class StartAnswer:
-    """The current state of one job. `fresh` is True if this request started it."""
+    """The current state of one job. `fresh` is True if this request started it.
+
+    `first_step` and `last_step` are the steps at which a listed job began and ended, or None if they are unknown.
+    """
 
     run: str
     number: int
@@ -235,6 +247,8 @@ class StartAnswer:
     fresh: bool
     started: Optional[Started] = None
     result: Optional[JobResult] = None
+    first_step: Optional[int] = None
+    last_step: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -252,8 +266,8 @@ class StopAnswer:
 class JobNews:
     """The state, progress and gauges of a job, sent when a value changes. The state in the last message is not RUNNING.
 
-    `elapsed_s` is the time from the job's start to the sending of this message. `waits` and `slurm_end` are as in
-    `RunSurvey`.
+    `elapsed_s` is the time from the job's start to the sending of this message. `progress`, `waits`, `slurm_end` and
+    `earlier_s` are as in `RunSurvey`.
     """
 
     number: int
@@ -266,6 +280,16 @@ class JobNews:
     elapsed_s: Optional[float] = None
     waits: str = ""
     slurm_end: str = ""
+    earlier_s: float = 0.0
+
+    @property
+    def run_elapsed_s(self) -> Optional[float]:
+        """The time of all jobs of the run, or None if no job has started."""
+        return _sum_of_jobs(self.elapsed_s, self.earlier_s)
+
+
+def _sum_of_jobs(elapsed_s: Optional[float], earlier_s: float) -> Optional[float]:
+    return elapsed_s + earlier_s if elapsed_s is not None else earlier_s or None
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:

@@ -186,6 +186,11 @@ class JobLayout:
         return f"{self.root}/supervisor.json"
 
     @property
+    def progress(self) -> str:
+        """The last progress of a job, moved here from the run's folder when the next job starts."""
+        return f"{self.root}/progress.json"
+
+    @property
     def output(self) -> str:
         return f"{self.root}/{OUTPUT}"
 

@@ -30,18 +30,20 @@ def mean_loss_text(loss: float) -> str:
 
 
 class MeanLoss:
-    """The mean loss over the newest optimizer steps, and the lowest mean of at least FEWEST steps."""
+    """The mean loss over the newest optimizer steps, the lowest mean of at least FEWEST steps, and the first loss."""
 
     def __init__(self) -> None:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
+        self.first: Optional[float] = None
         self._first: Optional[int] = None
         self._steps: Deque[int] = deque()
         self._losses: Deque[float] = deque()
 
     def add(self, step: int, loss: float) -> None:
         """Add the loss of a step, which must be finite. Steps must be added in order; steps may be missing."""
-        self._first = step if self._first is None else self._first
+        if self._first is None:
+            self._first, self.first = step, loss
         self._steps.append(step)
         self._losses.append(loss)
         while self._steps[0] <= step - steps_in_mean(step):

@@ -15,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from pipeline.messages.outcome import JobOutcome, Outcome, job_outcome
+from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_seen, write_note
+from pipeline.records.runs import RunNote, write_note
 from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model_card import CardFacts, render_card

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -76,6 +77,24 @@ def test_the_stack_is_not_searched_if_the_steps_are_given(monkeypatch: pytest.Mo
 
 def step(number: int, *losses: float) -> Step:
     return Step(number=number, applied=True, losses=list(losses), grad_norm=1.0, applied_norm=1.0, seconds=0.5)
+
+
+def test_a_resumed_job_continues_the_mean_and_the_lowest_loss_of_the_run(tmp_path: Path) -> None:
+    """A step that is trained again counts once, with its later loss."""
+    path = str(tmp_path / "losses.txt")
+    first = ProgressRecord(path)
+    for number, loss in enumerate([5.0] + [4.0] * 19 + [1.0], 1):
+        first.row(step(number, loss), began=0, skipped=0)
+    first.file.write()
+    with open(path, "a") as torn:
+        torn.write("22 0.")
+    second = ProgressRecord(path)
+    row = second.row(step(1, 4.0), began=20, skipped=0)
+    assert (row["step"], row["first_loss"], row["loss"], row["best_loss"]) == (21, 5.0, 4.0, 4.0)
+    second.file.write()
+    assert len(Path(path).read_text().splitlines()) == 21
+    again = ProgressRecord(path).row(step(1, 9.0), began=0, skipped=0)
+    assert (again["first_loss"], again["best_loss"]) == (9.0, 9.0), "a run that starts again has only the new losses"
 
 
 def test_a_row_has_the_lowest_loss_so_far_and_the_mean_time_from_step_to_step() -> None:

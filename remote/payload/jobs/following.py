@@ -10,13 +10,20 @@ from remote.payload.files.records import read_record
 from remote.payload.jobs.adoption import ensure_supervised
 from remote.payload.jobs.records import Flags
 from remote.payload.jobs.slurm import poll_interval_s
-from remote.payload.jobs.state import current_job, observe_job, read_gauges, run_layout
+from remote.payload.jobs.state import (
+    current_job,
+    observe_job,
+    read_gauges,
+    read_progress,
+    run_layout,
+    seconds_of_earlier_jobs,
+)
 from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output import follow
 from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
-from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, seconds_elapsed
+from remote.protocol.jobs import JobNews, JobResult, JobState, seconds_elapsed
 from remote.protocol.layout import RunLayout
 from remote.protocol.values import encode
 
@@ -60,7 +67,7 @@ def read_news(run: RunLayout, number: int) -> JobNews:
     return JobNews(
         number,
         now.state,
-        read_record(run.progress, Progress) if now.started is not None or now.result is not None else None,
+        read_progress(run, number, now.state) if now.started is not None or now.result is not None else None,
         now.result,
         now.state is JobState.RUNNING and flags is not None and flags.stalled,
         read_watch_notes(run, now.started),
@@ -68,6 +75,7 @@ def read_news(run: RunLayout, number: int) -> JobNews:
         seconds_elapsed(now.started, now.result, time.time()),
         why_waiting(job, observed),
         observed.ended,
+        seconds_of_earlier_jobs(run, number),
     )
 
 

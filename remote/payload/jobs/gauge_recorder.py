@@ -19,23 +19,36 @@ WRITE_EVERY_S = 2.0
 
 
 class LossHistory:
-    """At most HISTORY losses that cover the whole job. When the list is full, neighbours are averaged."""
+    """At most HISTORY losses, and their optimizer steps. When the list is full, neighbours are averaged."""
 
-    def __init__(self, losses: Tuple[float, ...] = ()) -> None:
+    def __init__(self, losses: Tuple[float, ...] = (), steps: Tuple[int, ...] = ()) -> None:
         self.losses = losses
-        self._stride = 1
+        self.steps = steps if len(steps) == len(losses) else tuple(range(1, len(losses) + 1))
         self._open: List[float] = []
+        self._set_distance()
 
-    def add(self, loss: float) -> None:
+    def add(self, step: int, loss: float) -> None:
         self._open.append(loss)
-        if len(self._open) < self._stride:
+        if self.steps and step - self.steps[-1] < self._distance:
             return
         self.losses += (sum(self._open) / len(self._open),)
+        self.steps += (step,)
         self._open = []
         if len(self.losses) >= HISTORY:
             pairs = zip(self.losses[::2], self.losses[1::2])
             self.losses = tuple((first + second) / 2 for first, second in pairs)
-            self._stride *= 2
+            self.steps = self.steps[1::2]
+            self._set_distance()
+
+    def forget_after(self, step: int) -> None:
+        """Remove the losses after that step, because the job trains these steps again."""
+        kept = sum(at <= step for at in self.steps)
+        self.losses, self.steps = self.losses[:kept], self.steps[:kept]
+
+    def _set_distance(self) -> None:
+        # The mean distance is kept, so that a resumed job adds points at the same distance.
+        gaps = len(self.steps) - 1
+        self._distance = (self.steps[-1] - self.steps[0]) / gaps if gaps > 0 else 0.0
 
 
 class GpuCurves:
@@ -82,9 +95,13 @@ class GaugeRecorder:
         self.sampler = GpuSampler(visible)
         self._curves = GpuCurves(run.gpu_events)
         # A supervisor that adopts the job continues the records of the previous supervisor.
-        self._gauges = read_record(job.gauges, Gauges) or Gauges()
+        adopted = read_record(job.gauges, Gauges)
+        earlier = read_record(run.job(spec.number - 1).gauges, Gauges) if adopted is None else None
+        self._gauges = adopted or Gauges()
         self._gpus = self._gauges.gpus
-        self._history = LossHistory(self._gauges.losses)
+        known = adopted or earlier or Gauges()
+        self._history = LossHistory(known.losses, known.steps)
+        self._continues = earlier is not None
         self._progress: Optional[Progress] = None
         self._stamp = 0
         self._next_write = float("-inf")
@@ -99,7 +116,7 @@ class GaugeRecorder:
             with contextlib.suppress(OSError):
                 self._curves.add(self._progress.step, gpus)
         self._gpus = gpus or self._gpus
-        gauges = Gauges(self._gpus, self._history.losses)
+        gauges = self._recorded()
         if gauges != self._gauges and now >= self._next_write:
             self._gauges, self._next_write = gauges, now + WRITE_EVERY_S
             with contextlib.suppress(OSError):
@@ -111,11 +128,17 @@ class GaugeRecorder:
         self._read_progress()
         with contextlib.suppress(OSError):
             self._curves.flush()
-            write_record(self._job.gauges, Gauges(self._gpus, self._history.losses))
+            write_record(self._job.gauges, self._recorded())
+
+    def _recorded(self) -> Gauges:
+        return Gauges(self._gpus, self._history.losses, self._history.steps)
 
     def _read_progress(self) -> None:
         progress = read_record(self._run.progress, Progress)
         before = self._progress.step if self._progress is not None else None
+        if progress is not None and self._continues:
+            self._history.forget_after(progress.began or 0)
+            self._continues = False
         if progress is not None and progress.step != before and progress.loss is not None:
-            self._history.add(progress.loss)
+            self._history.add(progress.step, progress.loss)
         self._progress = progress or self._progress

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List, Tuple
 from remote.payload.checkpoints.published import EARLIER_CODE
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.files.records import read_record, write_record
-from remote.payload.jobs import slurm
+from remote.payload.jobs import slurm, state
 from remote.payload.jobs.adoption import ensure_supervised
 from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
@@ -247,4 +247,4 @@ def _await_end(call: Call, run: RunLayout, job: JobLayout, timeout_s: float) -> 
 def list_jobs(call: Call) -> Dict[str, Any]:
     """Return every job of a run, oldest first, as `StartAnswer`s."""
     run = run_layout(call, call.args["project"], call.args["run"])
-    return {"jobs": [encode(judge_job(run, number)) for number in range(1, newest_job(run) + 1)]}
+    return {"jobs": [encode(answer) for answer in state.list_jobs(run, newest_job(run))]}

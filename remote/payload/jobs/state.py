@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Tuple
+from dataclasses import dataclass, replace
+from typing import Optional, Tuple
 
 from remote.payload.files.lock import holder
 from remote.payload.files.records import read_record
@@ -16,7 +16,16 @@ from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.gauges import Gauges
-from remote.protocol.jobs import JobResult, JobState, StartAnswer, Started, judge_state
+from remote.protocol.jobs import (
+    JobResult,
+    JobSpec,
+    JobState,
+    Progress,
+    StartAnswer,
+    Started,
+    judge_state,
+    seconds_elapsed,
+)
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
@@ -91,6 +100,42 @@ def current_job(run: RunLayout) -> int:
         before = judge_job(run, number - 1).state
         return number - 1 if before is JobState.RUNNING else number
     return number
+
+
+def read_progress(run: RunLayout, number: int, state: JobState) -> Optional[Progress]:
+    """Return the progress of the job with that number.
+
+    If it resumed and ended without an optimizer step, the run's progress is still that of the job before.
+    """
+    own = read_record(run.progress, Progress)
+    spec = read_record(run.job(number).spec, JobSpec)
+    if own is not None or state in (JobState.RUNNING, JobState.ABSENT) or spec is None or not spec.resume_from:
+        return own
+    earlier = (read_record(run.job(before).progress, Progress) for before in range(number - 1, 0, -1))
+    last = next(filter(None, earlier), None)
+    return replace(last, began=last.step) if last is not None else None
+
+
+def list_jobs(run: RunLayout, until: int) -> Tuple[StartAnswer, ...]:
+    """Return the state and the steps of each job up to that number, oldest first.
+
+    The last job of the run has its steps in the run's progress.
+    """
+    jobs = []
+    for number in range(1, until + 1):
+        done = read_record(run.job(number).progress, Progress)
+        answer = judge_job(run, number)
+        jobs.append(replace(answer, first_step=done.began, last_step=done.step) if done is not None else answer)
+    return tuple(jobs)
+
+
+def seconds_of_earlier_jobs(run: RunLayout, number: int) -> float:
+    """Return the time that the jobs before that number ran."""
+    jobs = (run.job(before) for before in range(1, number))
+    ran = (
+        seconds_elapsed(read_record(job.supervisor, Started), read_record(job.result, JobResult), 0.0) for job in jobs
+    )
+    return sum(filter(None, ran))
 
 
 def read_gauges(job: JobLayout) -> Gauges:

@@ -104,7 +104,10 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
         os.makedirs(folder, exist_ok=True)
     # The progress of an earlier job of the run must not count as progress of this job.
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(run.progress)
+        if spec.number > 1:
+            os.replace(run.progress, run.job(spec.number - 1).progress)
+        else:
+            os.unlink(run.progress)
     environment = job_environment(spec, run, given)
     for_notification = dict(environment)
     hooks = write_hooks(os.path.join(job.root, "hooks"))

@@ -10,12 +10,12 @@ from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Flags
-from remote.payload.jobs.state import current_job, observe_job, read_gauges
+from remote.payload.jobs.state import current_job, observe_job, read_gauges, read_progress, seconds_of_earlier_jobs
 from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import real_run
-from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey, seconds_elapsed
+from remote.protocol.jobs import JobState, RunRecord, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
 
@@ -52,7 +52,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         state=now.state,
         started=now.started,
         result=now.result,
-        progress=read_record(run.progress, Progress),
+        progress=read_progress(run, number, now.state),
         checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
         events=survey_events(run.root),
         adapter_sha256=adapter_digest(run),
@@ -65,4 +65,5 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         elapsed_s=seconds_elapsed(now.started, now.result, time.time()),
         waits=why_waiting(run.job(number), observed) if running else "",
         slurm_end=observed.ended,
+        earlier_s=seconds_of_earlier_jobs(run, number),
     )

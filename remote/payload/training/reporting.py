@@ -118,6 +118,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             peak_bytes=peak_bytes(),
             began=self.first,
             best_loss=self.loss.lowest,
+            first_loss=self.loss.first,
             pace_seconds=(time.monotonic() - self.first_ended) / since if since > 0 else None,
             tokens_per_second=scalars.get("tokens_per_second"),
             memory=self.memory,

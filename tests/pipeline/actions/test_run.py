@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,16 @@ import pytest
 
 from pipeline.actions.run import download_failed_run, losses_of, outcome_of, report_job, runs_the_command
 from pipeline.messages.outcome import JobOutcome, StageOutcome, StageState
-from pipeline.records.runs import find_note, note_job, write_note
-from pipeline.report.model import JobRow, Verdict
+from pipeline.records.last_seen import note_job
+from pipeline.records.runs import find_note, write_note
+from pipeline.report.model import JobRow, RunReport, Verdict
+from pipeline.report.page import render_report
 from pipeline.report.saved import read_report, render_saved_report
 from pipeline.runs.run_id import run_id
 from pipeline.runs.start import note_of
 from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, RunOptions
+from remote.protocol.events import Scalar
 from remote.protocol.exits import ExitCode
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import EventFile, JobState, Progress
@@ -136,6 +140,15 @@ def test_the_loss_at_the_end_of_run_is_the_one_that_list_shows(tmp_path: Path) -
     outcome = outcome_of(Context(FakeHost(), view, NoListener()), RunResult())
     assert losses_of(outcome.job) == [3.0, 1.0, 0.3]
     assert find_note(view.records, run.run).loss == losses_of(outcome.job)[-1]
+
+
+def test_the_first_loss_is_the_same_in_run_and_in_the_report(tmp_path: Path) -> None:
+    """The first value in the event files, and the first mean that the host recorded, may cover several steps."""
+    job = JobOutcome(JobState.SUCCEEDED, loss=0.3, first_loss=7.5, losses=(7.1, 1.0, 0.5))
+    assert losses_of(job) == [7.5, 1.0, 0.3]
+    scalars = tuple(Scalar("train/loss", step, 7.3 - step / 10, float(step)) for step in (5, 6))
+    report = RunReport("r", "c", "h", Verdict.TRAINED, step=6, scalars=scalars, loss=0.3, first_loss=7.5)
+    assert "from <b>7.5</b>" in re.sub("</?span[^>]*>", "", render_report(report))
 
 
 @pytest.mark.parametrize("job", [None, JobOutcome(JobState.RUNNING), JobOutcome(JobState.FAILED, losses=(1.0, 2.0))])

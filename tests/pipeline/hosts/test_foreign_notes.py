@@ -18,8 +18,9 @@ from pipeline.config.load import LoadedConfig
 from pipeline.hosts.open_run import host_of_note
 from pipeline.hosts.trust import keep_trust
 from pipeline.messages.outcome import Outcome
+from pipeline.records.last_seen import note_job
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import RunNote, find_note, list_notes, note_job, read_note, write_note, write_start
+from pipeline.records.runs import RunNote, find_note, list_notes, read_note, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.project.identity import project_of

@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records.last_seen import job_last_seen, note_job
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import (
-    RunNote,
-    artifacts_in,
-    find_note,
-    job_last_seen,
-    judge_notes,
-    note_job,
-    read_note,
-    write_note,
-    write_start,
-)
+from pipeline.records.runs import RunNote, artifacts_in, find_note, judge_notes, read_note, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.records.last_seen import job_last_seen, note_job
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.records.runs import RunNote, read_note, write_note
 from pipeline.report.model import JobRow, RunReport, Verdict
 from pipeline.report.page import curves_of
 from pipeline.report.saved import current_report, end_of_output, render_saved_report, save_report
@@ -61,7 +62,7 @@ def test_state_and_time_are_those_of_the_jobs_as_last_seen(
 ) -> None:
     """The hours between the stop and the resume are not part of the time."""
     folder = recorded(tmp_path)
-    note_job(folder, state, Progress(9, 60), result, elapsed_s=30.0, started_unix=9e5, number=2)
+    note_job(folder, state, Progress(9, 60), result, elapsed_s=90.0, started_unix=9e5, number=2, earlier_s=60.0)
     report = current_report(folder)
     assert (report.verdict, report.seconds, [job.state for job in report.jobs]) == (
         verdict,
@@ -75,11 +76,14 @@ def test_state_and_time_are_those_of_the_jobs_as_last_seen(
 def test_a_job_that_the_report_lacks_is_added(tmp_path: Path) -> None:
     """It was started from another laptop."""
     folder = recorded(tmp_path)
-    note_job(folder, JobState.RUNNING, elapsed_s=30.0, number=2)
-    note_job(folder, JobState.RUNNING, elapsed_s=5.0, number=3, waits="waits for other to end")
+    note_job(folder, JobState.RUNNING, elapsed_s=90.0, number=2, earlier_s=60.0)
+    note_job(folder, JobState.RUNNING, elapsed_s=95.0, number=3, earlier_s=90.0, waits="waits for other to end")
     report = current_report(folder)
     assert [(job.number, job.seconds) for job in report.jobs] == [(1, 60.0), (2, None), (3, 5.0)]
     assert (report.verdict, report.reason) == (Verdict.QUEUED, "waits for other to end")
+    seen = read_note(folder)
+    assert seen is not None
+    assert report.seconds == job_last_seen(seen, 0.0).elapsed_s == 95.0, "report, status and list show the same time"
 
 
 def test_a_run_of_which_only_the_record_is_left_has_a_report(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ import pytest
 
 from pipeline.cli.main import run
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
+from pipeline.records.last_seen import job_last_seen, note_job
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, job_last_seen, note_job, read_note, write_note
+from pipeline.records.runs import RunNote, read_note, write_note
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
 from pipeline.show.screen import Screen

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.records.runs import RunNote, write_note
 from pipeline.verbs.list_runs import list_runs
 from remote.protocol.jobs import JobState, Progress
 

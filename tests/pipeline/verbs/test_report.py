@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
 from pipeline.records.run_inputs import RunInputs, write_inputs
-from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.records.runs import RunNote, write_note
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
 from remote.protocol.jobs import JobState, Progress

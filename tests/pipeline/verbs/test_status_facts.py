@@ -9,8 +9,9 @@ import pytest
 
 from pipeline.messages.as_json import job_to_json
 from pipeline.messages.outcome import JobOutcome
+from pipeline.records.last_seen import note_job
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.records.runs import RunNote, write_note
 from pipeline.show.job import job_details
 from pipeline.verbs.list_runs import list_runs
 from remote.protocol.gauges import Gauges, GpuUse

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.operations.jobs import follow_job, stop_job
+from remote.operations.jobs import follow_job, list_jobs, stop_job
 from remote.payload.jobs.gauge_recorder import HISTORY, GaugeRecorder, GpuCurves, LossHistory, mean_scalars
 from remote.payload.jobs.gpu_sampler import DEADLINE_S, SAMPLE_EVERY_S, GpuSampler, parse_gpu_use
 from remote.payload.output.event_writer import EventWriter
@@ -137,7 +137,7 @@ def test_samples_of_one_step_are_averaged(tmp_path: Path) -> None:
 def test_the_history_of_a_long_training_stays_short_and_spans_all_of_it() -> None:
     history = LossHistory()
     for step in range(10_000):
-        history.add(float(step))
+        history.add(step, float(step))
     assert HISTORY // 2 <= len(history.losses) < HISTORY
     assert history.losses[0] < 500 and history.losses[-1] > 9_500
     assert list(history.losses) == sorted(history.losses)
@@ -151,6 +151,31 @@ def test_a_new_supervisor_continues_the_history(bench: Bench) -> None:
     recorder = GaugeRecorder(bench.layout, bench.job(), bench.spec())
     recorder.finish()
     assert json.loads(Path(bench.job().gauges).read_text())["losses"] == [3.0, 2.0, 1.0]
+
+
+def test_a_resumed_job_continues_the_losses_and_replaces_the_steps_that_it_trains_again(bench: Bench) -> None:
+    for folder in (bench.job(1).root, bench.job(2).root):
+        Path(folder).mkdir(parents=True)
+    Path(bench.job(1).gauges).write_bytes(dumps(Gauges((), (5.0, 4.0, 3.0), (1, 2, 3))))
+    Path(bench.layout.progress).write_bytes(dumps(Progress(3, loss=2.0, began=2)))
+    GaugeRecorder(bench.layout, bench.job(2), bench.spec(number=2)).finish()
+    recorded = json.loads(Path(bench.job(2).gauges).read_text())
+    assert (recorded["losses"], recorded["steps"]) == ([5.0, 4.0, 2.0], [1, 2, 3])
+
+
+def test_figures_of_a_resumed_run_cover_all_of_its_jobs(bench: Bench) -> None:
+    """The second job resumes at the last step, so it makes no step of its own."""
+    bench.start("--steps", 3, "--step-s", 0.01)
+    until(lambda: bench.survey().state is JobState.SUCCEEDED, "the end of job 1")
+    first = bench.survey()
+    bench.start("--steps", 0, number=2, resume_from="checkpoints/checkpoint-3")
+    until(lambda: bench.survey().job == 2 and bench.survey().state is JobState.SUCCEEDED, "the end of job 2")
+    run = bench.survey()
+    assert first.progress is not None and run.progress is not None
+    assert (run.progress.step, run.progress.loss, run.progress.began) == (3, first.progress.loss, 3)
+    assert run.earlier_s == pytest.approx(first.elapsed_s)
+    assert run.run_elapsed_s == pytest.approx(run.earlier_s + (run.elapsed_s or 0.0))
+    assert [(job.number, job.last_step) for job in list_jobs(bench.host, PROJECT, bench.run)] == [(1, 3), (2, None)]
 
 
 def test_a_running_job_pushes_gpu_load_and_losses_and_leaves_curves(bench: Bench, install: Callable[..., None]) -> None:

@@ -7,11 +7,12 @@ import os
 import sys
 import time
 from collections import deque
-from typing import Any, Deque, Dict, Iterator, Optional
+from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
 
 from .device import peak_bytes
 from .step import Step
 
+LARGEST_FILE = 2**28
 LIGHTNING = ("lightning.", "pytorch_lightning.")
 
 
@@ -21,13 +22,15 @@ class MeanLoss:
     def __init__(self) -> None:
         self.mean: Optional[float] = None
         self.lowest: Optional[float] = None
+        self.first: Optional[float] = None
         self._first: Optional[int] = None
         self._steps: Deque[int] = deque()
         self._losses: Deque[float] = deque()
 
     def add(self, step: int, loss: float) -> None:
         """Add the finite loss of a step."""
-        self._first = step if self._first is None else self._first
+        if self._first is None:
+            self._first, self.first = step, loss
         self._steps.append(step)
         self._losses.append(loss)
         while self._steps[0] <= step - max(10, step // 30):
@@ -38,15 +41,69 @@ class MeanLoss:
             self.lowest = self.mean
 
 
+class LossFile:
+    """The loss of each optimizer step of the run, one step per line. A resumed job continues the file of earlier jobs.
+
+    If `path` is "", nothing is read or written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._new: List[str] = []
+        self._opened = False
+
+    def open(self, began: int) -> Iterator[Tuple[int, float]]:
+        """Remove the steps after `began`, which this job trains again, and yield the others."""
+        kept = [row for row in self._rows() if row[0] <= began]
+        self._opened, self._new = False, [_line(*row) for row in kept]
+        yield from kept
+
+    def add(self, step: int, loss: float) -> None:
+        """Add a step. `write` saves it."""
+        self._new.append(_line(step, loss))
+
+    def write(self) -> None:
+        """Append the new steps to the file. The first call replaces the file."""
+        if not self.path or (self._opened and not self._new):
+            return
+        how = os.O_APPEND if self._opened else os.O_TRUNC
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | how, 0o644)
+        try:
+            os.write(descriptor, "".join(self._new).encode())
+        finally:
+            os.close(descriptor)
+        self._opened, self._new = True, []
+
+    def _rows(self) -> Iterator[Tuple[int, float]]:
+        """Yield the complete lines of the file, in order. A line that was cut by a crash is skipped."""
+        try:
+            with open(self.path, encoding="ascii", errors="replace") as file:
+                lines = file.read(LARGEST_FILE).split("\n")[:-1] if self.path else []
+        except OSError:
+            return
+        for line in lines:
+            step, _, loss = line.partition(" ")
+            try:
+                if math.isfinite(float(loss)):
+                    yield int(step), float(loss)
+            except ValueError:
+                continue
+
+
+def _line(step: int, loss: float) -> str:
+    return f"{step} {loss!r}\n"
+
+
 class ProgressRecord:
-    """Collects the loss and the pace of training.
+    """Collects the loss and the pace of training. `losses` is the path of its LossFile, or "".
 
     `planned` is the number of planned optimizer steps, or None if unknown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, losses: str = "") -> None:
         self.planned = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
         self.loss = MeanLoss()
+        self.file = LossFile(losses)
         self._first: Optional[int] = None
         self._first_ended = 0.0
 
@@ -59,17 +116,21 @@ class ProgressRecord:
         now = time.monotonic()
         if self._first is None:
             self._first, self._first_ended = step.number, now
+            for earlier in self.file.open(began or 0):
+                self.loss.add(*earlier)
         done = step.number - self._first
         number = (began or 0) + step.number
         loss = _finite(sum(step.losses)) if step.losses else None
         if loss is not None:
             self.loss.add(number, loss)
+            self.file.add(number, loss)
         return {
             "step": number,
             "steps": self.planned,
             "began": began,
             "loss": self.loss.mean,
             "best_loss": self.loss.lowest,
+            "first_loss": self.loss.first,
             "grad_norm": _finite(step.grad_norm),
             "loss_scale": step.loss_scale,
             "skipped_steps": skipped,

@@ -61,7 +61,7 @@ class WatchRecorder:
         self.rank = int(os.environ.get("RANK", "0"))
         self.stops = os.environ.get("HALFSTEP_WATCH_STOP", "1") != "0"
         self.writes_progress = os.environ.get("HALFSTEP_WATCH_PROGRESS", "1") != "0" and self.rank == 0
-        self.progress = ProgressRecord()
+        self.progress = ProgressRecord(os.path.join(run, "losses.txt") if self.writes_progress else "")
         self.ledger = Ledger()
         self.main: Optional[Any] = None
         self.scaler: Optional[Any] = None
@@ -259,6 +259,7 @@ class WatchRecorder:
         if not self.writes_progress or self.pending is None or os.getpid() != self.ledger.pid:
             return
         write_json(os.path.join(self.run, "progress.json"), self.pending)
+        self.progress.file.write()
         self.pending, self.last_written = None, time.monotonic()
 
 

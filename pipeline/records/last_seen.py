@@ -1,0 +1,101 @@
+"""The last known state of a run's newest job, in the record of the run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.messages.outcome import JobOutcome
+from pipeline.records.layout import NOTE
+from pipeline.records.runs import RunNote, read_note
+from pipeline.records.signed import write_record
+from remote.protocol.gauges import Gauges
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
+from remote.protocol.values import encode
+
+ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
+
+
+def note_seen(folder: Path, run: RunSurvey) -> None:
+    """Record the surveyed state of the run's job."""
+    started = run.started.started_unix or None if run.started else None
+    seen = (run.progress, run.result, run.gauges, run.run_elapsed_s, started)
+    note_job(folder, run.state, *seen, number=run.job, waits=run.waits, earlier_s=run.earlier_s)
+
+
+def note_job(
+    folder: Path,
+    state: JobState,
+    progress: Progress | None = None,
+    result: JobResult | None = None,
+    gauges: Gauges | None = None,
+    elapsed_s: float | None = None,
+    started_unix: float | None = None,
+    *,
+    number: int = 0,
+    waits: str = "",
+    earlier_s: float = 0.0,
+) -> None:
+    """Record the state of a job. `number` is the job's number, or 0 for the job in the record.
+
+    `elapsed_s` is the time of all jobs of the run, of which `earlier_s` is that of the earlier jobs.
+    """
+    if (note := read_note(folder)) is None:
+        return
+    if number not in (0, note.job):
+        note = replace(note, job=number, started_unix=None, earlier_s=note.elapsed_s or 0.0)
+    running = state is JobState.RUNNING
+    seen = replace(
+        _with_progress(note, progress),
+        state=state,
+        exit=result.exit if result else None,
+        stopped=bool(result and result.stopped),
+        preempted=bool(result and result.preempted),
+        seen_unix=time.time(),
+        started_unix=started_unix or note.started_unix,
+        elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
+        earlier_s=earlier_s if elapsed_s is not None else note.earlier_s,
+        eta_s=seconds_left(progress) if running else None,
+        gpus=gauges.gpus if gauges is not None and running else (),
+        losses=gauges.losses if gauges is not None and gauges.losses else note.losses,
+        loss_steps=gauges.steps if gauges is not None and gauges.losses else note.loss_steps,
+        waits=waits if running else "",
+    )
+    if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
+        return
+    write_record(folder / NOTE, encode(seen), signed=note.own)
+
+
+def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:
+    if progress is None:
+        return note
+    return replace(
+        note,
+        step=progress.step,
+        steps=progress.steps,
+        loss=progress.loss,
+        best_loss=progress.best_loss,
+        first_loss=progress.first_loss,
+    )
+
+
+def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
+    """Return the recorded state of a run's job, with its age."""
+    age = max(0.0, now_unix - note.seen_unix) if note.seen_unix else None
+    return JobOutcome(
+        note.state if note.seen_unix else JobState.ABSENT,
+        note.step,
+        note.steps,
+        note.exit,
+        note.loss,
+        age,
+        best_loss=note.best_loss,
+        first_loss=note.first_loss,
+        started_unix=note.started_unix,
+        elapsed_s=note.elapsed_s,
+        eta_s=note.eta_s,
+        gpus=note.gpus,
+        waits=note.waits,
+        unit="answer" if note.evaluates else "step",
+    )
