@@ -9,7 +9,8 @@ from pipeline.hosts.connection import connected
 from remote.host import Host
 from remote.link.prompter import Prompter
 from remote.operations.jobs import start_job, submit_held
-from remote.protocol.jobs import StartAnswer, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import StartAnswer
 from remote.protocol.slurm import ArrayRequest, HeldJob
 
 SLURM = "slurm"

@@ -34,7 +34,8 @@ from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned, list_jobs, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
-from remote.protocol.jobs import JobState, RunSurvey, StartAnswer, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 
 BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 

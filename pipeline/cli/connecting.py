@@ -11,6 +11,7 @@ import click
 
 from pipeline.cli.loading import load
 from pipeline.cli.verb import Connects
+from pipeline.config.find import is_shipped_config, is_shipped_host, list_configs, list_hosts
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
 from pipeline.records.runs import named_run
@@ -44,10 +45,18 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
     return host or note.host, config or note.config, (*recorded, *overrides)
 
 
+def hint_for_missing(command: str, option: str) -> str:
+    """Return the command with the missing `--host` or `--config`, and the names that the project has."""
+    listed, is_shipped = (list_hosts, is_shipped_host) if option == "--host" else (list_configs, is_shipped_config)
+    own = [known for known, path in listed(Path.cwd()).items() if not is_shipped(path)]
+    choices = f"of this project: {', '.join(own)}" if own else f"pipeline {option[2:]}s lists them"
+    return f"{command} {option} NAME   ({choices})"
+
+
 def _given(name: str, option: str) -> str:
     if not name:
-        verb = click.get_current_context().info_name
-        raise BadUsage(f"Missing option '{option}'.", hint=f"pipeline {verb} --help")
+        command = f"pipeline {click.get_current_context().info_name}"
+        raise BadUsage(f"Missing option '{option}'.", hint=hint_for_missing(command, option))
     return name
 
 

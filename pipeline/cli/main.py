@@ -18,7 +18,7 @@ from click.shell_completion import shell_complete
 from pipeline import __version__
 from pipeline.cli.completion import COMPLETE, install_completion
 from pipeline.cli.group import Verbs
-from pipeline.cli.loading import uninterrupted
+from pipeline.cli.loading import load, uninterrupted
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 
@@ -128,6 +128,9 @@ def _disk_full(error: Exception) -> HalfstepError | None:
 def _report_usage(words: list[str], error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context else "pipeline --help"
+    option = error.param.opts[-1] if isinstance(error, click.MissingParameter) and error.param else ""
+    if context and option in ("--host", "--config"):
+        hint = load("pipeline.cli.connecting").hint_for_missing(context.command_path, option)
     return _report(words, BadUsage(" ".join(error.format_message().split()), hint=hint))
 
 

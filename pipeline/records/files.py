@@ -26,6 +26,7 @@ FULL = {
     errno.EPERM: "permission denied",
 }
 MAX_HOLDER = 4096
+WHEN_BUSY = "run the command again when that process has ended"
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -73,7 +74,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
         except BlockingIOError:
             file.seek(0)
             message = f"another pipeline process is running: {_holder(file.read(MAX_HOLDER))}"
-            raise Busy(message, where=str(path), hint="pipeline status") from None
+            raise Busy(message, where=str(path), hint=WHEN_BUSY) from None
         lock = Lock(path, doing, file)
         if sign:
             lock.sign()

@@ -41,28 +41,24 @@ def note_job(
 
     `elapsed_s` is the time of all jobs of the run, of which `earlier_s` is that of the earlier jobs.
     """
-    if (note := read_note(folder)) is None:
+    if (known := read_note(folder)) is None:
         return
+    note = known
     if number not in (0, note.job):
         note = replace(note, job=number, started_unix=None, earlier_s=note.elapsed_s or 0.0)
     running = state is JobState.RUNNING
+    note = _with_times(_with_progress(note, progress), elapsed_s, earlier_s, started_unix)
     seen = replace(
-        _with_progress(note, progress),
+        _with_gauges(note, gauges, running=running),
         state=state,
         exit=result.exit if result else None,
         stopped=bool(result and result.stopped),
         preempted=bool(result and result.preempted),
         seen_unix=time.time(),
-        started_unix=started_unix or note.started_unix,
-        elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
-        earlier_s=earlier_s if elapsed_s is not None else note.earlier_s,
         eta_s=seconds_left(progress) if running else None,
-        gpus=gauges.gpus if gauges is not None and running else (),
-        losses=gauges.losses if gauges is not None and gauges.losses else note.losses,
-        loss_steps=gauges.steps if gauges is not None and gauges.losses else note.loss_steps,
         waits=waits if running else "",
     )
-    if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
+    if state in ENDED and replace(seen, seen_unix=known.seen_unix) == known:
         return
     write_record(folder / NOTE, encode(seen), signed=note.own)
 
@@ -78,6 +74,19 @@ def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:
         best_loss=progress.best_loss,
         first_loss=progress.first_loss,
     )
+
+
+def _with_times(note: RunNote, elapsed_s: float | None, earlier_s: float, started_unix: float | None) -> RunNote:
+    note = replace(note, started_unix=started_unix or note.started_unix)
+    return replace(note, elapsed_s=elapsed_s, earlier_s=earlier_s) if elapsed_s is not None else note
+
+
+def _with_gauges(note: RunNote, gauges: Gauges | None, *, running: bool) -> RunNote:
+    if gauges is None:
+        return replace(note, gpus=())
+    if gauges.losses:
+        note = replace(note, losses=gauges.losses, loss_steps=gauges.steps)
+    return replace(note, gpus=gauges.gpus if running else ())
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:

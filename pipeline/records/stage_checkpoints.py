@@ -33,10 +33,22 @@ class StageCheckpoint:
 
 
 @dataclass(frozen=True)
+class StageFailure:
+    """The last failure of a stage: when, and the message of its first error."""
+
+    failed_unix: float
+    message: str
+
+
+@dataclass(frozen=True)
 class StageCheckpoints:
-    """All stage checkpoints of one project, host and config. `problem` is the reason why the file could not be used."""
+    """All stage checkpoints of one project, host and config. `problem` is the reason why the file could not be used.
+
+    `failures` has the last failure of each stage that has failed since it was done.
+    """
 
     stages: dict[str, StageCheckpoint] = field(default_factory=dict)
+    failures: dict[str, StageFailure] = field(default_factory=dict)
     problem: str = ""
 
     def of(self, stage: str) -> StageCheckpoint | None:
@@ -45,7 +57,13 @@ class StageCheckpoints:
 
     def with_checkpoint(self, checkpoint: StageCheckpoint) -> StageCheckpoints:
         """Return a copy with `checkpoint`, which replaces an older checkpoint of the same stage."""
-        return replace(self, stages={**self.stages, checkpoint.stage: checkpoint})
+        failures = {name: failure for name, failure in self.failures.items() if name != checkpoint.stage}
+        return replace(self, stages={**self.stages, checkpoint.stage: checkpoint}, failures=failures)
+
+    def with_failure(self, stage: str, message: str) -> StageCheckpoints:
+        """Return a copy without a checkpoint of that stage, in which the stage failed now."""
+        failures = {**self.failures, stage: StageFailure(time.time(), message)}
+        return replace(self.without((stage,)), failures=failures)
 
     def without(self, stages: tuple[str, ...]) -> StageCheckpoints:
         """Return a copy without the checkpoints of the named stages."""
@@ -76,16 +94,18 @@ def parse_checkpoints(data: bytes) -> StageCheckpoints:
         return StageCheckpoints(problem="the stage checkpoints have a wrong checksum; every stage is checked again")
     try:
         stages = decode(dict[str, StageCheckpoint], body)
+        failures = decode(dict[str, StageFailure], record.get("failures", {}))
     except Malformed as error:
         return StageCheckpoints(problem=f"the stage checkpoints are damaged ({error}); every stage is checked again")
-    return StageCheckpoints(stages)
+    return StageCheckpoints(stages, failures)
 
 
 def write_checkpoints(path: Path, checkpoints: StageCheckpoints) -> None:
     """Write checkpoints atomically."""
     body = encode(checkpoints.stages)
     digest = hashlib.sha256(dumps(body)).hexdigest()
-    write_atomic(path, dumps({"version": VERSION, "claims": body, "sha256": digest}))
+    failures = encode(checkpoints.failures)
+    write_atomic(path, dumps({"version": VERSION, "claims": body, "sha256": digest, "failures": failures}))
 
 
 def checkpoint_now(

@@ -34,6 +34,8 @@ OUTPUT_BYTES = 2**18
 
 The shown lines need fewer bytes, unless a progress bar has written many states into one line.
 """
+IF_KNOWN = ("step", "loss", "best_loss", "first_loss", "elapsed_s")
+"""Fields of a report that the record of the run replaces, if the record has them."""
 STATES = {
     Verdict.RUNNING: StageState.RUNNING,
     Verdict.QUEUED: StageState.RUNNING,
@@ -98,19 +100,16 @@ def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:
         return report
     verdict = verdict_in(note.state, preempted=note.preempted, waits=note.waits)
     same = verdict is report.verdict
+    seen = {name: value for name in IF_KNOWN if (value := getattr(note, name)) is not None}
     return replace(
         report,
+        **seen,
         verdict=verdict,
-        step=note.step if note.step is not None else report.step,
         steps=note.steps or report.steps,
         reason=note.waits or (report.reason if same else ""),
         seen_unix=note.seen_unix,
-        loss=note.loss if note.loss is not None else report.loss,
-        best_loss=note.best_loss if note.best_loss is not None else report.best_loss,
         losses=note.losses or report.losses,
         loss_steps=note.loss_steps if note.losses else report.loss_steps,
-        first_loss=note.first_loss if note.first_loss is not None else report.first_loss,
-        elapsed_s=note.elapsed_s if note.elapsed_s is not None else report.elapsed_s,
         jobs=_jobs_as_seen(report.jobs, note),
         stages=report.stages if same else tuple(_stage_as_seen(stage, verdict) for stage in report.stages),
     )

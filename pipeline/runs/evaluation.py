@@ -16,7 +16,8 @@ from pipeline.runs.command import answer_spec
 from pipeline.runs.launcher import LOOPBACK_ONLY, on_one_host
 from remote.errors import BadUsage
 from remote.protocol.evaluation import EvaluationSpec
-from remote.protocol.jobs import JobSpec, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import run_name
 from remote.protocol.training import TrainingPaths, TrainingSpec
 from remote.protocol.values import Malformed, decode, dumps, encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from pipeline.records.run_inputs import RunInputs, differing_files, differing_values, read_inputs
 from pipeline.records.runs import RunNote, list_notes
+from pipeline.records.stage_checkpoints import read_checkpoints
 from pipeline.runs.command import shown_command
 from pipeline.runs.run_id import influential, machine_inputs
 from pipeline.runs.trained_files import not_inputs, trained_files
@@ -67,9 +69,20 @@ def describe_excluded(view: View) -> str:
 
 
 def last_run(view: View, other_than: str) -> RunNote | None:
-    """Return the last started training run of this config on this host, except the run `other_than`, or None."""
-    notes = (note for note in list_notes(view.records) if note.run != other_than and not note.evaluates)
-    return next((note for note in notes if (note.config, note.host) == (view.loaded.name, view.host.name)), None)
+    """Return the last training run of this config on this host, except the run `other_than`, or None.
+
+    It is the run that the last command found on the host or trained to its end, else the run that was started last.
+    """
+    notes = [
+        note
+        for note in list_notes(view.records)
+        if note.run != other_than
+        and not note.evaluates
+        and (note.config, note.host) == (view.loaded.name, view.host.name)
+    ]
+    done = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.record)).of("train")
+    found = [note for note in notes if done is not None and note.run == done.inputs.get("run")]
+    return next(iter((*found, *notes)), None)
 
 
 def _differences(before: RunInputs, now: RunInputs) -> Iterator[str]:
@@ -87,5 +100,5 @@ def _of_machine(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[s
 
 
 def _shortened(value: Any) -> str:
-    text = str(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

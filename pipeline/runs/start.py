@@ -12,7 +12,8 @@ from pipeline.runs.command import command_of, data_at, environment_of, job_place
 from pipeline.runs.run_id import work_fingerprint
 from pipeline.runs.secrets import require_secrets, secrets_of
 from pipeline.runs.view import View
-from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey
 
 
 def next_number(run: RunSurvey | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -16,6 +17,7 @@ from pipeline.runs.excluded_files import AUTO, code_digest, excluded_files
 from pipeline.runs.view import View
 from remote.protocol.tree import Manifest, Row
 
+SIMILAR = 0.75
 LARGEST = 256 * 1024
 LARGEST_NOTEBOOK = 64 * 2**20
 
@@ -65,7 +67,10 @@ def _without_outputs(view: View, path: str, row: Row) -> Row:
 
 
 def _own_configs(view: View) -> Iterator[str]:
-    """Yield the files in configs/ that contain only keys of halfstep's configs and that `command:` does not name."""
+    """Yield the files in configs/ that contain only keys of halfstep's configs and that `command:` does not name.
+
+    A misspelt key, which makes a config invalid, counts as the key that it resembles.
+    """
     words = view.config.command or ()
     for path, row in view.scan.manifest.rows.items():
         folder, _, name = path.rpartition("/")
@@ -75,8 +80,14 @@ def _own_configs(view: View) -> Iterator[str]:
             continue
         known, needed = (RunConfig, {"project", "command", "model"}) if folder == "configs" else (HostConfig, {"host"})
         keys = _keys_in(_read(view, path))
+        keys = frozenset(_as_spelt(key, tuple(known.model_fields)) for key in keys)
         if keys & needed and keys <= set(known.model_fields):
             yield path
+
+
+def _as_spelt(key: str, known: tuple[str, ...]) -> str:
+    """Return the known key that `key` resembles, as the message about an invalid config names it, or `key`."""
+    return key if key in known else next(iter(difflib.get_close_matches(key, known, n=1, cutoff=SIMILAR)), key)
 
 
 def _read(view: View, path: str) -> bytes:
@@ -93,4 +104,4 @@ def _keys_in(data: bytes) -> frozenset[str]:
         values = plain(compose(data, tags=False))
     except YamlProblem:
         return frozenset()
-    return frozenset(values) if isinstance(values, dict) else frozenset()
+    return frozenset(map(str, values)) if isinstance(values, dict) else frozenset()

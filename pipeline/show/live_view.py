@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
@@ -20,6 +21,8 @@ from remote.protocol.text import safe_text
 
 REDRAWS_PER_S = 8
 INDENT = 4
+ECHO_COLUMNS = 4
+"""Columns that stay empty at the right: the terminal echoes ^C there, and a line that wraps would not be erased."""
 BAR_COLUMNS = 40
 QUIET_S = 15.0
 """The age of the last update is shown if it exceeds this many seconds and the duration of three steps."""
@@ -77,7 +80,11 @@ class LiveView:
 
     def render(self) -> RenderableType:
         """Return the current state of the stage."""
-        now, stage, width = self._time_s(), self._stage, self._console.width
+        room = max(1, self._console.width - ECHO_COLUMNS)
+        return Constrain(self._rendered(room), room)
+
+    def _rendered(self, width: int) -> RenderableType:
+        now, stage = self._time_s(), self._stage
         spinner = self._spinner.render(now)
         head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<11} ", "bold"))
         took = clock(now - stage.began)

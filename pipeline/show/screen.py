@@ -134,7 +134,7 @@ class Screen:
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = f"  {duration(stage.seconds)}" if stage.seconds >= 0.05 else ""
         mark = Text.assemble("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
-        *lines, last = self._wrapped(safe_text(reason) + took, STAGE_INDENT)
+        *lines, last = self._wrapped(safe_text(reason) + took, STAGE_INDENT, took.strip())
         if not lines:
             self.out.print(Text.assemble(mark, last.removesuffix(took), (took, "dim")))
             return
@@ -151,11 +151,11 @@ class Screen:
             start = head if number == 0 and head else Text(" " * room)
             self.out.print(Text.assemble(start, (line, style)))
 
-    def _wrapped(self, words: str, indent: int) -> list[str]:
-        """Wrap the text to the width of the terminal minus the indentation. Words and paths are not broken."""
+    def _wrapped(self, words: str, indent: int, last: str = "") -> list[str]:
+        """Wrap the text to the width of the terminal minus the indentation. Words, paths and `last` are not broken."""
         if not self.out.is_terminal or len(words) <= self.out.width - indent:
             return [words]
-        return wrap_text(words, max(20, self.out.width - indent), self.out.width)
+        return wrap_text(words, max(20, self.out.width - indent), self.out.width, last)
 
     def _stop_live(self) -> None:
         if self._live is not None:
@@ -198,7 +198,8 @@ class Screen:
 
     def _print_question(self, question: str) -> None:
         """Print a question without a newline at the end."""
-        self.err.print(Text("\n".join(self._wrapped(question, 1)) + " "), end="")
+        lines = [line for part in question.splitlines() for line in self._wrapped(part, 1)]
+        self.err.print(Text("\n".join(lines) + " "), end="")
 
     def findings(self, findings: Iterable[Finding]) -> None:
         """Print each finding with its location and its hint."""

@@ -10,15 +10,21 @@ QUOTED = re.compile("'[^']*'")
 SENTENCE = re.compile(r"[,;] |  \(|`")
 """Text that follows a command in a sentence, or precedes the next command."""
 
+HARD_SPACE = "\ue000"
+"""A character without a meaning, in place of a space at which a line must not be broken."""
 
-def wrap_text(text: str, room: int, width: int) -> list[str]:
+
+def wrap_text(text: str, room: int, width: int, last: str = "") -> list[str]:
     """Return at least one line of at most `room` columns.
+
+    `last`, the end of the text such as a number and its unit, stays on one line.
 
     A word that is longer than `room` is on a separate line. A word that is longer than the terminal's `width` is broken
     after slashes.
     """
-    words = (_pieces(word, room) if len(word) > width else word for word in text.split(" "))
-    return wrap_words(" ".join(words), room)
+    whole = text.removesuffix(last) + last.replace(" ", HARD_SPACE) if last else text
+    words = (_pieces(word, room) if len(word) > width else word for word in whole.split(" "))
+    return [line.replace(HARD_SPACE, " ") for line in wrap_words(" ".join(words), room)]
 
 
 def wrap_words(text: str, room: int) -> list[str]:

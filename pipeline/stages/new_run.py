@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pipeline.records.run_inputs import write_resumed
+from pipeline.records.runs import read_note
 from pipeline.runs.new_run import describe_new_run
 from pipeline.runs.run_id import name_of, run_id, run_of, work_fingerprint
 from pipeline.runs.view import View
-from pipeline.stages.stage import Context
+from pipeline.stages.stage import Context, Phase
 from remote.errors import BadUsage, Busy
 from remote.protocol.jobs import JobState
 
@@ -24,6 +26,30 @@ def announce_new_run(context: Context) -> None:
         context.announced = True
         for line in describe_new_run(view, run_id(view)):
             context.listener.note(line)
+
+
+def warn_of_other_runs(context: Context) -> None:
+    """Report the project's runs that train on the host now, before another one is proved or started beside them.
+
+    A run that only uses other cards is left out. Slurm, and a command with several runs, queue their jobs.
+    """
+    view = context.view
+    if context.options.phase is not Phase.ALL or view.host.config.scheduler is not None or view.group is not None:
+        return
+    for run in view.survey.runs:
+        note = read_note(view.records.run(run.run, view.host.name))
+        cards = note.host_config.get("gpus") if note is not None else None
+        if run.state is not JobState.RUNNING or run.run == run_id(view) or are_disjoint(cards, view.host.config.gpus):
+            continue
+        name = view.records.run_name(run.run, view.host.name)
+        words = f"warning: {name} is training on {view.host.name}; a second training shares its memory and its cards"
+        for line in (words, f"  pipeline status {name}", f"  pipeline stop {name}"):
+            context.listener.note(line)
+
+
+def are_disjoint(one: Sequence[int] | None, other: Sequence[int] | None) -> bool:
+    """Return True if both runs name their cards, and no card is in both lists. None means all cards."""
+    return bool(one) and bool(other) and not set(one or ()) & set(other or ())
 
 
 def resume_with_other_inputs(context: Context) -> bool:

@@ -104,7 +104,8 @@ def _run_stage(
     for line in done.follow_up:
         context.listener.note(line)
     if state is not StageState.DONE:
-        return outcome, checkpoints.without((stage.name,))
+        failed = state is StageState.FAILED
+        return outcome, checkpoints.with_failure(stage.name, reason) if failed else checkpoints.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
     checkpoint = checkpoint_now(
         stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat

@@ -10,16 +10,23 @@ from typing import Protocol
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import StageOutcome
 from pipeline.records.inputs import Inputs, digest
-from pipeline.records.stage_checkpoints import StageCheckpoint
+from pipeline.records.stage_checkpoints import StageCheckpoint, StageFailure
 from pipeline.report.evidence import Evidence
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
-from remote.protocol.jobs import StartAnswer, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import StartAnswer
+from remote.protocol.quantities import moment
 
-INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
+INPUT_LABELS = {
+    "files there": "files on the host",
+    "wishes": "fixer settings",
+    "files as fixed": "the project's files",
+    "work": "the project's files or settings",
+}
 """Labels that are shown for inputs. Stored checkpoints contain the keys."""
 
 
@@ -133,8 +140,12 @@ class StageStatus:
     reason: str
 
 
-def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -> StageStatus:
+def judge_status(
+    stage: Stage, view: View, checkpoint: StageCheckpoint | None, failure: StageFailure | None = None
+) -> StageStatus:
     """Judge whether the stage has a checkpoint for the current inputs and its result exists on the host."""
+    if checkpoint is None and failure is not None:
+        return StageStatus(False, f"failed at {moment(failure.failed_unix)}: {failure.message}")
     if checkpoint is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))
@@ -155,4 +166,5 @@ def _difference(before: Inputs, now: Inputs) -> str:
     old, new = before.get(name, "none"), now.get(name, "none")
     short = len(old) < 40 and len(new) < 40
     detail = f"{label}: {old} -> {new}" if short else f"{label} changed"
-    return detail + (f" (and {len(changed) - 1} more)" if len(changed) > 1 else "")
+    others = [INPUT_LABELS.get(one, one) for one in changed[1:]]
+    return f"{detail}; also {', '.join(others)}" if others else detail

@@ -16,6 +16,7 @@ from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_wat
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
+from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import Inputs
 from pipeline.records.last_seen import note_job
 from pipeline.records.run_inputs import write_inputs
@@ -28,7 +29,7 @@ from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.start import next_number, note_of, start_request
 from pipeline.runs.view import View
-from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs
+from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs, warn_of_other_runs
 from pipeline.stages.stage import Context, Phase, StageResult
 from remote.errors import Busy, HalfstepError, Interrupted
 from remote.host import Host
@@ -119,6 +120,8 @@ class Train:
         if survey is not None and survey.state is JobState.RUNNING:
             context.listener.progress(f"attaching to {name}, which is running")
             return survey.job
+        if not any(stage.name == "verify" and stage.state is StageState.DONE for stage in context.stages):
+            warn_of_other_runs(context)  # the stage verify did not run, which warns too
         number = next_number(survey)
         resume = _resume_point(context, run) if survey is not None and survey.checkpoints else ""
         if number > 1 and not resume:

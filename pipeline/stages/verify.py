@@ -25,7 +25,7 @@ from pipeline.runs.runtime import describe_runtime, runtime_of
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
 from pipeline.stages.free_card import await_free_card
-from pipeline.stages.new_run import announce_new_run
+from pipeline.stages.new_run import announce_new_run, warn_of_other_runs
 from pipeline.stages.stage import Context, StageResult
 from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
@@ -58,6 +58,7 @@ class Verify:
         """Run the real command under hooks for two optimizer steps, then remove all files that it wrote."""
         view = context.view
         announce_new_run(context)
+        warn_of_other_runs(context)
         await_free_card(context)
         static = judge_static(tree_as_fixed(view), view.precision).plus(laptop_paths(context.host, view))
         card = try_card(context) if static.ok else Report()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from pathlib import Path
 
-from pipeline.config.find import list_hosts
+from fixers.setup.environment import is_requested
+from pipeline.config.find import is_shipped_config, list_configs, list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
+from pipeline.config.load import load_config
 from pipeline.config.shipped import place_of
 from pipeline.hosts.trust import can_trust_owners, keep_trust, require_trust, trusted_address
 from pipeline.messages.outcome import Outcome
@@ -20,6 +23,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import one_line
 
 PINNED = re.compile(r"host\.host_key=(\S+)")
+CREATE = "fixers: {environment: create}"
 LABEL_WIDTH = 12
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
@@ -91,12 +95,28 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
 
 
 def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:
-    hint = near or _hint_without_loop(row, host)
+    hint = near or hint_of(row, host)
     return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, host.name, hint, code)
 
 
-def _hint_without_loop(row: Row, host: LoadedHost) -> str:
-    """Return the row's hint. If the hint would repeat this command, return how to confirm the host key instead."""
+def _project_creates_environment() -> bool:
+    """Return True if a config of the project creates the environment, so that nothing has to be changed."""
+    cwd = Path.cwd()
+    for name, path in list_configs(cwd).items():
+        with contextlib.suppress(HalfstepError):
+            loaded = load_config(name, cwd) if not is_shipped_config(path) else None
+            if loaded is not None and is_requested((loaded.config.fixers.model_extra or {}).get("environment")):
+                return True
+    return False
+
+
+def hint_of(row: Row, host: LoadedHost) -> str:
+    """Return the row's hint, or "" if a config of the project already has the setting that the hint suggests.
+
+    If the hint would repeat this command, return how to confirm the host key instead.
+    """
+    if row.hint.startswith(CREATE) and _project_creates_environment():
+        return ""
     if row.name != "host key" or not row.hint.startswith("pipeline hosts check"):
         return row.hint
     pinned, file = PINNED.search(row.hint), host.path or f"configs/hosts/{host.name}.yaml"

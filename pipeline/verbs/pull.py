@@ -14,6 +14,7 @@ from pipeline.judgements.job import newest_checkpoint
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in, named_run
+from pipeline.report.saved import is_reported, render_saved_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exit_code_of import exit_code_of
@@ -52,6 +53,8 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         job=job_outcome(survey),
         artifacts=artifacts_in(opened.folder),
     )
+    if is_reported(opened.folder):
+        render_saved_report(opened.folder)
     new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "no new data; all data is in"
     screen.note(f"{new} {opened.folder}")
     screen.closing(outcome)

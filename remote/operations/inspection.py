@@ -97,7 +97,7 @@ def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: 
         step = _failed_step(error)
         details = dict(host.describe()) if step != STEPS[0] else {}
         for name in STEPS[: STEPS.index(step)]:
-            rows.append(Row(name, State.OK, details.get(name, "")))
+            rows.append(Row(name, State.OK, details.get(name, "verified" if name == "host key" else "")))
         rows.append(Row(step, State.FAILED, error.message, error.hint))
         untrusted = error.message if isinstance(error, HostUnfit) and error.owner_untrusted else ""
         return Inspection(_with_unchecked(rows), int(error.exit_code), untrusted)

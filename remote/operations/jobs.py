@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from remote.host import Host, read_answer, read_field
 from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
-from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer, StartRequest, StopAnswer
+from remote.protocol.job_requests import StartRequest, StopAnswer
+from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer
 from remote.protocol.slurm import ArrayRequest
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode

@@ -34,7 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
             "Missing argument '{sky|dstack}'. Choose from: sky, dstack",
             "pipeline export --help",
         ),
-        (["verify", "-c", "tiny", "--host="], "Missing option '--host'.", "pipeline verify --help"),
+        (
+            ["verify", "-c", "tiny", "--host="],
+            "Missing option '--host'.",
+            "pipeline verify --host NAME   (pipeline hosts lists them)",
+        ),
         (["resume"], "no such command: 'resume'", "pipeline run --resume RUN"),
         (
             ["run", "--host", "local", "-c", "tiny", "--set", "train.lr=1e-5"],
@@ -158,13 +162,26 @@ def test_SE_23_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
         (["run", "--host", "local"], "--config"),
     ],
 )
-def test_a_missing_option_is_named_with_the_help_of_its_command(
+def test_a_missing_option_is_named_with_its_command(
     capsys: pytest.CaptureFixture[str], words: list[str], option: str
 ) -> None:
     assert run([*words, "--json"]) == 2
     [finding] = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["check"], finding["hint"]) == ("bad-usage", f"pipeline {words[0]} --help")
+    assert finding["check"] == "bad-usage"
+    assert finding["hint"].startswith(f"pipeline {words[0]} {option} NAME   (")
     assert finding["message"].startswith("Missing option '") and option in finding["message"]
+
+
+def test_the_error_of_a_missing_host_names_the_hosts_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "configs" / "hosts").mkdir(parents=True)
+    for name in ("small", "titan"):
+        (tmp_path / "configs" / "hosts" / f"{name}.yaml").write_text("host: localhost\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["run", "--config", "tiny", "--json"]) == 2
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["hint"] == "pipeline run --host NAME   (of this project: small, titan)"
 
 
 def test_no_command_starts_without_an_option_that_its_help_calls_required(capsys: pytest.CaptureFixture[str]) -> None:

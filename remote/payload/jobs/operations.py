@@ -31,7 +31,8 @@ from remote.payload.request.refusal import Refusal
 from remote.payload.tree.materialise import materialise
 from remote.payload.tree.shared import SharedFiles, unshare_large_files
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobResult, JobSpec, JobState, RunRecord, StartAnswer, Started, StartRequest, StopAnswer
+from remote.protocol.job_requests import RunRecord, StartRequest, StopAnswer
+from remote.protocol.jobs import JobResult, JobSpec, JobState, StartAnswer, Started
 from remote.protocol.layout import PROJECTS, JobLayout, ProjectLayout, RunLayout
 from remote.protocol.parts import sweep
 from remote.protocol.slurm import ArrayRequest

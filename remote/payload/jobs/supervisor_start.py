@@ -19,7 +19,8 @@ from remote.payload.probes.machine import lingers
 from remote.payload.processes.launch import Launch, secret_folder, supervise_argv, write_launch
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobSpec, Started, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec, Started
 from remote.protocol.layout import JobLayout
 
 SYSTEMD_WAIT_S = 20.0

@@ -15,7 +15,8 @@ from remote.payload.jobs.turn import why_waiting
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import real_run
-from remote.protocol.jobs import JobState, RunRecord, RunSurvey, seconds_elapsed
+from remote.protocol.job_requests import RunRecord
+from remote.protocol.jobs import JobState, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
 

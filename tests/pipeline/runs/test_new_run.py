@@ -8,6 +8,7 @@ from pathlib import Path
 from pipeline.config.load import load_config
 from pipeline.records.run_inputs import RunInputs, write_inputs
 from pipeline.records.runs import find_note, write_start
+from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, write_checkpoints
 from pipeline.runs.new_run import SHOWN, describe_new_run, inputs_of
 from pipeline.runs.run_id import run_id
 from pipeline.runs.start import note_of, note_of_evaluation
@@ -42,6 +43,24 @@ def test_files_settings_and_machine_that_differ_are_named(tmp_path: Path) -> Non
         "  train.learning_rate: 2e-05 -> 1e-05",
         "  driver: 550.1 -> none",
         f"to continue {name} instead: pipeline run --resume {name}",
+    )
+
+
+def test_the_run_that_was_found_on_the_host_is_compared_and_values_are_yaml(tmp_path: Path) -> None:
+    """The other run was started later, but the last command found this one."""
+    view = view_of(tmp_path, JobState.SUCCEEDED)
+    found = started(view)
+    other = replace(view, loaded=load_config("plain", tmp_path, ["train.learning_rate=1e-5"]))
+    started(other)
+    record = view.records.checkpoints(view.host.name, view.loaded.record)
+    write_checkpoints(
+        record, StageCheckpoints().with_checkpoint(checkpoint_now("train", "f", {"run": run_id(view)}, seconds=1.0))
+    )
+    changed = replace(view, loaded=load_config("plain", tmp_path, ['env.X="3"']))
+    first, *lines = describe_new_run(changed, "plain-1")
+    assert (first, lines) == (
+        f"a new run plain-1, because these inputs differ from {found}:",
+        ["  env.X: null -> 3"],
     )
 
 

@@ -85,6 +85,8 @@ def with_file(view: View, path: str, text: str) -> View:
     [
         ("configs/other.yaml", "project: .\ncommand: [python, other.py]\n"),
         ("configs/hosts/titan.yaml", "host: titan.lab\ngpus: [0]\n"),
+        ("configs/typo.yaml", "project: .\ncommand: [python, other.py]\nprecison: fp32\n"),
+        ("configs/hosts/typo.yaml", "host: titan.lab\nprot: 22\n"),
         ("configs/plain.yaml", "# a word on it\nproject: .\ncommand: [python, train.py]\n"),
     ],
 )

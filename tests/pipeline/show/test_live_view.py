@@ -94,6 +94,20 @@ def test_the_training_is_drawn_as_recorded(name: str, width: int) -> None:
     check_recorded(f"{name}-{width}", text)
 
 
+@pytest.mark.parametrize("width", [100, 72, 60])
+@pytest.mark.parametrize("name", [*NEWS, "message"])
+def test_the_last_columns_stay_empty_for_the_echo_of_ctrl_c(name: str, width: int) -> None:
+    """A line that wraps because the terminal echoes ^C stays on the screen."""
+    view, console, _ = view_of(width)
+    view.start("verify")
+    view.message("running the real command for two optimizer steps, then something longer than a line", 0.5)
+    if name in NEWS:
+        view.training(NEWS[name])
+    lines = drawn(view, console).splitlines()
+    view.stop()
+    assert max(map(len, lines)) <= width - len("^C^C")
+
+
 def test_a_terminal_without_unicode_gets_ascii_only() -> None:
     view, console, _ = view_of(80, encoding="ascii")
     view.start("train")

@@ -13,7 +13,7 @@ import pytest
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
-from pipeline.show.wrapping import wrap_hint
+from pipeline.show.wrapping import wrap_hint, wrap_text
 from remote.protocol.findings import Finding
 
 
@@ -225,3 +225,21 @@ def test_questions_and_progress_break_between_words(monkeypatch: pytest.MonkeyPa
     lines = err.getvalue().splitlines()
     assert max(len(line) for line in lines) <= 60 and len(lines) >= 6
     assert " ".join(err.getvalue().split()) == f"{text} [none] {text} [Y/n] {text}"
+
+
+def test_each_line_of_a_question_is_wrapped_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    for name, stream in {"stdin": Keyboard(), "stdout": Terminal(), "stderr": err}.items():
+        monkeypatch.setattr(sys, name, stream)
+    for name, value in {"COLUMNS": "60", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    Screen().confirm(f"The key is unknown:\n  SHA256:abc\n{LONG}", default=True)
+    first, second, third, *_ = (line.strip() for line in err.getvalue().splitlines())
+    assert (first, second, third[:8]) == ("The key is unknown:", "SHA256:abc", "Packages")
+
+
+def test_a_duration_stays_on_one_line_with_its_unit() -> None:
+    text = f"{'word ' * 8}end"
+    assert wrap_text(f"{text}  4.7 s", 44, 44, "4.7 s")[-1].endswith("4.7 s")
+    for room in range(20, 60):
+        assert any("4.7 s" in line for line in wrap_text(f"{text}  4.7 s", room, room, "4.7 s"))

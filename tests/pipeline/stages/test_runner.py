@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -81,6 +82,17 @@ def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_p
     assert run([stage], tmp_path / "s.json")[0] == [SKIPPED]
     status = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json").of("verify"))
     assert (status.done, status.reason) == (True, "the rest could not be seen")
+
+
+def test_a_failed_stage_is_reported_with_its_error_and_time_until_it_is_done(tmp_path: Path) -> None:
+    record = tmp_path / "s.json"
+    run([Toy("verify", outcome=StageResult(Report((Finding.error("autocast", "it is off"),))))], record)
+    known = read_checkpoints(record)
+    status = judge_status(Toy("verify"), cast(View, None), known.of("verify"), known.failures["verify"])
+    assert not status.done
+    assert re.fullmatch(r"failed at 2\d{3}-\d\d-\d\d [\d:]{8} UTC: it is off", status.reason), status.reason
+    run([Toy("verify")], record)
+    assert read_checkpoints(record).failures == {}
 
 
 def test_a_stage_checkpoint_alone_does_not_make_a_stage_done(tmp_path: Path) -> None:
@@ -236,7 +248,7 @@ def test_with_a_damaged_record_every_stage_is_checked_again(tmp_path: Path) -> N
     [
         ({"torch": "2.9.0"}, {"torch": "2.9.1"}, "torch: 2.9.0 -> 2.9.1"),
         ({"files": "a" * 64}, {"files": "b" * 64}, "files changed"),
-        ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, "a: 1 -> 2 (and 1 more)"),
+        ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, "a: 1 -> 2; also b"),
         ({}, {"driver": "560"}, "driver: none -> 560"),
     ],
 )

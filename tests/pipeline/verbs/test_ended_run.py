@@ -18,7 +18,8 @@ from pipeline.records.runs import RunNote, read_note, write_note
 from pipeline.verbs.status import describe_rewritten
 from remote.errors import Interrupted
 from remote.payload.checkpoints import published
-from remote.protocol.jobs import JobResult, RunRecord, Started
+from remote.protocol.job_requests import RunRecord
+from remote.protocol.jobs import JobResult, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
 from tests.lab.payload import install_payload
@@ -113,6 +114,8 @@ def test_a_stopped_run_has_the_adapter_of_its_newest_verified_checkpoint(
     assert (code, finding["check"], finding["severity"]) == (0, "adapter-unfinished", "warning")
     assert f"step {step} (code/out/checkpoint-{step})" in finding["message"]
     assert finding["hint"] == "pipeline run --host here --config plain"
+    adapter = str(tmp_path / ".halfstep" / "runs" / RUN / "adapter")
+    assert adapter in (tmp_path / ".halfstep" / "runs" / RUN / "report.html").read_text(), "the page names the adapter"
     adapter = Path(answer["artifacts"]["adapter"])
     assert sorted(path.name for path in adapter.iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from remote.link.agent import AgentHost
 from remote.operations.jobs import start_job, take_survey
-from remote.protocol.jobs import JobSpec, RunSurvey, StartAnswer, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec, RunSurvey, StartAnswer
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 from remote.protocol.survey import Survey, SurveyRequest
 from tests.lab.processes import processes_of

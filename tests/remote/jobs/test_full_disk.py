@@ -11,7 +11,8 @@ import pytest
 
 from remote.link.local import local_host
 from remote.operations.jobs import start_job
-from remote.protocol.jobs import JobSpec, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec
 from tests.lab.mounts import why_no_mounts
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench

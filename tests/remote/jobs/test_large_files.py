@@ -10,7 +10,8 @@ import pytest
 from remote.operations.jobs import start_job, stop_job
 from remote.payload.tree.materialise import materialise
 from remote.project.scan import scan_project
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import LARGE_BYTES, TreeSurvey
 from remote.protocol.values import decode

@@ -22,7 +22,7 @@ from remote.operations.jobs import start_job
 from remote.payload.files import lease
 from remote.payload.files.lease import read_holder, take_lease
 from remote.payload.files.lock import KERNEL_DEADLINE_S, Held, holder, take_lock
-from remote.protocol.jobs import StartRequest
+from remote.protocol.job_requests import StartRequest
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 

@@ -13,7 +13,8 @@ from tests.lab.systemd import Systemd, why_no_systemd
 START = """
 from remote.operations.jobs import start_job
 from remote.link.local import local_host
-from remote.protocol.jobs import JobSpec, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec
 host = local_host("~/halfstep")
 spec = JobSpec("run-1", {number}, "f", ("sh", "-c", "echo $TOKEN; sleep 600"), secrets=("TOKEN",), grace_s=5.0)
 answer = start_job(host, StartRequest("p-1", spec, secrets={{"TOKEN": "secret"}}, backend={backend!r}))

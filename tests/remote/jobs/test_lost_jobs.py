@@ -14,7 +14,8 @@ from remote.operations.jobs import adopt_job, list_jobs, prepare_resume, start_j
 from remote.payload.files.lock import holder
 from remote.payload.jobs.state import supervised
 from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench

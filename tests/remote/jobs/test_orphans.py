@@ -15,7 +15,8 @@ from remote.link.local import local_host
 from remote.operations.jobs import adopt_job, follow_job, start_job, stop_job
 from remote.payload.processes.identity import read_process
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState, Progress, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState, Progress
 from remote.pull.live import follow_events
 from remote.pull.log import follow_log
 from tests.lab.processes import alive

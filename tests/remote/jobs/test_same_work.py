@@ -11,7 +11,8 @@ import pytest
 
 from remote.link.local import local_host
 from remote.operations.jobs import follow_job, start_job, stop_job, take_survey
-from remote.protocol.jobs import JobState, RunSurvey, StartAnswer, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.survey import SurveyRequest
 from remote.pull.log import read_log

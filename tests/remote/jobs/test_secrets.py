@@ -15,7 +15,8 @@ from remote.errors import HalfstepError
 from remote.host import Host
 from remote.link.reach import open_host
 from remote.operations.jobs import follow_job, start_job
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from remote.pull.log import read_log
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until

@@ -13,7 +13,8 @@ import pytest
 from remote.errors import HalfstepError
 from remote.link.local import local_host
 from remote.operations.jobs import adopt_job, prepare_resume, start_job, stop_job
-from remote.protocol.jobs import JobState, RunSurvey, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState, RunSurvey
 from tests.lab.processes import alive, command_of
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours

@@ -19,7 +19,8 @@ from remote.link.local import local_host
 from remote.link.reach import open_host
 from remote.operations.jobs import follow_job, list_jobs, start_job
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import encode
 from tests.lab.processes import alive
@@ -121,7 +122,7 @@ LAPTOP = """
 import json, sys, time
 from remote.operations.jobs import start_job
 from remote.link.local import local_host
-from remote.protocol.jobs import StartRequest
+from remote.protocol.job_requests import StartRequest
 from remote.protocol.values import decode
 host = local_host(sys.argv[1])
 answer = start_job(host, decode(StartRequest, json.loads(sys.argv[2])))

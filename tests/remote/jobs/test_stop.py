@@ -14,7 +14,8 @@ import pytest
 
 from remote.link.local import local_host
 from remote.operations.jobs import prepare_resume, start_job, stop_job
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from tests.lab.processes import alive
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench

@@ -20,7 +20,8 @@ from remote.operations.jobs import stop_job
 from remote.payload.checkpoints import published
 from remote.payload.checkpoints.files import BrokenCheckpoint
 from remote.payload.processes.launch import secret_folder
-from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobState
 from remote.protocol.values import dumps
 from tests.lab.processes import command_of
 from tests.lab.wait import until

@@ -61,6 +61,7 @@ def test_the_failed_step_is_reported_and_later_steps_are_not_checked(
     assert all(seen[name] is State.UNCHECKED for name in STEPS[at + 1 :])
     assert {row.detail for row in found.rows if row.state is State.UNCHECKED} <= {f"needs: {step}"}
     assert next(row for row in found.rows if row.name == step).hint
+    assert all(row.detail for row in found.rows), "a check without a result has an empty cell"
 
 
 def test_a_clock_that_is_an_hour_off_is_warned_of(tmp_path: Path) -> None:

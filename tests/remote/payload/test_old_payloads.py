@@ -21,7 +21,8 @@ from remote.link.local import local_host
 from remote.operations.jobs import start_job
 from remote.payload.agent.old_payloads import needed_payloads, remove_old_payloads
 from remote.payload.processes.identity import descendants
-from remote.protocol.jobs import JobSpec, Started, StartRequest
+from remote.protocol.job_requests import StartRequest
+from remote.protocol.jobs import JobSpec, Started
 from remote.protocol.layout import ProjectLayout
 
 DEADLINE_S = 60.0
