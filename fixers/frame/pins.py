@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from posixpath import basename, dirname
@@ -13,6 +12,7 @@ from typing import Any
 
 from fixers.frame.site import Tree
 from fixers.sources.copied_libraries import copied_packages, version_in
+from fixers.sources.toml_text import parse_toml
 
 DEEPEST = 4
 REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")
@@ -192,7 +192,7 @@ def _of_readme(text: str) -> dict[str, str]:
 
 def _of_pyproject(text: str) -> Iterator[str]:
     """Yield the requirements of PEP 621, of dependency groups and of Poetry."""
-    document = tomllib.loads(text)
+    document = parse_toml(text)
     project = _table(document, "project")
     lists = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
     for each in (*lists, *_table(document, "dependency-groups").values()):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fixers.frame.site import Tree
+from fixers.sources.toml_text import parse_toml
 
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"
@@ -73,7 +74,7 @@ def _dependencies(tree: Tree, name: str) -> list[str]:
     """
     hint = "write the packages into requirements.txt"
     try:
-        project = tomllib.loads(tree.read(name).decode("utf-8")).get("project", {})
+        project = parse_toml(tree.read(name).decode("utf-8")).get("project", {})
     except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise NoPackages(f"{name} cannot be read: {error}", name, hint) from None
     if not isinstance(project, dict):

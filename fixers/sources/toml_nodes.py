@@ -10,6 +10,7 @@ from typing import Any
 
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence, Span
 from fixers.sources.splice import line_of
+from fixers.sources.toml_text import parse_toml
 from fixers.sources.unparsable import Unparsable
 
 BOM = b"\xef\xbb\xbf"
@@ -28,7 +29,7 @@ def read_toml(data: bytes) -> Node:
     """Return the document as a mapping with byte positions. Raises Unparsable."""
     offset = len(BOM) if data.startswith(BOM) else 0
     try:
-        value = tomllib.loads(data[offset:].decode("utf-8"))
+        value = parse_toml(data[offset:].decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         raise Unparsable(f"not TOML: {error}", int(found[1]) if found else 1) from None
