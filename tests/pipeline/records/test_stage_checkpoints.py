@@ -124,3 +124,10 @@ def test_FI_29_a_killed_process_releases_its_lock_at_once(tmp_path: Path, holder
     holder.join()  # type: ignore[attr-defined]
     with locked(tmp_path / "l.lock", "me"):
         pass
+
+
+def test_the_hint_of_a_held_lock_does_not_lead_to_an_older_run(tmp_path: Path) -> None:
+    """While the first stages run, the other process has no run yet, and `status` would show an older one."""
+    with locked(tmp_path / "l.lock", "one"), pytest.raises(Busy) as busy, locked(tmp_path / "l.lock", "two"):
+        pass
+    assert busy.value.hint == "run the command again when that process has ended"
