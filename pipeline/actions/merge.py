@@ -37,7 +37,7 @@ def merge_run(
         raise BadUsage(f"{note.name} is not a training run", where="RUN", hint=note.resume_command)
     loaded = config_of(note, ())
     host = host_of_note(note, records)
-    require_secret_consent(loaded, prompter, typed=False)
+    require_secret_consent(loaded, prompter, typed=False, host=host)
     require_secrets(host.config, loaded.config)
     with open_note(note, records, prompter=prompter) as opened:
         listener.heading(f"merging {note.name} on {note.host}")

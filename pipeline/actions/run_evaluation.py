@@ -46,7 +46,7 @@ def evaluate_run(
     loaded = config_of(note, overrides)
     host = host_of_note(note, records)
     typed = any(override.startswith("secrets=") for override in overrides_in(note.given))
-    require_secret_consent(loaded, prompter, typed=typed)
+    require_secret_consent(loaded, prompter, typed=typed, host=host)
     require_secrets(host.config, loaded.config)
     with open_note(note, records, prompter=prompter) as opened:
         listener.heading(f"evaluating {note.name} on {note.host}")

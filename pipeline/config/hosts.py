@@ -38,6 +38,13 @@ class LoadedHost:
     argument: str = ""
 
     @property
+    def destination(self) -> str:
+        """The settings that select the machine and the account, as one line. Confirmations are valid for these."""
+        names = ("user", "host", "port", "host_key", "known_hosts", "proxy_jump")
+        given = ((name, getattr(self.config, name)) for name in names)
+        return " ".join(f"{name}={value}" for name, value in given if value)
+
+    @property
     def note(self) -> str:
         """A note that a host file was used instead of an alias of the same name, or "" if there is no such alias."""
         if self.source.shadows and self.file_values.get("host") != self.name:

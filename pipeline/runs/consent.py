@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import is_shipped_config
+from pipeline.config.hosts import LoadedHost
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.view import data_folder
@@ -49,11 +50,16 @@ def require_project_consent(
 
 
 def require_data_consent(
-    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
+    loaded: LoadedConfig,
+    prompter: Prompter | None,
+    *,
+    typed: bool,
+    command: str = "pipeline run",
+    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
-    Otherwise a cloned project could upload the user's files unnoticed.
+    Otherwise a cloned project could upload the user's files unnoticed. A confirmation is valid for one machine.
     """
     folder, path = data_folder(loaded), loaded.config.data.path
     if typed or path is None or folder is None:
@@ -61,36 +67,44 @@ def require_data_consent(
     named, setting = f"data.path {path} of {loaded.path}", f"data.path={Path(path).expanduser()}"
     for place in outside_of(folder, loaded.root):
         message = f"{named} takes data from {_describe_path(place)}, outside of the project"
-        _require(Transfer(message, setting, "trusted_data", (str(loaded.root), str(place))), prompter, command)
+        _require(Transfer(message, setting, "trusted_data", (str(loaded.root), str(place))), prompter, command, host)
 
 
 def require_secret_consent(
-    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
+    loaded: LoadedConfig,
+    prompter: Prompter | None,
+    *,
+    typed: bool,
+    command: str = "pipeline run",
+    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
 
-    Otherwise a cloned project could read any variable of the user's environment unnoticed.
+    Otherwise a cloned project could read any variable of the user's environment unnoticed. A confirmation is valid for
+    one machine: later, the host file of the project might select another one.
     """
     names = sorted(set(loaded.config.secrets))
     if typed or not names:
         return
     message = f"{loaded.path} requests {', '.join(names)} from the local environment"
     setting, fields = f"secrets=[{','.join(names)}]", (" ".join(names), str(loaded.path.absolute()))
-    _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command)
+    _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command, host)
 
 
-def _require(transfer: Transfer, prompter: Prompter | None, command: str) -> None:
-    """Ask the user to confirm the transfer, unless it was confirmed before. The hint repeats `command`."""
+def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: LoadedHost | None = None) -> None:
+    """Ask the user to confirm the transfer to the host, unless it was confirmed before. The hint repeats `command`."""
     kept, message = user_file(transfer.kept, os.environ), one_line(transfer.message)
-    if is_confirmed(kept, *transfer.fields):
+    fields = (*transfer.fields, *([host.destination] if host is not None else []))
+    if is_confirmed(kept, *fields):
         return
-    if prompter is None or not prompter.confirm(f"{message}.\nMay they be sent to the host?"):
+    target = one_line(f"{host.name} ({host.config.host})") if host is not None else "the host"
+    if prompter is None or not prompter.confirm(f"{message}.\nMay they be sent to {target}?"):
         raise transfer.error(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=transfer.setting.partition("=")[0],
             hint=f"{command} --set {shlex.quote(transfer.setting)}",
         )
-    keep_consent(kept, *transfer.fields)
+    keep_consent(kept, *fields)
 
 
 def own_project(loaded: LoadedConfig) -> Path:

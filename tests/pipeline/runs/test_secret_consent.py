@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.config.hosts import load_host
 from pipeline.config.load import LoadedConfig, load_config
 from pipeline.runs.consent import require_secret_consent
 from remote.errors import SecretsUntrusted
@@ -44,6 +45,32 @@ def test_SE_13_a_confirmation_holds_for_one_file_and_its_secret_names(tmp_path: 
     other = config(tmp_path / "cloned", "[HF_TOKEN]") if cloned else config(tmp_path / "mine", "[HF_TOKEN, OTHER]")
     with pytest.raises(SecretsUntrusted):
         require_secret_consent(other, None, typed=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("host: 10.0.0.1\ncard: titan-rtx\n", True),
+        ("host: 10.0.0.2\n", False),
+        ("host: 10.0.0.1\nport: 2222\n", False),
+        ("host: 10.0.0.1\nuser: other\n", False),
+        ("host: 10.0.0.1\nproxy_jump: [gate.example]\n", False),
+        (f"host: 10.0.0.1\nhost_key: SHA256:{'a' * 43}\n", False),
+    ],
+)
+def test_SE_a_confirmation_holds_for_one_machine(tmp_path: Path, text: str, holds: bool) -> None:
+    loaded, file = config(tmp_path, "[HF_TOKEN]"), tmp_path / "configs/hosts/rig.yaml"
+    file.parent.mkdir()
+    file.write_text("host: 10.0.0.1\n")
+    user = Person()
+    require_secret_consent(loaded, user, typed=False, host=load_host("rig", tmp_path))
+    assert "sent to rig (10.0.0.1)?" in user.questions[0]
+    file.write_text(text)
+    if holds:
+        require_secret_consent(loaded, None, typed=False, host=load_host("rig", tmp_path))
+        return
+    with pytest.raises(SecretsUntrusted):
+        require_secret_consent(loaded, None, typed=False, host=load_host("rig", tmp_path))
 
 
 @pytest.mark.parametrize("linked", ["the config", "the folder of the configs"])
