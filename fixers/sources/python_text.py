@@ -21,6 +21,10 @@ BOM = b"\xef\xbb\xbf"
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
+LARGEST_BYTES = 2 * 2**20
+"""A syntax tree needs up to 600 times the memory of its source."""
+
+
 @dataclass(frozen=True)
 class MappedText:
     """UTF-8 text for the parser, and the mapping of its positions to the file's bytes.
@@ -46,7 +50,9 @@ def map_python(path: str, data: bytes) -> MappedText:
 
 
 def parse_module(text: bytes) -> ast.Module:
-    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser."""
+    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser and above LARGEST_BYTES."""
+    if len(text) > LARGEST_BYTES:
+        raise Unparsable(f"{len(text)} bytes of Python: too large to be a source file")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

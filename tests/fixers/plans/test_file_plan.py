@@ -11,11 +11,13 @@ import pytest
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
 from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, plan_file
+from fixers.registry import source_fixers
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from tests.fixers.casebook import TITAN_RTX
 
 
 @dataclass(frozen=True)
@@ -116,3 +118,11 @@ def test_the_largest_source_is_read_and_one_byte_more_is_not() -> None:
         plan_file("a.py", data, [Fixer(_refuse)], Target()).findings[0].where for data in (largest, largest + b"#")
     ]
     assert places == ["a.py:7", "a.py:1"]
+
+
+@pytest.mark.parametrize("path", ["a.py", "a.ipynb"])
+def test_SE_code_that_would_need_gigabytes_as_a_syntax_tree_is_not_parsed(path: str) -> None:
+    code = f"x = [{'0,' * 2**20}]  # bfloat16\n"
+    data = json.dumps({"cells": [{"cell_type": "code", "source": code}]}) if path == "a.ipynb" else code
+    (finding,) = plan_file(path, data.encode(), list(source_fixers()), Target(TITAN_RTX)).findings
+    assert "too large to be a source file" in finding.message
