@@ -12,6 +12,7 @@ from typing import Any
 
 from fixers.frame.site import Tree
 from fixers.sources.copied_libraries import copied_packages, version_in
+from fixers.sources.syntax import parse_python
 from fixers.sources.toml_text import parse_toml
 
 DEEPEST = 4
@@ -223,7 +224,7 @@ def _of_setup_cfg(text: str) -> Iterator[str]:
 
 def _of_setup_py(text: str) -> Iterator[str]:
     """Yield the strings in every list of the file, such as `install_requires`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_python(text)):
         items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
         yield from (one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str))
 

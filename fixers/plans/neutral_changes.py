@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fixers.frame.change import FileChange
 from fixers.plans.programs import Program
 from fixers.sources.expressions import tail_of
+from fixers.sources.syntax import parse_python
 
 WORD = re.compile(rb"\w+")
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
@@ -125,7 +126,7 @@ def _edited(before: bytes, after: bytes) -> _Edited | None:
 
 def _statements(source: bytes) -> list[tuple[ast.stmt, bytes]]:
     lines = source.splitlines(keepends=True)
-    body = ast.parse(source).body
+    body = parse_python(source).body
     return [(each, b"".join(lines[_first_line(each) - 1 : each.end_lineno])) for each in body]
 
 
@@ -216,7 +217,7 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str
 
 
 def _calls(text: bytes, name: str) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_python(text)):
         if isinstance(node, ast.Call) and tail_of(node) == name:
             yield node
 

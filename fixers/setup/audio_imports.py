@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fixers.frame.site import Tree
+from fixers.sources.syntax import parse_python
 
 PACKAGES = ("soundfile", "librosa", "torchaudio", "torchcodec")
 NEEDLES = (*(package.encode() for package in PACKAGES), b"datasets")
@@ -43,7 +44,7 @@ def uses_in(data: bytes) -> AudioUse:
     Imports in `try` are ignored.
     """
     try:
-        module = ast.parse(data)
+        module = parse_python(data)
     except (SyntaxError, ValueError):
         return AudioUse()
     guarded = {id(node) for block in ast.walk(module) if isinstance(block, ast.Try) for node in _imports(block)}

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from fixers.frame.findings import warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
+from fixers.sources.syntax import parse_python
 from remote.protocol.findings import Finding
 
 PYTHONS = ("python", "python3")
@@ -89,8 +90,8 @@ def _script_of(command: Sequence[str], paths: Collection[str]) -> str:
 def _imports_at_start(data: bytes) -> Iterator[str]:
     """Yield the names that statements outside functions and blocks import; relative names begin with dots."""
     try:
-        body = ast.parse(data).body
-    except (SyntaxError, ValueError, RecursionError):
+        body = parse_python(data).body
+    except SyntaxError:
         return
     for node in body:
         if isinstance(node, ast.Import):

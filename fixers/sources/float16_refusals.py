@@ -9,6 +9,7 @@ from collections.abc import Collection
 from fixers.sources.expressions import tail_of
 from fixers.sources.lines import holds_any, line_spans
 from fixers.sources.splice import line_of
+from fixers.sources.syntax import parse_python
 
 MENTIONS = (b"float16", b"fp16", b"half")
 CANDIDATE = re.compile(
@@ -35,8 +36,8 @@ def line_that_refuses(source: bytes) -> int:
 def _checks_float32_argument(source: bytes, line: int) -> bool:
     """Return True if the line asserts the dtype of an argument that every call in the module casts to float32."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError):
+        nodes = list(ast.walk(parse_python(source)))
+    except SyntaxError:
         return False
     for function in (each for each in nodes if isinstance(each, ast.FunctionDef)):
         names = [each.arg for each in function.args.args]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from bisect import bisect_right
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fixers.sources.shell_words import PYTHON, scan_shell
+from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc
 
@@ -27,8 +27,8 @@ def is_python_heredoc(data: bytes, heredoc: Heredoc) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(data[heredoc.start : heredoc.stop].decode("utf-8"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+            parse_python(data[heredoc.start : heredoc.stop].decode("utf-8"))
+    except (SyntaxError, ValueError):
         return False
     return True
 

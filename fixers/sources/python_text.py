@@ -6,7 +6,6 @@ import ast
 import io
 import re
 import tokenize
-import warnings
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -15,14 +14,11 @@ from fixers.sources.commands import is_shell
 from fixers.sources.heredocs import HeredocMap, python_heredocs
 from fixers.sources.notebook import NotebookMap, code_cells, masked
 from fixers.sources.splice import line_of
+from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 
 BOM = b"\xef\xbb\xbf"
 LINE_END = re.compile(rb"\r\n|\r|\n")
-
-
-LARGEST_BYTES = 2 * 2**20
-"""A syntax tree needs up to 600 times the memory of its source."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +46,12 @@ def map_python(path: str, data: bytes) -> MappedText:
 
 
 def parse_module(text: bytes) -> ast.Module:
-    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser and above LARGEST_BYTES."""
-    if len(text) > LARGEST_BYTES:
-        raise Unparsable(f"{len(text)} bytes of Python: too large to be a source file")
+    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text.decode("utf-8"))
+        return parse_python(text.decode("utf-8"))
     except SyntaxError as error:
         raise Unparsable(f"not Python: {error.msg}", error.lineno or 1) from None
-    except (ValueError, RecursionError, MemoryError) as error:
+    except ValueError as error:
         raise Unparsable(f"not Python: {error}") from None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 MAX_CHARACTERS = 2**20
 MAX_DOTS = 64
-PART = r"(?:[A-Za-z0-9_-]++|\"[^\"\n]*+\"|'[^'\n]*+')"
+PART = r"(?:[A-Za-z0-9_-]++|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+')"
 LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{MAX_DOTS}}}")
 
 

@@ -44,7 +44,7 @@ def require_consents(selection: Selection, prompter: Prompter | None) -> None:
 
     Raises DataUntrusted, SecretsUntrusted.
     """
-    require_project_consent(selection.loaded, prompter, typed=selection.project_typed)
+    require_project_consent(selection.loaded, prompter, typed=selection.project_typed, host=selection.host)
     require_data_consent(selection.loaded, prompter, typed=selection.data_typed, host=selection.host)
     require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed, host=selection.host)
 

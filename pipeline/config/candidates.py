@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from fixers.sources.syntax import parse_python
+
 TRAINING_FILE_NAME = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
 TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|data|set|dl))")
 MAIN = "__main__.py"
@@ -37,7 +39,7 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
     """Return the file as a candidate, or None if it does not train. Invalid Python is searched as text."""
     named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
-        tree = ast.parse(data)
+        tree = parse_python(data)
     except (SyntaxError, ValueError):
         score = sum(word in data for word in TRAINING_TEXTS) + 2 * named
         return Candidate(path, score, interactive=b"input(" in data) if score > 1 else None

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from fixers.sources.syntax import parse_python
+
 HALF_NAMES = ("float16", "half")
 
 
@@ -33,7 +35,7 @@ def parse_module(path: str, source: bytes) -> Module | None:
     if b"torch" not in source and b"transformers" not in source:
         return None
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError):
         return None
     return Module(path, tree, tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call)))

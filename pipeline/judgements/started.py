@@ -12,6 +12,7 @@ from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.nodes import Scalar, walk
 from fixers.sources.shell_words import scan_shell
+from fixers.sources.syntax import parse_python
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command
 from pipeline.judgements.path_literals import StartSettings, option_name
@@ -88,7 +89,7 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
 
 def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettings, *, started: bool) -> None:
     try:
-        tree = ast.parse(data)
+        tree = parse_python(data)
     except (SyntaxError, ValueError):
         return
     uses, options = paths_in_python(path, tree, settings, started=started)

@@ -35,18 +35,23 @@ class Transfer:
 
 
 def require_project_consent(
-    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, command: str = "pipeline run"
+    loaded: LoadedConfig,
+    prompter: Prompter | None,
+    *,
+    typed: bool,
+    command: str = "pipeline run",
+    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm a `project:` outside of the config's own project.
 
-    Otherwise a cloned project could upload the folders beside it unnoticed.
+    Otherwise a cloned project could upload the folders beside it unnoticed. A confirmation is valid for one machine.
     """
     own, root = own_project(loaded), loaded.root
     if typed or root.is_relative_to(own):
         return
     named = f"project {loaded.config.project} of {loaded.path}"
     message = f"{named} takes files from {_describe_path(root)}, outside of {own}"
-    _require(Transfer(message, f"project={root}", "trusted_data", (str(own), str(root))), prompter, command)
+    _require(Transfer(message, f"project={root}", "trusted_data", (str(own), str(root))), prompter, command, host)
 
 
 def require_data_consent(

@@ -297,3 +297,9 @@ def test_SE_03_no_interpreter_on_the_laptop_searches_the_working_folder_for_modu
     calls = [(module, call) for module in laptop for call in calls_of_our_interpreter(module)]
     wrong = [f"{module.where}:{call.lineno}" for module, call in calls if may_find_modules_of_a_project(call)]
     assert len(calls) >= 2 and wrong == []
+
+
+def test_python_of_projects_is_parsed_within_limits_only():
+    own_text = {"fixers.sources.syntax", "fixers.sources.float16_refusals"}
+    laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
+    assert [m.name for m in laptop if "ast.parse(" in m.source and m.name not in own_text] == []

@@ -16,9 +16,10 @@ from fixers.sources.toml_text import parse_toml
         "[" + "a." * 35_000 + "b]\n",
         "x = {" + " . ".join(['"a"'] * 100) + " = 1}\n",
         "x = 1\n" + "'a'." * 100 + "b = 1\n",
+        '"\\"".' * 100 + "b = 1\n",
         "x = '" + "y" * 2**20 + "'\n",
     ],
-    ids=["key", "table", "inline", "quoted", "size"],
+    ids=["key", "table", "inline", "quoted", "escaped", "size"],
 )
 def test_SE_a_document_that_needs_much_memory_is_an_error(text: str) -> None:
     with pytest.raises(tomllib.TOMLDecodeError, match="more than"):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config, load_file
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.consent import require_project_consent
@@ -60,6 +61,18 @@ def test_a_project_outside_is_refused_until_it_was_confirmed_once(clone: Path, p
     require_project_consent(loaded, person, typed=False)
     require_project_consent(loaded, None, typed=False)
     assert len(person.questions) == 1
+
+
+def test_SE_a_confirmation_of_a_project_outside_holds_for_one_machine(clone: Path) -> None:
+    write_config(clone / "configs", "../private")
+    loaded, file = load_config("plain", clone), clone / "configs/hosts/rig.yaml"
+    file.parent.mkdir()
+    file.write_text("host: 10.0.0.1\n")
+    require_project_consent(loaded, Person(), typed=False, host=load_host("rig", clone))
+    require_project_consent(loaded, None, typed=False, host=load_host("rig", clone))
+    file.write_text("host: 10.0.0.2\n")
+    with pytest.raises(DataUntrusted):
+        require_project_consent(loaded, None, typed=False, host=load_host("rig", clone))
 
 
 @pytest.mark.parametrize("project", [".", "code", "configs/.."])
