@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,20 +109,24 @@ class _Piece:
 
 
 class _Live:
-    """The files that are followed. Validates each new name, and writes data to the mirror."""
+    """The files that are followed. Validates each new name, and writes data to the mirror.
+
+    Of a refused name, only the digest is kept, because the host chooses its length. Refused names are counted too.
+    """
 
     def __init__(self, folder: Folder, mirror: Mirror) -> None:
         self._folder = folder
         self.mirror = mirror
         self._judge = NameJudge()
-        self._reasons: dict[str, str] = {}
+        self._accepted: dict[str, None] = {}
+        self._refused: set[bytes] = set()
         for name in local_names(folder.path):
             if REPLACED not in name:
-                self._judged(name)
+                self._is_accepted(name)
 
     def names(self) -> list[str]:
         """Return the accepted names."""
-        return [name for name, reason in self._reasons.items() if not reason]
+        return list(self._accepted)
 
     def take(self, event: Json) -> NewRecords | None:
         """Return the records that one message added, or None if the records exist in the mirror or are refused."""
@@ -130,22 +135,35 @@ class _Live:
         except Malformed:
             return None
         name, data = piece.name, piece.data
-        if self._judged(name):
+        if not self._is_accepted(name):
             return None
         try:
             landed = self.mirror.append(name, piece.offset, data, fresh=piece.fresh)
-        except PullRefused as refusal:
-            self._reasons[name] = refusal.message
+        except PullRefused:
+            del self._accepted[name]
+            self._refused.add(_digest(name))
             return None
         return self._new_records(name, landed, data)
 
-    def _judged(self, name: str) -> str:
-        """Return why records of the file `name` are refused, or ""."""
-        if name not in self._reasons:
-            self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
-        return self._reasons[name]
+    def _is_accepted(self, name: str) -> bool:
+        """Return True if records of the file `name` are wanted. Raises PullRefused for more than 10,000 names."""
+        if name in self._accepted:
+            return True
+        if _digest(name) in self._refused:
+            return False
+        if is_event_name(name) and not self._judge.reason(name):
+            self._accepted[name] = None
+            return True
+        if not is_event_name(name):
+            self._judge.count()
+        self._refused.add(_digest(name))
+        return False
 
     def _new_records(self, name: str, landed: Appended, data: bytes) -> NewRecords | None:
         if not landed.added_bytes:
             return None
         return NewRecords(name, self._folder.path / landed.local, data[len(data) - landed.added_bytes :])
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()

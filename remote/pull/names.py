@@ -46,20 +46,24 @@ class NameJudge:
 
     def reason(self, name: str) -> str:
         """Return why the name is refused, or "". Raises PullRefused for more than 10,000 names."""
-        self._seen += 1
-        if self._seen > MAX_NAMES:
-            raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
+        self.count()
         reason = judge_name(name) or (_special(name) if self._plain else "") or _collision(name, self._accepted)
         if not reason:
             self._accepted.update({_folded(folder): folder for folder in _with_parents(name)})
         return reason
 
+    def count(self) -> None:
+        """Count a name that is refused without `reason`. Raises PullRefused for more than 10,000 names."""
+        self._seen += 1
+        if self._seen > MAX_NAMES:
+            raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
+
 
 def judge_name(name: str) -> str:
     """Return why the name is refused, or ""."""
-    parts = name.split("/")
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         return f"the name is longer than {MAX_NAME_BYTES} bytes"
+    parts = name.split("/")
     if len(parts) > MAX_DEPTH:
         return f"the name lies more than {MAX_DEPTH} folders deep"
     return next((reason for part in parts if (reason := _judge_part(part))), "")
