@@ -57,7 +57,8 @@ class Scalar:
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
     """Yield the scalars of complete records, in order.
 
-    Skips records that are not events, and records of more than MAX_EVENT bytes, such as images and sounds.
+    Skips records that are not events, records of more than MAX_EVENT bytes, such as images and sounds, and scalars
+    whose tag has more than MAX_TAG characters.
     """
     for record in split_records(data, limit=MAX_EVENT):
         try:
@@ -70,10 +71,12 @@ MAX_RANK = 254
 """The largest number of dimensions that a TensorFlow tensor can have."""
 MAX_POINTS = 100_000
 MAX_EVENT = 4 * 2**20
+MAX_TAG = 500
+"""The maximum number of characters of a tag. Whoever reads scalars keeps their tags in memory."""
 
 
 def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
-    """Parse the scalars of one event. Raises BadEvent."""
+    """Parse the scalars of one event, except those with a tag of more than MAX_TAG characters. Raises BadEvent."""
     wall_time, step = 0.0, 0
     summaries: List[bytes] = []
     for number, wire, value in _fields(record):
@@ -98,15 +101,16 @@ def _summary(data: bytes) -> Iterator[Tuple[str, float]]:
 
 
 def _summary_value(data: bytes) -> Optional[Tuple[str, float]]:
-    tag, result = "", None
+    name, result = b"", None
     for number, wire, value in _fields(data):
         if number == 1 and wire == BYTES:
-            tag = _bytes(value).decode("utf-8", "replace")
+            name = _bytes(value)
         elif number == 2 and wire == FIXED32:
             (result,) = struct.unpack("<f", _bytes(value))
         elif number == 8 and wire == BYTES:
             result = _tensor(_bytes(value))
-    return None if result is None else (tag, result)
+    tag = name[: 4 * MAX_TAG + 1].decode("utf-8", "replace")  # a character has at most 4 bytes
+    return None if result is None or len(tag) > MAX_TAG else (tag, result)
 
 
 def _tensor(data: bytes) -> Optional[float]:

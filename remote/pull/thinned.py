@@ -12,7 +12,6 @@ MAX_POINTS = 20_000
 """The maximum number of points of one tag in one file. Charts draw a few hundred."""
 MAX_TOTAL = 400_000
 MAX_SERIES = 5_000
-MAX_TAG = 500
 MAX_BROKEN = 200
 """The maximum number of infinite or NaN values that are kept for each tag in a file. Charts mark these values."""
 
@@ -52,8 +51,8 @@ class _Series:
 def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
     """Return the scalars.
 
-    They are thinned if a tag has more than MAX_POINTS in a file, or all tags more than MAX_TOTAL. Tags of more than
-    MAX_TAG characters, and all tags after the first MAX_SERIES, are left out.
+    They are thinned if a tag has more than MAX_POINTS in a file, or all tags more than MAX_TOTAL. All tags
+    after the first MAX_SERIES are left out.
     """
     series: dict[tuple[str, str], _Series] = {}
     held = 0
@@ -61,7 +60,7 @@ def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
         key = (scalar.file, scalar.tag)
         one = series.get(key)
         if one is None:
-            if len(scalar.tag) > MAX_TAG or len(series) >= MAX_SERIES:
+            if len(series) >= MAX_SERIES:
                 continue
             one = series[key] = _Series()
             tag = scalar.tag

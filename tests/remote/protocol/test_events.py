@@ -26,7 +26,7 @@ from tensorboard.compat.proto.types_pb2 import (
 )
 from torch.utils.tensorboard import SummaryWriter
 
-from remote.protocol.events import BadEvent, Scalar, parse_event, read_scalars
+from remote.protocol.events import MAX_TAG, BadEvent, Scalar, parse_event, read_scalars
 from remote.protocol.records import split_records
 from tests.lab.records import pack_record
 
@@ -49,8 +49,8 @@ TENSORS = [
 ]
 
 
-def event(**value: object) -> bytes:
-    summary = Summary(value=[Summary.Value(tag="loss", **value)])
+def event(*, tag: str = "loss", **value: object) -> bytes:
+    summary = Summary(value=[Summary.Value(tag=tag, **value)])
     return Event(wall_time=12.5, step=3, summary=summary).SerializeToString()
 
 
@@ -58,6 +58,14 @@ def event(**value: object) -> bytes:
 def test_a_tensor_with_one_element_is_read_as_a_scalar(tensor, expected):
     found = [scalar.value for scalar in parse_event(event(tensor=tensor))]
     assert found == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("character", ["a", "\u00e9", "\U0001f600"])
+def test_SE_21_a_scalar_with_a_tag_that_is_too_long_is_skipped(character: str) -> None:
+    longest = character * MAX_TAG
+    tags = (longest, longest + character, character * 2**19, "loss")
+    data = b"".join(pack_record(event(tag=tag, simple_value=1.0)) for tag in tags)
+    assert [scalar.tag for scalar in read_scalars(data)] == [longest, "loss"]
 
 
 @pytest.mark.parametrize("value", [0.25, -0.0, math.inf, -math.inf, 65504.0])
