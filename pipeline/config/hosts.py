@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,10 +40,9 @@ class LoadedHost:
 
     @property
     def destination(self) -> str:
-        """The settings that select the machine and the account, as one line. Confirmations are valid for these."""
-        names = ("user", "host", "port", "host_key", "known_hosts", "proxy_jump")
-        given = ((name, getattr(self.config, name)) for name in names)
-        return " ".join(f"{name}={value}" for name, value in given if value)
+        """The settings that select the machine and the account, as JSON. Confirmations are valid for these."""
+        names = ("user", "host", "port", "identity_file", "host_key", "known_hosts", "proxy_jump")
+        return json.dumps({name: getattr(self.config, name) for name in names}, sort_keys=True, default=str)
 
     @property
     def note(self) -> str:

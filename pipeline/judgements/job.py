@@ -74,6 +74,8 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
     if result.oom_killed:
         message = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
         return _finding("oom-killed", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
+    if result.disk_full:
+        return _finding("disk-full", f"{name} failed: {result.reason}", ExitCode.DISK, "pipeline hosts check")
     cause = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
     message = f"{name} failed: {result.reason or cause}"
     return _finding("training", message, ExitCode.TRAINING, f"pipeline diagnose {name}")

@@ -75,7 +75,8 @@ class JobResult:
 
     `exit` is the exit status, or 128 + `signal` if a signal ended the process. `stopped` is True if the user stopped
     the job. `preempted` is True if another SIGTERM or Slurm's time limit ended the job, and a verified checkpoint
-    exists. `next_job` is the number of the job that the supervisor queued to continue the run, or 0.
+    exists. `disk_full` is True if the job failed and its file system had no space at the end. `next_job` is the number
+    of the job that the supervisor queued to continue the run, or 0.
     """
 
     exit: int
@@ -83,6 +84,7 @@ class JobResult:
     stopped: bool = False
     oom_killed: bool = False
     preempted: bool = False
+    disk_full: bool = False
     reason: str = ""
     ended_unix: float = 0.0
     next_job: int = 0

@@ -15,6 +15,7 @@ from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
 TAIL_BYTES = 64 * 1024
+FULL_BYTES = 2**20
 CLOCK_TOLERANCE_S = 2.0
 
 
@@ -51,7 +52,17 @@ def gather_evidence(
         steps=spec.steps,
         adapter=adapter_saved_since(run, started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0),
         unkillable=unkillable,
+        disk_full=_is_full(run.root),
     )
+
+
+def _is_full(folder: str) -> bool:
+    """Return True if the file system of the folder has no space or no inodes left for users."""
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize < FULL_BYTES or (status.f_files > 0 and status.f_favail == 0)
 
 
 def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:

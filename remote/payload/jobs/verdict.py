@@ -19,6 +19,7 @@ class Evidence:
     `stop_requested`: the operation `job.stop` was called. `sigterm_received`: the supervisor or the launcher received a
     SIGTERM. `at_time_limit`: Slurm signalled that the time limit is near. `checkpoint`: the name of the newest verified
     checkpoint. `adapter`: this job saved an adapter. `unkillable`: the number of processes that survived SIGKILL.
+    `disk_full`: the file system of the run had no space left when the job had ended.
     """
 
     status: Optional[int]
@@ -31,7 +32,10 @@ class Evidence:
     steps: Optional[int] = None
     adapter: bool = False
     unkillable: int = 0
+    disk_full: bool = False
 
+
+DISK_FULL = "; the file system of the run is full, so that the output may end before the error"
 
 # torch/distributed/elastic/multiprocessing/api.py: torchrun reports a SIGTERM with this line and exit status 1.
 LAUNCHER_SIGTERM = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
@@ -64,7 +68,8 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
     if seen.oom_kills > 0:
         outcome = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
         return JobResult(exit_code, number, oom_killed=True, reason=outcome, ended_unix=now)
-    return JobResult(exit_code, number, reason=_reason(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
+    reason = _reason(seen, exit_code, number) + (DISK_FULL if seen.disk_full else "") + _leftovers(seen)
+    return JobResult(exit_code, number, disk_full=seen.disk_full, reason=reason, ended_unix=now)
 
 
 def _exit_code_and_signal(seen: Evidence) -> Tuple[int, int]:

@@ -37,6 +37,15 @@ def test_the_finding_about_a_stopped_run_lists_what_is_kept(
     assert judge_end("r", JobNews(1, state, result=result)) is None, "only the next look knows what is kept"
 
 
+@pytest.mark.parametrize(
+    ("full", "check", "code"), [(True, "disk-full", ExitCode.DISK), (False, "training", ExitCode.TRAINING)]
+)
+def test_a_job_that_failed_on_a_full_disk_says_so(full: bool, check: str, code: ExitCode) -> None:
+    result = JobResult(1, disk_full=full, reason="exit status 1")
+    finding = judge_end("r", JobNews(1, JobState.FAILED, result=result))
+    assert finding is not None and (finding.check, finding.exit_code) == (check, code)
+
+
 def test_the_reason_why_the_watch_ended_a_training_is_reported_once():
     watched = (WatchNote("loss-zero", "error", "0.0", 3), WatchNote("skipped-steps", "warning", "11 of 50", 60))
     [finding] = judge_watched("r", watched)

@@ -43,7 +43,8 @@ def test_FI_55_on_a_full_disk_a_job_still_writes_its_result(small: Bench):
     fill = JobSpec(small.run, 2, "f" * 64, ("/bin/sh", "-c", FILL))
     start_job(small.host, StartRequest(PROJECT, fill, "tiny"))
     result = until(lambda: small.survey().job == 2 and small.survey().result, "the end")
-    assert result.exit == 9
+    assert (result.exit, result.disk_full) == (9, True)
+    assert "the file system of the run is full" in result.reason
     run = small.survey()
     assert os.statvfs(small.workdir).f_bavail * 4096 < 2**20, "the disk must really be full"
     assert [checkpoint.problem for checkpoint in run.checkpoints] == ["", ""]
