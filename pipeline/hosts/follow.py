@@ -12,6 +12,7 @@ from remote.host import Host
 from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobNews, WatchNote
 from remote.protocol.quantities import duration
+from remote.protocol.text import one_line
 from remote.pull.reconnect import RetryPolicy
 
 
@@ -42,8 +43,8 @@ def follow_to_end(
 def note_in_words(run: str, note: WatchNote) -> str:
     """Return one line with the message, the step and the check of a WatchNote."""
     if note.severity == "info":
-        return f"{run} {note.message}"
-    return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
+        return one_line(f"{run} {note.message}")
+    return one_line(f"{note.severity}: {note.message} (step {note.step})  [{note.check}]")
 
 
 def note_news(folder: Path, news: JobNews) -> None:

@@ -32,8 +32,8 @@ class Listener(Protocol):
         """Report the newest state of the job for which the stage waits."""
         ...
 
-    def note(self, text: str) -> None:
-        """Report a line that remains on the screen."""
+    def note(self, text: str, command: str = "") -> None:
+        """Report a line that remains on the screen, and a command that is shown below it and is not wrapped."""
         ...
 
     def stage_ended(self, stage: StageOutcome) -> None:
@@ -63,7 +63,7 @@ class NullListener:
     def training(self, news: JobNews) -> None:
         pass
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, command: str = "") -> None:
         pass
 
     def stage_ended(self, stage: StageOutcome) -> None:

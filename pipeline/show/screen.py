@@ -18,6 +18,7 @@ from pipeline.show.columns import fitting_columns, table_rows
 from pipeline.show.console import open_console
 from pipeline.show.job import job_details
 from pipeline.show.live_view import LiveView
+from pipeline.show.plain import NEXT, plain, without_next
 from pipeline.show.spark import sparkline
 from pipeline.show.throttle import Throttle
 from pipeline.show.training import describe_news
@@ -26,7 +27,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.loss import loss_text, mean_loss_text
 from remote.protocol.quantities import duration
-from remote.protocol.text import safe_json, safe_text
+from remote.protocol.text import one_line, safe_json, safe_text
 
 MARKS = {
     StageState.DONE: ("done", "green"),
@@ -41,7 +42,6 @@ STAGE_INDENT = 22
 FINDING_INDENT = 8
 LABEL_INDENT = 15
 ARTIFACT_INDENT = 14
-NEXT = "next: "
 ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
@@ -75,8 +75,7 @@ class Screen:
 
     def columns(self, words: Iterable[str]) -> None:
         """Print short words, as many per line as fit. No word is broken."""
-        room = max(40, min(110, self.out.width) - 2)
-        for line in wrap_words("  ".join(map(safe_text, words)), room):
+        for line in wrap_words("  ".join(map(safe_text, words)), max(40, min(110, self.out.width) - 2)):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
@@ -100,9 +99,9 @@ class Screen:
         """Update the live view. Without a live view, print lines to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._live is not None:
-            self._live.message(text, done / total if done is not None and total else None)
+            self._live.message(plain(text), done / total if done is not None and total else None)
         elif self._throttle.due(text, time.monotonic(), done, total):
-            for line in self._wrapped(f"{safe_text(text)}{share}", 2):
+            for line in self._wrapped(f"{plain(text)}{share}", 2):
                 self.err.print(Text(f"  {line}", style="dim"))
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
@@ -119,13 +118,18 @@ class Screen:
         elif news.state is JobState.RUNNING:
             self.progress(describe_news(news))
 
-    def note(self, text: str) -> None:
-        """Print an indented text above the live view. Lines after the first are commands, which are not wrapped."""
+    def note(self, text: str, command: str = "") -> None:
+        """Print an indented text above the live view, and below it a command, which is not wrapped."""
+        self._note([*self._wrapped(plain(text), 2), *([plain(command)] if command else [])])
+
+    def next_step(self, command: str) -> None:
+        """Print the command of halfstep that the user can type next."""
+        self._note(self._wrapped(f"{NEXT}{one_line(command)}", 2))
+
+    def _note(self, lines: Iterable[str]) -> None:
         # Text must be printed by the live view's console; any other console would overwrite parts of the view.
         same = self._live is not None and self.out.is_terminal
-        first, *commands = safe_text(text).split("\n")
-        for line in (*self._wrapped(first, 2), *commands):
-            (self.err if same else self.out).print(Text(f"  {line}"))
+        (self.err if same else self.out).print(Text("\n".join(f"  {line}" for line in lines)))
 
     def stage_ended(self, stage: StageOutcome) -> None:
         """Print the stage's line: its name, state, reason and duration."""
@@ -134,7 +138,7 @@ class Screen:
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = f"  {duration(stage.seconds)}" if stage.seconds >= 0.05 else ""
         mark = Text.assemble("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
-        *lines, last = self._wrapped(safe_text(reason) + took, STAGE_INDENT, took.strip())
+        *lines, last = self._wrapped(plain(reason) + took, STAGE_INDENT, took.strip())
         if not lines:
             self.out.print(Text.assemble(mark, last.removesuffix(took), (took, "dim")))
             return
@@ -148,8 +152,7 @@ class Screen:
             head = Text("")
         for number, line in enumerate(lines):
             room = max(0, min(indent, width - len(line))) if width else indent
-            start = head if number == 0 and head else Text(" " * room)
-            self.out.print(Text.assemble(start, (line, style)))
+            self.out.print(Text.assemble(head if number == 0 and head else Text(" " * room), (line, style)))
 
     def _wrapped(self, words: str, indent: int, last: str = "") -> list[str]:
         """Wrap the text to the width of the terminal minus the indentation. Words, paths and `last` are not broken."""
@@ -207,8 +210,7 @@ class Screen:
             self._finding(finding)
 
     def _finding(self, finding: Finding) -> None:
-        # A message may be text of the host, which must not look like a hint.
-        first, *rest = safe_text(finding.message).replace(NEXT.strip(), r"next\x3a").splitlines() or [""]
+        first, *rest = without_next(safe_text(finding.message)).splitlines() or [""]
         name = f"  [{finding.check}]"
         first, *folded = self._wrapped(first + name, FINDING_INDENT)
         style, dim = SEVERITIES[finding.severity], name if first.endswith(name) else ""
@@ -218,9 +220,9 @@ class Screen:
             self.out.print(Text(" " * FINDING_INDENT + line))
         indent = Text(" " * FINDING_INDENT)
         if finding.where:
-            self._after_heading(indent, self._wrapped(f"in {safe_text(finding.where)}", FINDING_INDENT), "dim")
+            self._after_heading(indent, self._wrapped(f"in {plain(finding.where)}", FINDING_INDENT), "dim")
         if finding.hint:
-            hint, width = safe_text(finding.hint), self.out.width
+            hint, width = one_line(finding.hint), self.out.width
             room = max(20, width - FINDING_INDENT - len(NEXT))
             lines = wrap_hint(hint, room, width) if self.out.is_terminal else [hint]
             self._after_heading(Text.assemble(indent, NEXT), lines, "cyan")
@@ -229,7 +231,7 @@ class Screen:
         """Print the findings of severity info, one line each: the checks that passed."""
         for finding in findings:
             if finding.severity is Severity.INFO:
-                self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), safe_text(finding.message)))
+                self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), plain(finding.message)))
 
     def curve(self, name: str, values: Sequence[float]) -> None:
         """Print a sparkline between the first and the last value."""
@@ -262,7 +264,7 @@ class Screen:
 
         If the terminal is too narrow, columns are removed in the order of `optional`.
         """
-        cells = [[safe_text(cell) for cell in row] for row in rows]
+        cells = [[plain(cell) for cell in row] for row in rows]
         if self.out.is_terminal:
             headings, cells = fitting_columns(headings, cells, optional, self.out.width)
         for number, lines in enumerate(table_rows([headings, *cells], self.out.width if self.out.is_terminal else 0)):
@@ -277,15 +279,14 @@ class Screen:
         details = job_details(job, bars=self.out.encoding.startswith("utf"))
         waits = f": {job.waits}" if job.waits else ""
         for label, words in (("job", f"{job.shown_state}{waits}{steps}{loss}{age}"), *details):
-            self._after_heading(Text(f"  {label:<13}"), self._wrapped(safe_text(words), LABEL_INDENT))
+            self._after_heading(Text(f"  {label:<13}"), self._wrapped(plain(words), LABEL_INDENT))
 
     def closing(self, outcome: Outcome) -> None:
         """End the verb's output with its findings and artifacts, or print the JSON object."""
         self._stop_live()
         if self.as_json:
-            sys.stdout.write(
-                safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False, allow_nan=False)) + "\n"
-            )
+            text = json.dumps(outcome_to_json(outcome), ensure_ascii=False, allow_nan=False)
+            sys.stdout.write(safe_json(text) + "\n")
             sys.stdout.flush()
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)

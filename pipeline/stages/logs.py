@@ -13,6 +13,7 @@ from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.quantities import moment, size
+from remote.protocol.text import one_line
 
 
 class Logs:
@@ -48,7 +49,7 @@ class Logs:
         own = None
         if not run.adapter_sha256:
             own = find_own_weights(context.host, view.host.config, view.layout.key, run.run)
-        follow_up = (own.message, f"to download them:\n{own.command}") if own else ()
+        follow_up = (one_line(own.message), f"to download them:\n{own.command}") if own else ()
         return StageResult(Report(pulled.findings), summary, follow_up=follow_up)
 
 

@@ -102,7 +102,8 @@ def _run_stage(
     outcome = StageOutcome(stage.name, state, seconds, reason)
     context.listener.stage_ended(outcome)
     for line in done.follow_up:
-        context.listener.note(line)
+        text, _, command = line.partition("\n")
+        context.listener.note(text, command)
     if state is not StageState.DONE:
         failed = state is StageState.FAILED
         return outcome, checkpoints.with_failure(stage.name, reason) if failed else checkpoints.without((stage.name,))

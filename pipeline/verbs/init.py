@@ -211,7 +211,7 @@ def _write(
     if (host_file := _host_file(cwd, host)) in files:
         keep_trust(load_host(str(host_file), cwd))  # no later confirmation: the user has just chosen these
     verb = "run" if answers.environment else "verify"  # without its environment, `verify` fails
-    screen.note(f"next: pipeline {verb} --host {host} --config {name}")
+    screen.next_step(f"pipeline {verb} --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
 

@@ -20,7 +20,7 @@ def merge(run: str | None = None, dequantize: bool = False, as_json: bool = Fals
     note, done = adapter_job.note, progress.run is not None and progress.run.state is JobState.SUCCEEDED
     if done:
         screen.note(f"merged checkpoint of {size(written)} in {folder} on {note.host}")
-        screen.note(f"to download it:\n{download_command(HostConfig.model_validate(note.host_config), [folder])}")
+        screen.note("to download it:", command=download_command(HostConfig.model_validate(note.host_config), [folder]))
     outcome = Outcome(
         "merge",
         progress.exit_code,

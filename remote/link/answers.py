@@ -12,7 +12,7 @@ from remote.link.frame_reader import FrameReader
 from remote.link.host_hints import hint_of_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, FrameKind, parse_json
-from remote.protocol.text import safe_text
+from remote.protocol.text import one_line, safe_text
 
 IDLE_LIMIT_S = 3600.0
 """The longest time for which a host may send only heartbeats. Computing the digests of 1 TB takes half an hour."""
@@ -110,8 +110,8 @@ def _result(answer: Json) -> Json:
         raise BadFrame("a response that is neither a result nor an error")
     raise RemoteFault(
         _text(error.get("message", "no reason given")),
-        kind=_text(error.get("kind", "bug")),
-        where=_text(error.get("where", "")),
+        kind=_line(error.get("kind", "bug")),
+        where=_line(error.get("where", "")),
         hint=hint_of_host(_text(error.get("hint", ""))),
         exit_code=_exit_code(error.get("exit_code")),
     )
@@ -119,6 +119,10 @@ def _result(answer: Json) -> Json:
 
 def _text(value: object) -> str:
     return safe_text(str(value)[:MAX_MESSAGE])
+
+
+def _line(value: object) -> str:
+    return one_line(str(value)[:MAX_MESSAGE])
 
 
 def _exit_code(code: object) -> ExitCode:

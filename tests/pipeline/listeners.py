@@ -24,7 +24,7 @@ class NoListener:
     def training(self, news: JobNews) -> None:
         del news
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, command: str = "") -> None:
         del text
 
     def stage_ended(self, stage: StageOutcome) -> None:

@@ -44,7 +44,7 @@ class NoteListener(NoListener):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, command: str = "") -> None:
         self.notes.append(text)
 
 

@@ -24,7 +24,7 @@ class Notebook(NoListener):
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
         self.lines.append(("detail", text, done, total))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, command: str = "") -> None:
         self.lines.append(("note", text))
 
 

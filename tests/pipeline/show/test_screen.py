@@ -90,7 +90,7 @@ def test_a_command_in_a_note_is_on_one_line_of_its_own(monkeypatch: pytest.Monke
     for name, value in {"COLUMNS": "40", "LINES": "24", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     command = "scp -r titan:/home/me/halfstep/projects/speech-0123/runs/speech-4567/code/out ."
-    Screen().note(f"to download the weights that the script saved:\n{command}")
+    Screen().note("to download the weights that the script saved:", command)
     assert terminal.getvalue().splitlines()[-1] == f"  {command}"
 
 

