@@ -11,7 +11,7 @@ TRAINER_REQUIREMENTS = {
     "peft": "peft>=0.18",
     "soundfile": "soundfile>=0.13",
     "soxr": "soxr>=1",
-    "tensorboard": "tensorboard>=2.20",
+    "tensorboard": "tensorboard>=2.21",
     "torch": "torch>=2.6",
     "transformers": "transformers>=5",
 }

@@ -61,12 +61,14 @@ def test_run_its_curve_status_list_tail_and_report_give_one_final_loss(finished:
     page = Path(reported["artifacts"]["report"]).read_text()  # type: ignore[index]
     given = {
         "run, stage train": re.search(r"train  .* mean loss (\S+?)  ", ran.out),
-        "run, curve": re.search(r"^  loss  .* (\S+)$", ran.out, re.MULTILINE),
         "status": re.search(r"mean loss (\S+)", user.run_pipeline("status").out),
         "tail": re.search(r"mean loss (\S+)", user.run_pipeline("tail").err),
         "page of report": re.search(r"<dd>([^<]+)<small>mean of the last 10 steps", page),
     }
     assert {name: found and found[1] for name, found in given.items()} == dict.fromkeys(given, loss)
+    # A machine may train the 60 steps before the supervisor has seen two of them: then there is no curve.
+    curve = re.search(r"^  loss  .* (\S+)$", ran.out, re.MULTILINE)
+    assert curve is None or curve[1] == loss
     assert [f"{one['loss']:.4g}" for one in (row, reported["job"])] == [loss, loss]  # type: ignore[index]
     assert loss in user.run_pipeline("list").out.splitlines()[1].split()
 

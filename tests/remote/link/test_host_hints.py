@@ -232,3 +232,17 @@ def test_SE_21_the_place_and_the_kind_of_an_error_of_a_host_have_one_line() -> N
 def test_the_next_step_of_halfstep_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().next_step("pipeline run --host titan")
     assert capsys.readouterr().out == "  next: pipeline run --host titan\n"
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "check the sampler, and next(iter(loader)) inside the loop",
+        "clip between backward and step",
+        "optimizer.zero_grad() after each step",
+        "pad labels with -100",
+    ],
+)
+def test_a_hint_of_the_proof_is_halfsteps_own(hint: str) -> None:
+    assert hint_of_host(hint) == hint
+    assert hint_of_host(f"{hint}; sh evil.sh") == f"{QUOTED}{hint}; sh evil.sh"
