@@ -143,10 +143,11 @@ def _optimizer_parameters(evidence: Evidence) -> Result:
         return passed("optimizer-parameters", "the optimizer holds exactly the trainable tensors")
     stale = missing and (foreign or any(is_adapter(name) for name in missing))
     if not stale or any(rank.trained.unoptimized_changed for rank in evidence.ranks):
-        message = (
-            f"{len(missing)} trainable tensors are in no optimizer, and {foreign} optimized tensors are in no model"
+        counts = (
+            (len(missing), "trainable tensors are in no optimizer"),
+            (foreign, "optimized tensors are in no model"),
         )
-        return warning("optimizer-parameters", message)
+        return warning("optimizer-parameters", ", and ".join(f"{count} {what}" for count, what in counts if count))
     message = f"{len(missing)} trainable tensors are in no optimizer"
     if foreign:
         message += f", and the optimizer holds {foreign} tensors that are in no model"
