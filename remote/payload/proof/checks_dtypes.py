@@ -143,15 +143,16 @@ def _optimizer_parameters(evidence: Evidence) -> Result:
         return passed("optimizer-parameters", "the optimizer holds exactly the trainable tensors")
     stale = missing and (foreign or any(is_adapter(name) for name in missing))
     if not stale or any(rank.trained.unoptimized_changed for rank in evidence.ranks):
-        counts = (
-            (len(missing), "trainable tensors are in no optimizer"),
-            (foreign, "optimized tensors are in no model"),
-        )
-        return warning("optimizer-parameters", ", and ".join(f"{count} {what}" for count, what in counts if count))
+        return warning("optimizer-parameters", _outside(len(missing), foreign))
     message = f"{len(missing)} trainable tensors are in no optimizer"
     if foreign:
         message += f", and the optimizer holds {foreign} tensors that are in no model"
     return error("optimizer-parameters", message, where=some(missing))
+
+
+def _outside(missing: int, foreign: int) -> str:
+    parts = (missing, "trainable tensors are in no optimizer"), (foreign, "optimized tensors are in no model")
+    return ", and ".join(f"{count} {text}" for count, text in parts if count)
 
 
 def _optimizer_state(evidence: Evidence) -> Result:
