@@ -94,12 +94,17 @@ def _imports_at_start(data: bytes) -> Iterator[str]:
     except SyntaxError:
         return
     for node in body:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            yield base
-            yield from (f"{base}{'.' * bool(node.module)}{alias.name}" for alias in node.names)
+        yield from modules_of(node)
+
+
+def modules_of(node: ast.AST) -> Iterator[str]:
+    """Yield the names that an import statement may load; relative names begin with dots."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = "." * node.level + (node.module or "")
+        yield base
+        yield from (f"{base}{'.' * bool(node.module)}{alias.name}" for alias in node.names)
 
 
 def _files_of(module: str, importer: str, script: str, paths: Collection[str]) -> list[str]:

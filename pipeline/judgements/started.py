@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fixers.frame.site import Tree
+from fixers.setup.imported_modules import modules_of
 from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.nodes import Scalar, walk
@@ -96,20 +97,11 @@ def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettin
     reached.uses.extend(uses)
     reached.options_read |= options
     for node in ast.walk(tree):
-        for module in _modules(node):
+        for module in modules_of(node):
             for file in _files_of(reached, module, path):
                 reached.add(file, settings)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and reads_config(node.value):
             reached.add(node.value, settings)
-
-
-def _modules(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        module = "." * node.level + (node.module or "")
-        yield module
-        yield from (f"{module}{'' if module.endswith('.') else '.'}{alias.name}" for alias in node.names)
 
 
 def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
