@@ -65,6 +65,8 @@ trainer = Trainer(model=model, args=args, train_dataset=data)
 trainer.train()
 """
 LAUNCH = "torchrun train.py --bf16 True --tf32 True\n"
+FLASH = "flash_attention_2"
+FLASH_LAUNCH = f"python train.py --bf16 True --attn_implementation {FLASH}\n"
 WRITTEN = "output_dir: out\nbf16: true\n"
 DEMO = (
     'import torch\n\nmodel = AutoModel.from_pretrained("base", torch_dtype=torch.bfloat16)\nprint(model.generate())\n'

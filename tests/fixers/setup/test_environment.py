@@ -1,114 +1,27 @@
-"""Whether an interpreter suits a card, and which venv is planned if not, tested with tables and a fake host."""
+"""The venv that is planned if the interpreter does not suit the card, tested with a fake host."""
 
-import json
 from unittest.mock import ANY
 
 import pytest
 
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.findings import resolved
-from fixers.setup import environment
-from fixers.setup.environment import judge_interpreter, venv_of
-from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
-from remote.protocol.machine import Driver, Interpreter, Torch
-from tests.fixers.setup_rig import PROJECT, card, machine, site_at, survey_of
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup.planned_environment import (
+    ASSUMED,
+    CPU,
+    MISSING,
+    PASCAL,
+    PYTHON,
+    TREE,
+    TURING,
+    UNFIT,
+    built_for,
+    error,
+    plan_of,
+)
+from tests.fixers.setup_rig import PROJECT, card, machine, survey_of
 from tests.lab.fake_host import FakeHost
-
-TURING = card()
-ASSUMED = card(assumed=True)
-PASCAL = card(name="P100", capability=(6, 0))
-TREE = f"/home/fake/halfstep/{PROJECT.tree}"
-PYTHON = f"{TREE}/venv/bin/python"
-
-
-def error(message, where=PYTHON, hint=""):
-    return Finding("environment", Severity.ERROR, message, where, hint, ExitCode.ENVIRONMENT)
-
-
-CPU = Torch("2.13.0+cpu", None, ())
-NO_CODE = "torch 2.11.0+cu128 contains no code for {}: {}"
-
-
-def built_for(*architectures, cuda="12.8"):
-    return Torch("2.11.0+cu128", cuda, architectures)
-
-
-@pytest.mark.parametrize(
-    ("torch", "gpu", "driver", "message"),
-    [
-        (None, None, "", f"{PYTHON} has no torch"),
-        (None, TURING, "550.1", f"{PYTHON} has no torch"),
-        (CPU, None, "", None),
-        (CPU, ASSUMED, "", None),
-        (CPU, TURING, "550.1", "torch 2.13.0+cpu is a CPU build, but the host has a TITAN RTX"),
-        (built_for("sm_75", "sm_80"), TURING, "550.1", None),
-        (built_for("sm_70"), TURING, "550.1", None),
-        (built_for("sm_75"), ASSUMED, "550.1", None),
-        (built_for("sm_75", "sm_80"), PASCAL, "550.1", NO_CODE.format("P100", "sm_75 sm_80")),
-        (built_for("sm_80"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_80")),
-        (built_for("strange"), TURING, "550.1", NO_CODE.format("TITAN RTX", "strange")),
-        (built_for("strange", "sm_75"), TURING, "550.1", None),
-        (built_for("sm_90a"), card(capability=(9, 0)), "550.1", None),
-        (built_for("sm_100", "sm_120"), card(name="B200", capability=(10, 0)), "550.1", None),
-        (built_for("sm_120"), card(name="B200", capability=(10, 0)), "550.1", NO_CODE.format("B200", "sm_120")),
-        (built_for("compute_50"), PASCAL, "550.1", None),
-        (built_for("compute_60"), PASCAL, "550.1", None),
-        (built_for("sm_90", "compute_90"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_90 compute_90")),
-        (built_for("sm_60"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_60")),
-        (Torch("2.13.0", "12.8", None), TURING, "550.1", None),
-        (built_for("sm_75", cuda="13.0"), TURING, "580.65", None),
-        (built_for("sm_75", cuda="13.0"), TURING, "", None),
-        (built_for("sm_75", cuda="unknown"), TURING, "550.1", None),
-        (
-            built_for("sm_75", cuda="13.0"),
-            TURING,
-            "579.1",
-            "driver 579.1 does not support CUDA 13.0, which torch needs",
-        ),
-    ],
-)
-def test_an_interpreter_is_judged_by_the_card_and_its_driver(torch, gpu, driver, message):
-    finding = judge_interpreter(Interpreter(PYTHON, torch=torch), gpu, Driver(driver))
-    assert finding == (None if message is None else error(message))
-
-
-def test_an_interpreter_that_does_not_run_is_reported_with_the_reason():
-    finding = judge_interpreter(Interpreter(PYTHON, error="no such file"), None, Driver())
-    assert finding == error(f"{PYTHON} does not run: no such file")
-
-
-@pytest.mark.parametrize(
-    ("path", "venv"),
-    [
-        ("/w/tree/venv/bin/python", "venv"),
-        ("/w/tree/envs/a/bin/python3.11", "envs/a"),
-        ("venv/bin/python", "venv"),
-        ("/usr/bin/python3", None),
-        ("/w/trees/venv/bin/python", None),
-        ("/w/tree/../x/bin/python", None),
-        ("../x/bin/python", None),
-        ("python3", None),
-        ("/bin/python3", None),
-        ("/w/tree/venv/bin/pip", None),
-    ],
-)
-def test_only_a_venv_inside_the_project_is_created(path, venv):
-    assert venv_of(path, "/w/tree") == venv
-
-
-MISSING = Interpreter(PYTHON, error="no such file")
-UNFIT = error(f"{PYTHON} does not run: no such file")
-
-
-def plan_of(setting, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
-    survey = known.pop("survey", survey_of(interpreter=interpreter, driver=Driver(driver)))
-    settings = {"environment": setting} if setting is not None else {}
-    host = known.pop("host", FakeHost())
-    files = {"requirements.txt": b"", "requirements/train.txt": b""}
-    site = {"survey": survey, "gpu": gpu, "settings": settings, "environment": {"PIP_INDEX_URL": "u"}, **known}
-    return environment.plan(site_at(host, files, **site))
 
 
 def change(words, build="cu129", **args):
@@ -136,7 +49,11 @@ def change(words, build="cu129", **args):
 
 
 NEWEST = "torch==2.13.* (cu129), requirements.txt"
+
+
 NO_CARD = {"torch": "torch", "capability": []}
+
+
 ON_CPU = "torch (cpu), requirements.txt"
 
 
@@ -224,22 +141,6 @@ def test_an_interpreter_that_supports_the_card_causes_no_finding():
 
 
 @pytest.mark.parametrize(
-    ("setting", "where", "hint"),
-    [
-        ({"torch": "v2.13"}, "fixers.environment.torch", 'torch: "2.13"'),
-        ({"requirements": "requirement.txt"}, "fixers.environment.requirements", "requirements: requirements.txt"),
-        ({"requirements": ["zz"]}, "fixers.environment.requirements", "list only project files that are sent"),
-    ],
-)
-def test_unreadable_requirements_are_an_error_and_nothing_is_created(setting, where, hint):
-    plan = plan_of(setting)
-    assert plan.changes == ()
-    assert plan.findings[0] == UNFIT
-    assert plan.findings[1].where == where
-    assert plan.findings[1].hint.startswith(hint)
-
-
-@pytest.mark.parametrize(
     ("mark", "planned"),
     [
         (b'{"state": "unfinished", "recipe": "x"}', True),
@@ -252,14 +153,6 @@ def test_a_venv_that_has_torch_and_is_unfinished_is_completed(mark, planned):
     files = {f"{TREE}/venv/halfstep.json": mark} if mark is not None else {}
     fits = Interpreter(PYTHON, torch=built_for("sm_75"))
     assert bool(plan_of("create", interpreter=fits, host=FakeHost(files=files)).changes) is planned
-
-
-def test_the_built_in_trainer_gets_its_packages_and_a_command_of_ones_own_does_not():
-    [change] = plan_of("create", config={"command": None}).changes
-    assert change.args["packages"] == list(TRAINER_REQUIREMENTS.values())
-    assert change.summary.endswith("requirements.txt, 9 packages")
-    [change] = plan_of("create", config={"command": ["python", "train.py"]}).changes
-    assert change.args["packages"] == []
 
 
 def test_a_host_other_than_linux_gets_the_default_torch():
@@ -305,60 +198,3 @@ def test_SE_a_base_interpreter_of_the_project_is_an_error_of_the_plan(base):
     plan = plan_of({"base": base})
     assert plan.empty and "is a file of the project" in plan.findings[-1].message
     assert plan.findings[-1].hint == "base: python3"
-
-
-def contents_now(setting="create"):
-    return plan_of(setting).changes[0].args["contents"]
-
-
-@pytest.mark.parametrize(
-    ("contents", "setting", "planned"),
-    [
-        (contents_now(), "create", None),
-        (contents_now({"torch": "2.11"}), "create", "install requirements.txt into venv on the host"),
-        ("of other requirements", "create", "install requirements.txt into venv on the host"),
-        (None, "create", "install requirements.txt into venv on the host"),
-        ("x", {"requirements": "requirements/train.txt"}, "install requirements/train.txt into venv on the host"),
-        ("x", {"requirements": "no-such.txt"}, None),
-    ],
-)
-def test_a_venv_made_for_other_requirements_gets_the_difference_and_is_kept(contents, setting, planned):
-    mark = json.dumps({"state": "done", "recipe": "x", **({} if contents is None else {"contents": contents})})
-    host = FakeHost(files={f"{TREE}/venv/halfstep.json": mark.encode()})
-    fits = Interpreter(PYTHON, torch=built_for("sm_75"))
-    changes = plan_of(setting, interpreter=fits, host=host).changes
-    assert [change.summary for change in changes] == ([] if planned is None else [planned])
-    assert all(change.args["keep"] is True and change.args["torch"] == "torch" for change in changes)
-
-
-def test_the_contents_follow_included_files():
-    def contents(included):
-        files = {"requirements.txt": b"-r more/base.txt\n", "more/base.txt": included}
-        return environment.contents_of(site_at(None, files, settings={"environment": "create"}))
-
-    assert contents(b"six") == contents(b"six") != contents(b"idna")
-    assert environment.contents_of(site_at(None, {}, settings={})) == ""
-
-
-SCRIPT = b"import os\nimport numpy as np, yaml\nfrom peft import LoraConfig\nimport torch\nimport own\n"
-ONLY_TORCH = "no requirements.txt: only torch is installed"
-ALL = "numpy, pyyaml, peft, tensorboard"
-
-
-@pytest.mark.parametrize(
-    ("files", "config", "message"),
-    [
-        ({}, {"command": ["python", "train.py"]}, f"{ONLY_TORCH}, but train.py imports {ALL}"),
-        ({}, {"command": ["bash", "run.sh"]}, ONLY_TORCH),
-        ({"requirements.txt": b""}, {"command": ["python", "train.py"]}, None),
-        ({}, {"command": None}, None),
-    ],
-)  # fmt: skip
-def test_without_requirements_the_plan_names_every_module_that_will_be_missing(files, config, message):
-    project = {"train.py": SCRIPT, "own.py": b"from torch.utils.tensorboard import SummaryWriter\n", **files}
-    survey = survey_of(interpreter=MISSING, driver=Driver(""))
-    site = site_at(FakeHost(), project, survey=survey, settings={"environment": "create"}, config=config)
-    warnings = [one for one in environment.plan(site).findings if one.severity is Severity.WARNING]
-    assert [one.message for one in warnings] == ([] if message is None else [message])
-    if message and "imports" in message:
-        assert warnings[0].hint == f"write requirements.txt, one package a line: {ALL}"

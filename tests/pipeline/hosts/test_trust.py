@@ -2,77 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import json
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import load_host
 from pipeline.hosts.trust import keep_trust, require_trust, trusted_address, trusted_hosts
 from pipeline.records.consents import keep_consent
 from remote.errors import HostFileUntrusted
 from remote.protocol.exits import ExitCode
+from tests.lab.answers import Person
 from tests.pipeline.config.config_files import write
+from tests.pipeline.hosts.ssh_home import ssh_home
 
-ALIAS = "Host titan\n  HostName 10.0.0.1\n  User me\n"
-
-
-LOOPBACK = (
-    "127.0.0.1",
-    "127.1",
-    "2130706433",
-    "127.9.9.9",
-    "0.0.0.0",
-    "LOCALHOST",
-    "a.localhost",
-    "::1",
-    "::ffff:127.0.0.1",
-)
-HASHED = (b"hashed", b"[hashed-port]:2222")
-SAME_ADDRESS = ("203.0.113.9", "3405803785", "0xcb.0.113.9", "203.0.28937", "::ffff:203.0.113.9", "::ffff:cb00:7109")
-
-
-@dataclass
-class Person:
-    """A person at a terminal who always gives the same answer."""
-
-    answer: bool
-    questions: list[str] = field(default_factory=list)
-
-    def confirm(self, question: str) -> bool:
-        self.questions.append(question)
-        return self.answer
-
-    def can_confirm(self) -> bool:
-        return True
-
-    def secret(self, prompt: str) -> str | None:
-        return None
-
-
-@pytest.fixture(autouse=True)
-def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ssh").write_text(ALIAS)
-    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home/.ssh").mkdir(parents=True)
-    (tmp_path / "home/.ssh/known_hosts").write_text(known_hosts())
-
-
-def known_hosts() -> str:
-    """Return entries of `visited`, of the hashed names as HashKnownHosts stores them, and of a port of `forwarded`."""
-    blob = b"\0\0\0\x0bssh-ed25519" + b"\0\0\0\x20" + bytes(32)
-    salt = base64.b64encode(b"salt" * 5).decode()
-    hashed = [base64.b64encode(hmac.digest(b"salt" * 5, name, "sha1")).decode() for name in HASHED]
-    names = ("other,visited", *(f"|1|{salt}|{digest}" for digest in hashed), "[forwarded]:2222", "203.0.113.9")
-    return "".join(f"{name} ssh-ed25519 {base64.b64encode(blob).decode()}\n" for name in names)
+__all__ = ["ssh_home"]
 
 
 @pytest.mark.parametrize("damage", ["", "unreadable", "endless"])
@@ -136,11 +83,11 @@ def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
 ) -> None:
     write(tmp_path, text, f"hosts/{name}")
     host = load_host(name, tmp_path)
-    for nobody in (None, Person(answer=False)):
+    for nobody in (None, Person(yes=False)):
         with pytest.raises(HostFileUntrusted, match=reason) as caught:
             require_trust(host, nobody)
         assert caught.value.exit_code is ExitCode.HOST_KEY and str(host.path) in caught.value.message
-    user = Person(answer=True)
+    user = Person(yes=True)
     require_trust(host, user)
     require_trust(host, user)
     require_trust(host, None)
@@ -177,60 +124,6 @@ def test_SE_a_file_that_needed_no_confirmation_is_not_one_that_the_user_confirme
     assert trusted_address(load_host("rig", tmp_path)).trusts_owners
 
 
-@dataclass(frozen=True)
-class Other:
-    """Another value of a setting of a host file. `neutral` settings change what runs on the machine, not the login."""
-
-    text: str
-    neutral: bool = False
-
-
-SETTINGS = {
-    "host": Other("10.6.6.6"),
-    "port": Other("2222"),
-    "user": Other("somebody"),
-    "identity_file": Other("~/.ssh/other"),
-    "known_hosts": Other("~/.ssh/other_hosts"),
-    "host_key": Other("SHA256:" + "a" * 43),
-    "proxy_jump": Other("[gate.example]"),
-    "container": Other("lab/evil"),
-    "secrets": Other("[HF_TOKEN]"),
-    **dict.fromkeys(("workdir", "python"), Other("/data/me", neutral=True)),
-    "gpus": Other("[0]", neutral=True),
-    "address": Other("10.0.0.9", neutral=True),
-    "card": Other("7.5", neutral=True),
-    "scheduler": Other("slurm", neutral=True),
-    "slurm": Other("{partition: gpu}\nscheduler: slurm", neutral=True),
-    "env": Other("{A: b}", neutral=True),
-}
-
-
-def test_SE_13_the_table_of_settings_is_complete() -> None:
-    assert set(SETTINGS) == set(HostConfig.model_fields)
-
-
-@pytest.mark.parametrize("key", SETTINGS)
-def test_SE_13_every_setting_that_changes_the_login_to_an_alias_is_confirmed(tmp_path: Path, key: str) -> None:
-    other = SETTINGS[key]
-    write(tmp_path, f"{'' if key == 'host' else 'host: titan'}\n{key}: {other.text}\n", "hosts/titan")
-    host = load_host("titan", tmp_path)
-    if other.neutral:
-        require_trust(host, None)
-    else:
-        with pytest.raises(HostFileUntrusted):
-            require_trust(host, None)
-
-
-@pytest.mark.parametrize("file", ["host: titan\n", "host: titan\nidentity_file: ~/.ssh/mine\n"])
-def test_a_host_file_with_the_key_of_the_alias_needs_no_confirmation(tmp_path: Path, file: str) -> None:
-    (tmp_path / "ssh").write_text(f"{ALIAS}  IdentityFile ~/.ssh/mine\n  IdentitiesOnly yes\n")
-    write(tmp_path, file, "hosts/titan")
-    require_trust(load_host("titan", tmp_path), None)
-    write(tmp_path, "host: 10.0.0.1\nuser: me\n", "hosts/titan")
-    with pytest.raises(HostFileUntrusted, match=r"logs in to me@10\.0\.0\.1:22 with other keys, not with those of"):
-        require_trust(load_host("titan", tmp_path), None)
-
-
 def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path) -> None:
     path = write(tmp_path, "host: local\nworkdir: ~/demo/.wd\n", "hosts/local")
     values = json.dumps({"host": "local", "workdir": "~/demo/.wd"}, sort_keys=True, separators=(",", ":"))
@@ -239,35 +132,9 @@ def test_a_confirmation_under_older_rules_is_asked_for_again(tmp_path: Path) -> 
         require_trust(load_host("local", tmp_path), None)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        ("rig", "host: titan\n", "reaches titan of your ~/.ssh/config"),
-        ("rig", "host: visited\npython: planted\n", "reaches visited of .*known_hosts"),
-        ("rig", "host: 10.6.6.6\nproxy_jump: [me@hashed:2222]\n", "reaches hashed of .*known_hosts"),
-        *(("rig", f"host: {name!r}\nport: 2222\n", "the local machine as") for name in LOOPBACK),
-        *(("rig", f"host: {name!r}\n", "reaches .* of .*known_hosts") for name in SAME_ADDRESS),
-        ("rig", "host: visited.\n", "reaches visited. of .*known_hosts"),
-        ("rig", "host: hashed-port\nport: 2222\n", "reaches hashed-port of .*known_hosts"),
-    ],
-)
-def test_a_terminal_is_asked_before_a_file_reaches_a_machine_of_the_user_under_another_name(
-    tmp_path: Path, name: str, text: str, reason: str
-) -> None:
-    write(tmp_path, text, f"hosts/{name}")
-    host = load_host(name, tmp_path)
-    require_trust(host, None)
-    with pytest.raises(HostFileUntrusted, match=reason):
-        require_trust(host, Person(answer=False))
-    user = Person(answer=True)
-    require_trust(host, user)
-    require_trust(host, user)
-    assert len(user.questions) == 1 and re.search(reason, user.questions[0])
-
-
 def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp_path: Path) -> None:
     file = write(tmp_path, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
-    require_trust(load_host("rig", tmp_path), Person(answer=True))
+    require_trust(load_host("rig", tmp_path), Person(yes=True))
     file.write_text("# the lab's\nsecrets: [HF_TOKEN]\nhost: rig.example\n")
     require_trust(load_host("rig", tmp_path), None)
     file.write_text("host: rig.example\nsecrets: [HF_TOKEN, WANDB_API_KEY]\n")
@@ -277,7 +144,7 @@ def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp
 
 def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_file(tmp_path: Path) -> None:
     mine = write(tmp_path / "mine", "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
-    require_trust(load_host("rig", tmp_path / "mine"), Person(answer=True))
+    require_trust(load_host("rig", tmp_path / "mine"), Person(yes=True))
     cloned = tmp_path / "cloned" / mine.relative_to(tmp_path / "mine")
     cloned.parent.mkdir(parents=True)
     cloned.symlink_to(mine)
@@ -285,97 +152,10 @@ def test_a_confirmation_does_not_hold_for_a_clone_that_links_to_the_confirmed_fi
         require_trust(load_host("rig", tmp_path / "cloned"), None)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        ("titan", "host: titan\ncontainer: {image: lab/evil, user: 0}\n", "runs the image lab/evil on titan as user 0"),
-        ("visited", "host: visited\ncontainer: lab/evil\n", "runs the image lab/evil on visited"),
-        (
-            "rig",
-            "host: rig.example\nproxy_jump: [titan]\ncontainer: lab/evil\n",
-            "runs the image lab/evil on rig.example",
-        ),
-    ],
-)
-def test_SE_an_image_on_the_users_machine_is_confirmed_also_if_the_host_file_was_given_by_its_path(
-    tmp_path: Path, name: str, text: str, reason: str
-) -> None:
-    file = write(tmp_path, text, f"hosts/{name}")
-    for argument in (str(file), name):
-        with pytest.raises(HostFileUntrusted, match=reason):
-            require_trust(load_host(argument, tmp_path), None)
-
-
-PINNED = "SHA256:" + "A" * 43
-
-
-@pytest.mark.parametrize("spelling", ["titan", "configs/hosts/titan.yaml", "../p/configs/hosts/titan.yaml"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"host_key: {PINNED}\n",
-        "known_hosts: configs/known_hosts\n",
-        "proxy_jump: [evil.example]\n",
-        "user: other\n",
-        f"port: 22921\nhost_key: {PINNED}\n",
-    ],
-)
-def test_SE_a_redirection_of_the_users_machine_is_confirmed_for_every_spelling_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, text: str
-) -> None:
-    project = tmp_path / "p"
-    write(project, f"host: titan\n{text}", "hosts/titan")
-    monkeypatch.chdir(project)
-    for argument in (spelling, "titan"):
-        with pytest.raises(HostFileUntrusted, match="titan"):
-            require_trust(load_host(argument, project), None)
-
-
-@pytest.mark.parametrize(("name", "port"), [("hashed-port", 2222), ("forwarded", 2222), ("hashed", 22)])
-@pytest.mark.parametrize("given_as_path", [False, True])
-def test_SE_a_machine_that_known_hosts_lists_with_a_port_is_recognised_by_the_port_of_the_file(
-    tmp_path: Path, name: str, port: int, given_as_path: bool
-) -> None:
-    file = write(tmp_path, f"host: {name}\nport: {port}\nhost_key: {PINNED}\n", f"hosts/{name}")
-    with pytest.raises(HostFileUntrusted, match=name):
-        require_trust(load_host(str(file) if given_as_path else name, tmp_path), None)
-
-
-def test_SE_a_file_that_was_used_by_its_path_is_not_confirmed_for_its_name(tmp_path: Path) -> None:
-    file = write(tmp_path, "host: 10.6.6.6\n", "hosts/gpu.lab.example")
-    for _ in range(2):
-        require_trust(load_host(str(file), tmp_path), None)
-    with pytest.raises(HostFileUntrusted, match=r"the network address gpu\.lab\.example"):
-        require_trust(load_host("gpu.lab.example", tmp_path), None)
-
-
-def test_SE_a_file_that_was_used_before_its_name_became_an_alias_is_confirmed(tmp_path: Path) -> None:
-    file = write(tmp_path, "host: rig.example\n", "hosts/rig")
-    for argument in ("rig", str(file)):
-        require_trust(load_host(argument, tmp_path), None)
-    (tmp_path / "ssh").write_text(f"{ALIAS}Host rig\n  HostName 10.0.0.2\n")
-    for argument in ("rig", str(file)):
-        with pytest.raises(HostFileUntrusted, match=r"rig\.example"):
-            require_trust(load_host(argument, tmp_path), None)
-
-
-def test_a_host_file_given_by_its_path_without_a_redirection_needs_no_confirmation(tmp_path: Path) -> None:
-    for name in ("titan", "visited", "hashed"):
-        file = write(tmp_path, f"host: {name}\ncard: titan-rtx\n", f"hosts/{name}")
-        require_trust(load_host(str(file), tmp_path), Person(answer=False))
-
-
-def test_SE_a_gateway_with_the_name_of_the_file_is_confirmed_at_a_terminal(tmp_path: Path) -> None:
-    file = write(tmp_path, "host: rig.example\nproxy_jump: [visited]\n", "hosts/visited")
-    person = Person(answer=True)
-    require_trust(load_host(str(file), tmp_path), person)
-    assert len(person.questions) == 1 and "visited" in person.questions[0]
-
-
 def test_the_confirmation_is_stored_outside_of_the_project(tmp_path: Path) -> None:
     for project in ("mine", "cloned"):
         write(tmp_path / project, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
-    require_trust(load_host("rig", tmp_path / "mine"), Person(answer=True))
+    require_trust(load_host("rig", tmp_path / "mine"), Person(yes=True))
     assert not list(tmp_path.rglob(".halfstep"))
     kept = trusted_hosts(os.environ)
     assert kept.stat().st_mode & 0o777 == 0o600 and "mine" in kept.read_text()
@@ -391,4 +171,4 @@ def test_a_file_that_was_used_before_its_host_key_was_accepted_needs_no_confirma
     require_trust(load_host("rig", tmp_path), None)
     file.write_text("host: rig.example\npython: tools/python\n")
     with pytest.raises(HostFileUntrusted, match=r"rig\.example"):
-        require_trust(load_host("rig", tmp_path), Person(answer=False))
+        require_trust(load_host("rig", tmp_path), Person(yes=False))

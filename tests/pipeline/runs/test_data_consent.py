@@ -15,7 +15,7 @@ from pipeline.runs.selection import DATA_PATH, is_set, load_selection
 from remote.errors import DataUntrusted, SyncRefused
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
-from tests.pipeline.hosts.test_trust import Person
+from tests.lab.answers import Person
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ WAYS = ["absolute", "relative", "home", "file", *LINKS]
 def test_SE_04_data_from_outside_is_refused_until_it_was_confirmed_once(project: Path, how: str) -> None:
     place_data(project, how)
     loaded = load_config("plain", project)
-    for nobody in (None, Person(answer=False)):
+    for nobody in (None, Person(yes=False)):
         with pytest.raises(DataUntrusted, match="outside of the project") as caught:
             require_data_consent(loaded, nobody, typed=False)
         assert caught.value.exit_code is ExitCode.SYNC
-    person = Person(answer=True)
+    person = Person(yes=True)
     require_data_consent(loaded, person, typed=False)
     require_data_consent(loaded, None, typed=False)
     assert len(person.questions) == 1
@@ -83,7 +83,7 @@ def test_SE_04_links_of_confirmed_data_are_confirmed_too_and_folders_below_it_on
     (outside / "old/photos").symlink_to(project.parent / "photos")
     (project / "data/more").symlink_to(outside)
     write_config(project, "data")
-    person = Person(answer=True)
+    person = Person(yes=True)
     require_data_consent(load_config("plain", project), person, typed=False)
     assert [question.count("\n") for question in person.questions] == [1, 1]
     assert str(outside) in person.questions[0] and str(project.parent / "photos") in person.questions[1]
@@ -91,7 +91,7 @@ def test_SE_04_links_of_confirmed_data_are_confirmed_too_and_folders_below_it_on
 
 def test_SE_04_a_confirmation_holds_for_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:
     write_config(project, "../documents")
-    require_data_consent(load_config("plain", project), Person(answer=True), typed=False)
+    require_data_consent(load_config("plain", project), Person(yes=True), typed=False)
     other = tmp_path / "other"
     (other / "configs").mkdir(parents=True)
     (other / "train.py").write_text("")

@@ -19,8 +19,8 @@ from remote.link.local import local_host
 from remote.link.reach import open_host
 from remote.link.streams import LocalStarter
 from remote.operations.inspection import Inspection, State
+from tests.lab.answers import Person
 from tests.pipeline.config.config_files import write
-from tests.pipeline.hosts.test_trust import Person
 from tests.remote.link.container_engine import calls, home, write_engine
 from tests.remote.link.test_folders_above import another_user
 from tests.remote.link.test_shared_hosts import shared
@@ -155,9 +155,9 @@ def test_hosts_check_asks_once_and_then_warns_of_the_owner(lab: Path, head: str)
     host = load_host("local", lab)
     unattended = check_host(host, None)
     assert unattended.exit_code == 22 and ("agent", State.FAILED) in states(unattended)
-    no = Person(answer=False)
+    no = Person(yes=False)
     assert check_host(host, no).exit_code == 22 and f"belongs to another user, {head}" in no.questions[0]
-    yes = Person(answer=True)
+    yes = Person(yes=True)
     for prompter in (yes, yes, None):
         seen = check_host(host, prompter)
         assert seen.exit_code == 0
@@ -171,7 +171,7 @@ def test_a_workdir_of_the_command_line_or_of_a_confirmed_file_is_the_users_own_c
     assert not trusted_address(project_file).trusts_owners
     typed = load_host("local", lab, [f"host.workdir={group}/me/typed"])
     assert open_host(trusted_address(typed)).probe(["true"]).ok
-    check_host(project_file, Person(answer=True))
+    check_host(project_file, Person(yes=True))
     assert trusted_address(project_file).trusts_owners
     write(lab, f"host: local\nworkdir: {group}/me/other\n", "hosts/local")
     assert not trusted_address(load_host("local", lab)).trusts_owners, "a changed file"
@@ -181,7 +181,7 @@ def test_the_default_workdir_stays_strict(lab: Path, group: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(group / "me"))
     for text in ("host: local\n", "host: local\nworkdir: ~/halfstep\n"):
         write(lab, text, "hosts/local")
-        user = Person(answer=True)
+        user = Person(yes=True)
         assert check_host(load_host("local", lab), user).exit_code == 22 and not user.questions
     typed = load_host("local", lab, ["host.workdir=~/halfstep"])
     assert not trusted_address(typed).trusts_owners
