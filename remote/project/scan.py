@@ -8,7 +8,7 @@ import posixpath
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from remote.errors import SyncRefused
@@ -32,6 +32,8 @@ from remote.protocol.tree import LARGE_BYTES, Manifest, Row
 
 SHOWN = 5
 IGNORE_HINT = "add it to .pipelineignore"
+CODE_SUFFIXES = (".cfg", ".ini", ".ipynb", ".json", ".py", ".sh", ".toml", ".yaml", ".yml")
+"""Suffixes of files that fixers may rewrite. Untracked files with other suffixes are not code in a folder of data."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,13 @@ def scan_project(
     """Scan the project under `root`. Digests are cached: a file is read again only if its size, times or inode changed.
 
     `project` is the project's key on the host, `owner` the user and folder that the project belongs to. Both default to
-    values derived from this machine and `root`. A link at the path `data_link` is left out and may point outside the
-    project, because its target is sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or
-    contains one.
+    values derived from this machine and `root`. `data_link` is the path of the data, which are sent separately. A link
+    at this path is left out and may point outside the project. Untracked files below it are left out too, unless they
+    are code. Raises SyncRefused if `root` is not a folder, is a home folder, or contains one.
     """
     root = _project_root(root)
     limits = limits or Limits()
-    walk = walk_project(root)
+    walk = _without_data(walk_project(root), data_link)
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
     links, link_findings = _read_links(root, walk, data_link)
     large = list(_judge_limits(walk, limits))
@@ -95,6 +97,18 @@ def scan_project(
     report = Report((*judged, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link)
+
+
+def _without_data(walk: Walk, data_link: str) -> Walk:
+    if not data_link:
+        return walk
+    folder = f"{data_link}/"
+    kept = {
+        path: status
+        for path, status in walk.files.items()
+        if path in walk.tracked or path.endswith(CODE_SUFFIXES) or not f"{path}/".startswith(folder)
+    }
+    return replace(walk, files=kept)
 
 
 def scan_again(scan: Scan) -> Scan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +57,31 @@ def test_a_linked_local_folder_has_the_name_of_the_link(project: Path, tmp_path:
     scan = scan_project(project, data_link=data_name(view.loaded))
     assert scan.report.ok and "data" not in scan.manifest.rows
     assert not scan_project(project).report.ok
+
+
+def test_data_in_the_project_are_not_sent_with_the_code_too(project: Path) -> None:
+    for name in ("train.py", "data/wavs/build.py", "data/labels.csv", "data2.csv"):
+        (project / name).write_text("x = 1\n")
+    view = view_with(project, "data")
+    sent = scan_project(project, data_link=data_name(view.loaded)).paths()
+    assert {path for path in sent if not path.startswith("configs/")} == {"train.py", "data/wavs/build.py", "data2.csv"}
+    assert view.data is not None and "labels.csv" in view.data.files
+
+
+def test_one_file_of_data_in_the_project_is_not_sent_with_the_code_too(project: Path) -> None:
+    (project / "data" / "train.jsonl").write_text("{}\n")
+    view = view_with(project, "data/train.jsonl")
+    assert set(scan_project(project).paths()) >= {"data/train.jsonl", "data/wavs/a.wav"}
+    sent = scan_project(project, data_link=data_name(view.loaded)).paths()
+    assert "data/train.jsonl" not in sent and "data/wavs/a.wav" in sent
+
+
+def test_data_that_git_tracks_are_sent_with_the_code(project: Path) -> None:
+    for words in (["init", "-q"], ["add", "data/wavs/a.wav"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    (project / "data" / "wavs" / "b.wav").write_bytes(b"RIFF")
+    sent = scan_project(project, data_link="data").paths()
+    assert "data/wavs/a.wav" in sent and "data/wavs/b.wav" not in sent
 
 
 def test_data_outside_of_the_project_has_no_place_in_it(project: Path, tmp_path: Path) -> None:
