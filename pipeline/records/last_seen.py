@@ -54,6 +54,7 @@ def note_job(
         exit=result.exit if result else None,
         stopped=bool(result and result.stopped),
         preempted=bool(result and result.preempted),
+        disk_full=bool(result and result.disk_full),
         seen_unix=time.time(),
         eta_s=seconds_left(progress) if running else None,
         waits=waits if running else "",

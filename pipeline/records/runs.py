@@ -41,7 +41,7 @@ class RunNote:
     the number of the newest job. The losses and `elapsed_s` are those of all jobs, and `earlier_s` is the time of the
     jobs before the newest one. `waits` is the reason why the job is queued, or "". `rewritten` are the files on the
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
-    record's HMAC.
+    record's HMAC. `disk_full` is True if the job failed and its file system had no space left.
     """
 
     run: str
@@ -78,6 +78,7 @@ class RunNote:
     first_loss: float | None = None
     earlier_s: float = 0.0
     own: bool = True
+    disk_full: bool = False
 
     @property
     def resume_command(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 
+DISK_FULL = "disk-full"
+
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
-    """Show the errors of a log, the earliest first. Exit codes: 0 if there is no error, else 40."""
+    """Show the errors of a log, the earliest first. Exit codes: 0 without errors, 22 if only the disk was full, else 40."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text, log.first)
@@ -36,10 +39,11 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         if not found:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
+    beyond = (*_disk_full(log.note, found), *log.stale)
     outcome = replace(
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
-        exit_code=exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
-        findings=(*(findings if as_json else ()), *log.stale),
+        exit_code=exit_code_of((*findings, *beyond), ExitCode.TRAINING),
+        findings=(*(findings if as_json else ()), *beyond),
         more={"diagnoses": [_finding_as_json(one, log) for one in found]},
     )
     screen.closing(outcome)
@@ -96,6 +100,14 @@ def _ending(note: RunNote | None) -> str:
     known = note.exit > 128 and note.exit - 128 in set(signal.Signals)
     by = f" ({signal.Signals(note.exit - 128).name} from another process)" if known else ""
     return f"; but the job failed with exit {note.exit}{by}"
+
+
+def _disk_full(note: RunNote | None, found: Sequence[Diagnosis]) -> tuple[Finding, ...]:
+    """Return a finding if the job's disk was full, because the job could not print an error in this case."""
+    if note is None or not note.disk_full or any(one.check == DISK_FULL for one in found):
+        return ()
+    message = f"the file system of {note.name} had no space left when its job ended"
+    return (Finding.error(DISK_FULL, message, hint="pipeline hosts check", exit_code=ExitCode.DISK),)
 
 
 def _finding_in(one: Diagnosis, log: Log) -> Finding:

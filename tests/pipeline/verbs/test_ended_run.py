@@ -204,6 +204,23 @@ def test_diagnose_of_a_log_without_an_error_says_how_the_job_ended(
     assert ending in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("printed", ["step 1, loss 0.5\n", "step 1\nOSError: [Errno 28] No space left on device\n"])
+def test_diagnose_names_a_full_disk_once_even_if_the_job_could_not_print_it(
+    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str], printed: str
+) -> None:
+    layout = ProjectLayout("p-1").run(RUN).job(1)
+    (tmp_path / "work" / layout.result).write_bytes(dumps(JobResult(1, disk_full=True)))
+    (tmp_path / "work" / layout.output).write_text(printed)
+    types("status")
+    code, answer = types("diagnose")
+    assert code in (22, 40)
+    assert [one["check"] for one in answer["findings"]] == ["disk-full"]
+    capsys.readouterr()
+    assert run(["diagnose", RUN]) == code
+    out = capsys.readouterr().out
+    assert out.count("disk-full") == 1 and ("Errno" in printed or "pipeline hosts check" in out), out
+
+
 def test_the_fix_of_a_diagnosed_run_names_its_host_and_config(
     tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str]
 ) -> None:
