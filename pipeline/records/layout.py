@@ -27,6 +27,7 @@ from remote.project.digests import read_json
 from remote.project.records_folder import RECORDS_FOLDER, refuse_link, refuse_links
 
 NOTE = "run.json"
+PROOF_OUTPUT = ".proof.log"
 LONGEST_STEM = 180
 
 
@@ -116,7 +117,12 @@ class Records:
 
     def proof_output(self, host: str, config: str) -> Path:
         """Return the file with the end of the output of the last proof that failed."""
-        return self._state(host) / f"{safe_name(config)}.proof.log"
+        return self._state(host) / f"{safe_name(config)}{PROOF_OUTPUT}"
+
+    def newest_proof_output(self) -> Path | None:
+        """Return the newest file with the output of a failed proof, or None if there is none."""
+        outputs = [path for path in self.folder.glob(f"state/*/*{PROOF_OUTPUT}") if path.is_file()]
+        return max(outputs, key=lambda path: path.stat().st_mtime, default=None)
 
     def lock(self, host: str, config: str) -> Path:
         """Return the lock file of a config on a host."""

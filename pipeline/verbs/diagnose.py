@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,10 @@ DISK_FULL = "disk-full"
 
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
-    """Show the errors of a log, the earliest first. Exit codes: 0 without errors, 22 if only the disk was full, else 40."""
+    """Show the errors of a log, the earliest first.
+
+    Exit code: 0 without errors, 22 if only the disk was full, else 40.
+    """
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text, log.first)
@@ -67,14 +71,17 @@ class Log:
 def _log(screen: Screen, what: str) -> Log:
     if what == "-":
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
-    path = Path(what)
-    if what and path.is_file():
+    records = Records(find_project(Path.cwd()))
+    notes = list_notes(records)
+    proof = None if what or notes else records.newest_proof_output()
+    path = proof or Path(what)
+    if path.is_file():
         with path.open("rb") as file:
             wide = file.read(2) == codecs.BOM_UTF16_LE
             file.seek(0)
             tail = tail_of(file)
-        return Log(*(tail.utf16() if wide else tail.text()), what)
-    if what and not notes_named(list_notes(Records(find_project(Path.cwd()))), what):
+        return Log(*(tail.utf16() if wide else tail.text()), what or os.path.relpath(path))
+    if what and not notes_named(notes, what):
         raise BadUsage(
             f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )

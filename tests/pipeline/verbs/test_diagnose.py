@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,24 @@ import pytest
 from pipeline.cli.main import run
 
 LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: what now\n"
+
+
+def test_without_a_run_the_output_of_the_last_failed_proof_is_diagnosed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    assert run(["diagnose"]) == 2
+    for age, (name, line) in enumerate((("b.proof.log", "CUDA out of memory"), ("a.proof.log", LOG))):
+        output = tmp_path / ".halfstep" / "state" / "titan" / name
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(f"{line}\n")
+        os.utime(output, (age, age))
+    capsys.readouterr()
+    assert run(["diagnose", "--json"]) == 40
+    one, *_ = json.loads(capsys.readouterr().out)["diagnoses"]
+    assert (one["check"], one["log"]) == ("fp16-unscale", "../.halfstep/state/titan/a.proof.log")
 
 
 @pytest.mark.parametrize("what", ["train.log", "-"])
