@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,9 @@ def test_a_resumed_run_is_the_default_run(user: User, waiting: WaitingProject) -
     waiting.await_training(1)
     ended = user.run_pipeline("stop")
     assert ended.code == 0 and "to start again at step 0: pipeline run --host one --config plain" in ended.out
+    diagnosed = user.run_pipeline("diagnose")
+    assert (diagnosed.code, "the job was stopped on request" in diagnosed.out) == (0, True), diagnosed.out
+    assert "failed" not in diagnosed.out
     log = user.project / ".halfstep/runs" / first / "jobs/1/output.log"
     assert log.is_file(), "stop pulls the logs, so a comparison has the curves of the stopped run"
     shutil.rmtree(log.parents[1])
@@ -119,19 +122,34 @@ def test_the_same_work_on_two_hosts_has_two_records(user: User, waiting: Waiting
     assert Path(runs / first / "run.json").exists()
 
 
-def test_a_changed_readme_trains_nothing_and_a_changed_script_is_named_before_it_does(
+def write(project: Path, names: Sequence[str], word: str) -> None:
+    """Write files that contain the word; in a notebook, it is an output."""
+    cells = [{"cell_type": "code", "source": ["x = 1"], "outputs": [word]}]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4})
+    for name in names:
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(notebook if name.endswith(".ipynb") else f"# {word}\n")
+
+
+def test_a_changed_readme_note_image_output_or_test_trains_nothing_and_a_changed_script_is_named_first(
     user: User, waiting: WaitingProject
 ) -> None:
     waiting.go()
     words = ("run", "--host", "one", "--config", "plain")
-    (user.project / "README.md").write_text("first\n")
+    others = ("README.md", "look.ipynb", "loss.png", "notes/idea.md", "tests/test_it.py")
+    write(user.project, others, "first")
     first = user.run_pipeline(*words, "--json")
     assert first.code == 0, first.err + first.out
-    (user.project / "README.md").write_text("second\n")
+    write(user.project, others, "second")
 
     planned = user.run_pipeline("plan", *words[1:], "--json")
-    assert (planned.json["run"], planned.json["send"]) == (first.json["run"], ["README.md"])
-    assert "README.md" in planned.json["not_inputs"]
+    assert (planned.json["run"], planned.json["send"]) == (first.json["run"], sorted(others))
+    assert set(others) - set(planned.json["not_inputs"]) == {"look.ipynb"}, "of the notebook, only the outputs"
+    plan = user.run_pipeline("plan", *words[1:]).out
+    assert "not inputs of the run (inputs.exclude): README.md, " in plan and "a new run" not in plan
+    configured = user.run_pipeline("plan", *words[1:], "--set", "inputs.exclude=[]")
+    assert f"because these inputs differ from {first.json['run']}:" in configured.out
+    assert set(re.findall(r"^ +(\S+) \(changed\)$", configured.out, re.MULTILINE)) >= {"look.ipynb"}
     assert {name for name, state in planned.states.items() if state != "skipped"} == {"sync", "fix"}
     again = user.run_pipeline(*words, "--json")
     assert again.json["run"] == first.json["run"]
@@ -143,8 +161,8 @@ def test_a_changed_readme_trains_nothing_and_a_changed_script_is_named_before_it
     assert f"differ from {first.json['run']}:\n    train.py (changed)" in user.run_pipeline("plan", *words[1:]).out
     changed = user.run_pipeline(*words, "--set", "grace_s=5")
     assert changed.code == 0
-    said, trained = (changed.out.index(words) for words in (f"differ from {first.json['run']}:", "  train  "))
-    assert said < trained and "train.py (changed)" in changed.out[said:trained]
+    said, proved = (changed.out.index(words) for words in (f"differ from {first.json['run']}:", "  verify  "))
+    assert said < proved and "train.py (changed)" in changed.out[said:proved]
     assert len(waiting.trainings) == 2
 
 
