@@ -32,7 +32,7 @@ DISK_FULL = "disk-full"
 def diagnose(what: str = "", as_json: bool = False) -> int:
     """Show the errors of a log, the earliest first.
 
-    Exit code: 0 without errors, 22 if only the disk was full, else 40.
+    Exit code: 0 without errors, 22 if the disk was full, else 40.
     """
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
