@@ -182,7 +182,7 @@ VERBS: dict[str, Verb] = {
     ),
     "diagnose": Verb(
         "explain the error in a log: cause, fix, and popular but wrong advice",
-        "Explain the errors in a log, the earliest first. Exit code: 0 without errors, 22 if the disk was full, else 40.",
+        "Explain the errors in a log, the earliest first. Exit codes: 0 without errors, 22 on a full disk, else 40.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
