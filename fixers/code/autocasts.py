@@ -28,7 +28,7 @@ def is_on(source: PythonSource, autocast: ast.Call) -> bool:
 def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
     """Return True if autocast runs in float16.
 
-    Its dtype is float16, is the default of CUDA, or is a variable on a card without bfloat16.
+    Without a dtype, autocast runs in float16 on CUDA. On a card without bfloat16, a variable counts as float16.
     """
     given = dtype_of(autocast)
     if given is None:

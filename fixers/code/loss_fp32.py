@@ -10,7 +10,8 @@ What it does
     * The prediction is computed under autocast, and the loss is not.
 
     A prediction that is an argument of a function is traced to the calls of this function in the file. Class weights
-    are cast too, and targets if they have the same kind of values. The input of a softmax is cast before the softmax.
+    are cast too, and so are targets that are floating-point numbers, as in `mse_loss`. The input of a softmax is cast
+    before the softmax.
 
     All other losses are left unchanged: losses under autocast, which computes them in float32, losses of evaluations,
     and losses in modules whose callers in other files choose the precision. A loss module with weights that is part of

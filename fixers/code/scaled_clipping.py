@@ -27,7 +27,7 @@ UNPREPARED_HINT = "prepare each model and each optimizer in it"
 
 
 def may_scale(data: bytes) -> bool:
-    """Return True if the file may scale its loss by one of the ways that `report_scaled` checks."""
+    """Return True if the file may scale its loss in one of the ways that `report_scaled` checks."""
     return holds_any(data, (b".scale(", b"accelerate", b"accelerator", b"manual_backward("))
 
 
@@ -52,7 +52,7 @@ def report_scaled(draft: Draft, target: Target) -> None:
 
 
 def _are_unscaled(calls: Collection[ast.Call], path: str, target: Target) -> bool:
-    """Return True if a call unscales the gradients, or if only DeepSpeed trains with this file."""
+    """Return True if a call unscales the gradients, or if the file runs only under DeepSpeed, which unscales them."""
     facts = target.code_facts
     if path in facts.deepspeed_only and not target.started:
         return True

@@ -83,7 +83,7 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """Return an unused name for the scaler or None.
+    """Return an unused name for the scaler, or None if every candidate is used.
 
     If the optimizer is an attribute, the scaler becomes an attribute.
     """

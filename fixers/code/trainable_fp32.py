@@ -97,18 +97,18 @@ TRAINABLES = (
     "    if {each}.requires_grad:",
     "        {each}.data = {each}.data.float()",
 )
-OF_DEEPSPEED_TOO = (
+UNPARTITIONED = (
     TRAINABLES[0],
     '    if {each}.requires_grad and not hasattr({each}, "ds_id"):  # ZeRO 3 keeps float32 copies itself',
     TRAINABLES[2],
 )
 """ZeRO 3 rejects a partitioned parameter that is not float16."""
-WHOLE = (
+ALL = (
     "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
     "    {each}.data = {each}.data.float()",
 )
 BUILDS = re.compile(rb"[Oo]ptim\w*\(")
-GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
+SETS_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 WHY = "trainable parameters are float32 before the optimizer is created"
 UNNAMED_MODEL = (
     "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
@@ -147,7 +147,7 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     draft = Draft(source.python, name)
     traits = target.code_facts.traits
-    lines = OF_DEEPSPEED_TOO if traits.may_use_deepspeed else TRAINABLES
+    lines = UNPARTITIONED if traits.may_use_deepspeed else TRAINABLES
     project = _Project(tuple(imported_of(draft.source, traits.float_casters)), lines)
     for group in _groups(draft.source):
         if needs_float32(draft.source, group[0], target):
@@ -158,7 +158,7 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
 def _may_make_optimizer(data: bytes) -> bool:
     if MAKES_OPTIMIZER.search(lines_with(data, OPTIMIZERS)) or BUILDS.search(lines_with(data, (b"ptim",))):
         return True
-    return b"parameters(" in data and GIVES_RATE.search(data) is not None
+    return b"parameters(" in data and SETS_RATE.search(data) is not None
 
 
 def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
@@ -193,7 +193,7 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt, project:
     flattened = flattening(python, place, owner)
     if consumer.trainer and not flattened and shards_by_arguments(python):
         flattened = [place]
-    casts = [*([(place, project.lines)] if place not in flattened else []), *((flat, WHOLE) for flat in flattened)]
+    casts = [*([(place, project.lines)] if place not in flattened else []), *((flat, ALL) for flat in flattened)]
     for at, template in casts:
         _add(draft, consumer, python.insert_before(at, _lines(python, at, owner, template), WHY))
 

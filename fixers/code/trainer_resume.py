@@ -194,7 +194,7 @@ def _called_once(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
 def _uses(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     """Return the references to the function.
 
-    For a method, these are all attributes of its name except calls of a Trainer.
+    For a method, return every attribute access with the method's name, except method calls of a Trainer.
     """
     if not isinstance(source.names.parent(function), ast.ClassDef):
         names = source.names.of_type(ast.Name)

@@ -55,7 +55,7 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only under DeepSpeed.
-    `flash_defaults`: arguments whose default is FlashAttention, and on which a call relies.
+    `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     """
@@ -87,7 +87,7 @@ class CodeFacts:
         """Return the float16 switch declared by the classes that declare the bfloat16 switch `name`.
 
         `path` is the dotted name of the switch, such as `train_config.bf16`. If the project overwrites the float16
-        switch of that object, the result is marked as refused.
+        switch of `train_config`, the result is marked as refused.
         """
         spelling = self.consumers.resolve_switch(name, default, self.into_trainer)
         without = next((each for each in self.off_is_half if each.name == name), None)

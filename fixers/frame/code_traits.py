@@ -63,7 +63,7 @@ ON_BY_DEFAULT = re.compile(rb"(?:bf16|bfloat16)\w*[\"'][ ]*,(?:[ ]*True\b|[^()]*
 """Matches a bfloat16 switch that is on by default."""
 DISTRIBUTED_TYPE = re.compile(rb"^distributed_type[ ]*:[ ]*[\"']?(\w+)", re.MULTILINE)
 HALF_SPEECH = (b"whisper-large-v3", b"distil-whisper", b"distil-large", b"CrisperWhisper")  # weights in float16
-HOLDS_SCRIPTS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
+SCRIPT_FOLDERS = ("scripts", "script", "conf", "config", "configs", "sh", "bash", "launch")
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Traits:
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
 
-        A place without a switch fails if its own file is changed. If its own file does not name an attention
-        implementation, a change of any file makes it fail.
+        A place with a switch fails only if this switch changes. A place without a switch fails if its file selects
+        another implementation; if its file selects none, it fails if any file selects another implementation.
         """
         called = switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2]
         if "ring" in called.split("_"):
@@ -140,7 +140,7 @@ class Traits:
         return "eager" if self.without_sdpa else "sdpa"
 
     def attention_of(self, paths: Container[str]) -> Traits:
-        """Return the traits with the attention of these files only."""
+        """Return a copy in which `flash_only` and `without_sdpa` contain only places in these files."""
         flash_only = tuple(each for each in self.flash_only if each.path in paths)
         return replace(
             self, flash_only=flash_only, without_sdpa=tuple(each for each in self.without_sdpa if each in paths)
@@ -281,7 +281,7 @@ def _texts(names: Iterable[bytes]) -> list[str]:
 def _program_folder(path: str) -> str:
     """Return the folder of the program that a script or config starts: the parent of folders such as `scripts/`."""
     folder = dirname(path)
-    while basename(folder) in HOLDS_SCRIPTS:
+    while basename(folder) in SCRIPT_FOLDERS:
         folder = dirname(folder)
     return folder
 

@@ -101,7 +101,7 @@ def read_module(path: str, data: bytes) -> Module:
 
 
 def always_imported(path: str, data: bytes) -> tuple[str, ...]:
-    """Return the names that the module imports whenever it is imported: not in a function or under a condition."""
+    """Return the names that the module imports at its top level, that is, not in a function or under a condition."""
     source = _code_of(path, data) if path.endswith(".ipynb") else data
     return tuple(dict.fromkeys(name for name, is_indented in _imports(source) if not is_indented))
 

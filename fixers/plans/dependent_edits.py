@@ -15,10 +15,10 @@ from fixers.sources.unparsable import Unparsable
 
 
 def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> tuple[Plan, Consumers]:
-    """Return the plan, without replacements that a reader would reject, and the consumers of this plan.
+    """Return the plan without the values that a reader would reject, and the readers with which it was made.
 
-    Lock each reader whose file could not be edited, so that its values are not replaced. Then plan again, until all
-    readers of each edited value accept it.
+    If the plan does not make a reader accept the new value, the reader is locked: its values are not replaced. Then the
+    plan is made again, until every reader accepts its new values.
     """
     plan = plan_with(consumers)
     while locked := list(_unedited(plan, consumers)):
@@ -28,7 +28,7 @@ def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan])
 
 
 def _unedited(plan: Plan, consumers: Consumers) -> Iterator[Reader]:
-    """Yield the readers that must accept a float16 value and do not accept one in the planned files."""
+    """Yield the readers that must accept a float16 value, but that the plan does not change."""
     after = {change.path: change.after for change in plan.changes if isinstance(change, FileChange)}
     now: dict[str, list[Reader]] = {}
     for reader in dict.fromkeys(_to_edit(consumers)):

@@ -94,9 +94,7 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    message = (
-        "allow more than 16 runs; prompt only for passwords; fail if a confirmation is needed, as for a new host key"
-    )
+    message = "allow more than 16 runs; reject new host keys and unconfirmed files; prompt only for passwords"
     return flag("-y", "--yes", help=message)
 
 

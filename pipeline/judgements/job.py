@@ -47,7 +47,7 @@ def judge_watched(name: str, watched: tuple[WatchNote, ...], reported: tuple[Fin
 
 
 def is_repeated(reported: tuple[Finding, ...], note: WatchNote) -> bool:
-    """Return True if the note repeats a warning in `reported`: both checked which tensors got no gradient at first."""
+    """Return True if the note is a COVERAGE warning of the first steps, and `reported` has a COVERAGE warning too."""
     early = note.check == COVERAGE and note.severity == "warning" and note.step <= FIRST_STEPS
     return early and any((one.check, one.severity) == (COVERAGE, Severity.WARNING) for one in reported)
 

@@ -209,8 +209,8 @@ def _write(
     if (shipped_configs() / f"{name}.yaml").is_file() and _config_file(cwd, name) in files:
         screen.note(f"in this project, configs/{name}.yaml replaces the config {name} that comes with halfstep")
     if (host_file := _host_file(cwd, host)) in files:
-        keep_trust(load_host(str(host_file), cwd))  # no later confirmation: the user has just chosen these
-    verb = "run" if answers.environment else "verify"  # without its environment, `verify` fails
+        keep_trust(load_host(str(host_file), cwd))  # the user has just chosen the settings of this file
+    verb = "run" if answers.environment else "verify"  # `verify` does not create an environment, and fails without one
     screen.next_step(f"pipeline {verb} --host {host} --config {name}")
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
@@ -260,7 +260,7 @@ def _choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Scree
 
 
 def _without_script(screen: Screen, questions: Questions) -> None:
-    """Say that no Python file of the project starts a training. Raises BadUsage if nobody can answer that."""
+    """Print that no training script was recognised. Raises BadUsage if init cannot ask questions."""
     found = "this project has Python files, but none of them was recognised as a training script"
     if isinstance(questions, Defaults):
         hint = "pipeline init --script PATH, or --data FOLDER for the built-in trainer"

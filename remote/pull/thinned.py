@@ -18,7 +18,9 @@ MAX_BROKEN = 200
 
 @dataclass
 class _Series:
-    """The points of a tag in a file: each `stride`-th, the newest, and the first points with infinite or NaN values."""
+    """The points that are kept of a tag in a file: every `stride`-th point, the newest point, and the first NaN or
+    infinite points.
+    """
 
     stride: int = 1
     seen: int = 0
@@ -51,8 +53,8 @@ class _Series:
 def thinned(scalars: Iterable[Scalar]) -> tuple[Scalar, ...]:
     """Return the scalars.
 
-    They are thinned if a tag has more than MAX_POINTS in a file, or all tags more than MAX_TOTAL. All tags
-    after the first MAX_SERIES are left out.
+    They are thinned if a tag has more than MAX_POINTS points in a file, or if all tags together have more than
+    MAX_TOTAL points. All tags after the first MAX_SERIES are left out.
     """
     series: dict[tuple[str, str], _Series] = {}
     held = 0

@@ -35,7 +35,7 @@ class Transfer:
     states: dict[str, tuple[PulledState, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[str]) -> None:
-        """Find the offset at which each file continues. Skip a file if its local path is a folder or link."""
+        """Find the offset from which each file is requested. Skip a file if its local path is a folder or link."""
         for name in names:
             try:
                 self.wants.extend(self.mirror.wants([name]))

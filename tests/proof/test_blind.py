@@ -131,7 +131,7 @@ def test_torch_without_any_hooks_is_not_waited_for(loading, tmp_path):
     pythons.look(list, 130.0)
     assert not pythons.is_unhooked(130.0)
     assert pythons.is_unhooked(161.0)
-    assert [(one.why, one.torch, one.hooked) for one in pythons.known()] == [("-I", True, False)]
+    assert [(one.why, one.torch, one.hooked) for one in pythons.processes()] == [("-I", True, False)]
 
 
 def test_one_process_with_hooks_is_worth_waiting_for(loading, tmp_path):
@@ -148,4 +148,4 @@ def test_the_note_of_a_process_overrides_what_was_observed_from_outside(loading,
     note = {"pid": loading.pid, "command": ["python", "a.py"], "torch": False}
     (tmp_path / f"python-{loading.pid}.json").write_text(json.dumps(note))
     (tmp_path / "python-6.json.part").write_text("{")
-    assert pythons.known() == (Python(loading.pid, "python a.py", torch=True, hooked=True),)
+    assert pythons.processes() == (Python(loading.pid, "python a.py", torch=True, hooked=True),)

@@ -97,9 +97,9 @@ def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
 
 
 def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
-    """Return the project's values with this spelling.
+    """Return the bfloat16 values of the project that are spelled like `word`.
 
-    If the project's values are unknown, assume that each option that the reader may read has this spelling.
+    If the project's values are unknown, return one value for each option that the reader may read.
     """
     if consumers.selected is not None:
         return [each for each in consumers.selected if each.word == word and not each.to_float32]

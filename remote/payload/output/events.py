@@ -57,7 +57,8 @@ def read_events(call: Call) -> Dict[str, Any]:
     """Send the complete records of files from given offsets as one stream of segments: index, flags, size, bytes.
 
     `wants` is a list of [name, offset, `tail_digest` at this offset]. A rewritten file is sent from its start (FRESH).
-    Returns, for each file, its name, why reading ended, and the number of bytes sent so far, or the error.
+    Returns one row for each file: its name, why reading ended, and the offset that was reached. If the file cannot be
+    read, the row has its name and the error.
     """
     root = call.path(call.args["run"])
     rows: List[Dict[str, Any]] = []

@@ -117,7 +117,7 @@ class Runner:
             timed_out=timed_out,
             wall_s=time.monotonic() - began,
             output_tail=self._tail(),
-            pythons=self._pythons.known(),
+            pythons=self._pythons.processes(),
             texts=read_texts(self._scratch.run.code, ranks),
             memory=read_memory_plan(self._scratch.run.memory),
         )

@@ -59,10 +59,10 @@ class Pythons:
             self._unhooked_since = now
 
     def is_unhooked(self, now: float) -> bool:
-        """Return True if no process has the hooks UNHOOKED_AFTER_S after torch was found: waiting longer is useless."""
+        """Return True if a process loaded torch more than UNHOOKED_AFTER_S seconds ago, and none has the hooks."""
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
-    def known(self) -> Tuple[Python, ...]:
+    def processes(self) -> Tuple[Python, ...]:
         """Return every process once, from the note that it wrote, or from /proc if it wrote no note."""
         inspected, notes = self._processes, read_notes(self._reports)
         hooked = {pid: replace(note, torch=note.torch or inspected.get(pid, note).torch) for pid, note in notes.items()}

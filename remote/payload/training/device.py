@@ -20,7 +20,7 @@ CGROUP = "/sys/fs/cgroup"
 
 
 def find_device(spec: TrainingSpec, device: Any) -> Device:
-    """Return the device to plan for: the card, the card that the host file names, or the CPU.
+    """Return the device to plan for: the process's card, else the card that the host file names, else the CPU.
 
     Only a part of the free memory is used, because the estimate of a plan does not include fragmentation and the
     buffers of kernels.
