@@ -10,6 +10,7 @@ from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.modules import Module, always_imported
 from fixers.sources.lines import lines_with
+from fixers.sources.module_files import ModuleIndex
 
 PATH = re.compile(rb"[\w./-]+")
 SCRIPT = re.compile(rb".+\.py\b")
@@ -41,13 +42,13 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     script that starts it.
     """
     by_path = {module.path: module for module in modules}
-    resolver = _Resolver(by_path)
-    imported = resolver.imported_scripts()
+    graph = _ImportGraph(by_path)
+    imported = graph.imported_scripts()
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
-    programs = [Program(each.path, resolver.closure(each)) for each in entries]
+    programs = [Program(each.path, graph.closure(each)) for each in entries]
     found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
-    return (*found, *_unstarted(by_path, reached, resolver))
+    return (*found, *_unstarted(by_path, reached, graph))
 
 
 def loaded_by(program: Program, read: Callable[[str], bytes]) -> frozenset[str]:
@@ -55,22 +56,22 @@ def loaded_by(program: Program, read: Callable[[str], bytes]) -> frozenset[str]:
     modules = {
         each.path: replace(each, imports=always_imported(each.path, read(each.path))) for each in program.modules
     }
-    return frozenset(each.path for each in _Resolver(modules).closure(modules[program.entry]))
+    return frozenset(each.path for each in _ImportGraph(modules).closure(modules[program.entry]))
 
 
 def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
     """Return those of the paths whose modules import one of the targets, directly or indirectly."""
     by_path = {module.path: module for module in modules}
-    resolver = _Resolver(by_path)
-    parts = {path: resolver.closure(by_path[path]) for path in paths if path in by_path}
+    graph = _ImportGraph(by_path)
+    parts = {path: graph.closure(by_path[path]) for path in paths if path in by_path}
     return frozenset(path for path, own in parts.items() if any(part.path in targets for part in own))
 
 
-def _unstarted(modules: Mapping[str, Module], reached: set[str], resolver: _Resolver) -> Iterator[Program]:
+def _unstarted(modules: Mapping[str, Module], reached: set[str], graph: _ImportGraph) -> Iterator[Program]:
     """Yield the modules that train and that no program contains."""
     for module in modules.values():
         if module.trains and not module.infers and module.path not in reached:
-            yield Program(module.path, resolver.closure(module))
+            yield Program(module.path, graph.closure(module))
 
 
 def _may_start(module: Module, imported: Container[str]) -> bool:
@@ -98,17 +99,13 @@ def starts(program: Program, script: str, path: str) -> bool:
     return f"/{program.entry}".endswith(f"/{script.lstrip('./')}")
 
 
-class _Resolver:
-    """Resolves dotted names of imports to files of the project."""
+class _ImportGraph:
+    """The modules of a project, and which of them each one imports."""
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = modules
         self.imports: dict[str, tuple[str, ...]] = {}
-        self.files: dict[tuple[str, str], tuple[str, ...]] = {}
-        self.by_name: dict[str, list[str]] = {}
-        for path in modules:
-            name = basename(dirname(path)) if basename(path) == "__init__.py" else splitext(basename(path))[0]
-            self.by_name.setdefault(name, []).append(path)
+        self.index = ModuleIndex(modules)
 
     def imported_scripts(self) -> frozenset[str]:
         """Return the modules that can be started, do not train, and are imported by another module."""
@@ -136,59 +133,10 @@ class _Resolver:
         known = self.imports.get(module.path)
         if known is None:
             folder = dirname(module.path)
-            files = (path for name in module.imports for path in self.files_of(name, folder))
+            files = (path for name in module.imports for path in self.index.files_of(name, folder))
             known = self.imports[module.path] = tuple(dict.fromkeys(files))
         return known
-
-    def files_of(self, name: str, folder: str) -> tuple[str, ...]:
-        """Return the files that an import of `name` in `folder` may load.
-
-        These are the nearest matches and their parent packages.
-        """
-        known = self.files.get((name, folder))
-        if known is None:
-            found = self._relative(name, folder) if name.startswith(".") else self._absolute(name.split("."), folder)
-            known = self.files[name, folder] = tuple(found)
-        return known
-
-    def _relative(self, name: str, folder: str) -> Iterator[str]:
-        parts = [part for part in name.split(".") if part]
-        for _ in range(len(name) - len(name.lstrip(".")) - 1):
-            folder = dirname(folder)
-        stem = join(folder, *parts)
-        yield from (path for path in (f"{stem}.py", join(stem, "__init__.py")) if path in self.modules)
-
-    def _absolute(self, names: list[str], folder: str) -> Iterator[str]:
-        parts = [part for part in names if part]
-        tail = "/".join(("", *parts))
-        named = [path for path in self.by_name.get(parts[-1], ()) if f"/{_module_path(path)}".endswith(tail)]
-        if named:
-            shared = {path: _shared_folders(dirname(path), folder) for path in named}
-            most = max(shared.values())
-            for path in (path for path in named if shared[path] == most):
-                yield path
-                yield from self._packages_above(path, len(parts))
-
-    def _packages_above(self, path: str, depth: int) -> Iterator[str]:
-        folder = dirname(path)
-        for _ in range(depth):
-            if (package := join(folder, "__init__.py")) in self.modules:
-                yield package
-            folder = dirname(folder)
 
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
-
-
-def _module_path(path: str) -> str:
-    return dirname(path) if basename(path) == "__init__.py" else splitext(path)[0]
-
-
-def _shared_folders(one: str, other: str) -> int:
-    count = 0
-    for left, right in zip(one.split("/"), other.split("/"), strict=False):
-        if left != right:
-            break
-        count += 1
-    return count

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 
 from fixers.frame.findings import warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
+from fixers.sources.module_files import SOURCE_ROOTS, files_of, imported_names
 from fixers.sources.syntax import parse_python
 from remote.protocol.findings import Finding
 
@@ -54,7 +55,8 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
         for module in _imports_at_start(data):
             root = module.lstrip(".").partition(".")[0]
             if module.startswith(".") or root in local:
-                new += _files_of(module, path, script, paths)
+                roots = (posixpath.dirname(script), *SOURCE_ROOTS)
+                new += _files_loaded(module, posixpath.dirname(path), paths, roots)
             elif root not in sys.stdlib_module_names:
                 found[root] = None
                 found |= {"tensorboard": None} if module.startswith("torch.utils.tensorboard") else {}
@@ -94,28 +96,11 @@ def _imports_at_start(data: bytes) -> Iterator[str]:
     except SyntaxError:
         return
     for node in body:
-        yield from modules_of(node)
+        yield from imported_names(node)
 
 
-def modules_of(node: ast.AST) -> Iterator[str]:
-    """Yield the names that an import statement may load; relative names begin with dots."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        base = "." * node.level + (node.module or "")
-        yield base
-        yield from (f"{base}{'.' * bool(node.module)}{alias.name}" for alias in node.names)
-
-
-def _files_of(module: str, importer: str, script: str, paths: Collection[str]) -> list[str]:
-    """Return the project's files that the import loads, relative to the importer, the script or the project."""
-    level = len(module) - len(module.lstrip("."))
-    inside = module.lstrip(".").replace(".", "/")
-    folder = posixpath.dirname(importer)
-    for _ in range(level - 1):
-        folder = posixpath.dirname(folder)
-    folders = [folder] if level else [posixpath.dirname(script), "", "src"]
-    parts = inside.split("/")
-    stems = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
-    named = (posixpath.join(at, stem) for at in folders for stem in stems)
-    return [path for stem in named for path in (f"{stem}.py", f"{stem}/__init__.py") if path in paths]
+def _files_loaded(module: str, folder: str, paths: Collection[str], roots: Sequence[str]) -> Iterator[str]:
+    """Yield the files of the module, and of the packages that contain it."""
+    bare = module.lstrip(".")
+    for name in accumulate(bare.split("."), "{}.{}".format):
+        yield from files_of(f"{module.removesuffix(bare)}{name}", folder, paths, roots)

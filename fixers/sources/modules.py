@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from collections.abc import Callable, Iterable, Iterator
+from posixpath import dirname
 
+from fixers.sources.module_files import files_of, imported_names
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.unparsable import Unparsable
-
-ROOTS = ("", "src/")
 
 
 class Modules:
@@ -35,7 +34,7 @@ class Modules:
         if meaning is None or "." not in meaning.lstrip("."):
             return None
         module, _, name = meaning.rpartition(".")
-        found = next(self._files(module, source.path), None)
+        found = next(files_of(module, dirname(source.path), self._paths), None)
         defined = self.source(found) if found is not None else None
         return (defined, name) if defined is not None else None
 
@@ -51,23 +50,6 @@ class Modules:
                     waiting.append(found)
 
     def _imported(self, source: PythonSource) -> Iterator[str]:
-        for node in source.names.of_type(ast.Import):
-            for alias in node.names:
-                yield from self._files(alias.name, source.path)
-        for statement in source.names.of_type(ast.ImportFrom):
-            module = "." * statement.level + (statement.module or "")
-            yield from self._files(module, source.path)
-            for alias in statement.names:
-                separator = "" if module.endswith(".") or not module else "."
-                yield from self._files(f"{module}{separator}{alias.name}", source.path)
-
-    def _files(self, module: str, importer: str) -> Iterator[str]:
-        """Yield the files of a module, searched relative to the importing file and to the source roots."""
-        bare = module.lstrip(".")
-        folder = posixpath.dirname(importer)
-        for _ in range(len(module) - len(bare) - 1):
-            folder = posixpath.dirname(folder)
-        inside = f"{folder}/" if folder else ""
-        for root in (inside,) if module.startswith(".") else dict.fromkeys((inside, *ROOTS)):
-            stem = root + bare.replace(".", "/")
-            yield from (file for file in (f"{stem}.py", f"{stem}/__init__.py") if file in self._paths)
+        for node in (*source.names.of_type(ast.Import), *source.names.of_type(ast.ImportFrom)):
+            for name in imported_names(node):
+                yield from files_of(name, dirname(source.path), self._paths)

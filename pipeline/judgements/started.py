@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fixers.frame.site import Tree
-from fixers.setup.imported_modules import modules_of
 from fixers.sources.commands import is_shell
 from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.module_files import files_of, imported_names
 from fixers.sources.nodes import Scalar, walk
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.syntax import parse_python
@@ -25,7 +25,6 @@ TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})
 SHELLS = ("sh", "bash", "zsh", "dash")
 COMMAND = "command"
 """The file name for shell text inside the command."""
-SOURCE_ROOTS = ("", "src/")
 
 
 @dataclass
@@ -81,7 +80,7 @@ def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, st
     for before, word in zip(("", *argv), argv, strict=False):
         if before == "-c" and posixpath.basename(argv[0]) in SHELLS:
             _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), settings)
-        if before == "-m" and (module := next(_files_of(reached, word, ""), "")):
+        if before == "-m" and (module := next(files_of(word, "", reached.paths), "")):
             reached.add(module, settings, started=started)
         for part in (word, word.partition("=")[2]):
             if part:
@@ -97,24 +96,11 @@ def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettin
     reached.uses.extend(uses)
     reached.options_read |= options
     for node in ast.walk(tree):
-        for module in modules_of(node):
-            for file in _files_of(reached, module, path):
+        for name in imported_names(node):
+            for file in files_of(name, posixpath.dirname(path), reached.paths):
                 reached.add(file, settings)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and reads_config(node.value):
             reached.add(node.value, settings)
-
-
-def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
-    """Yield the project's files of the module, searched relative to the importing file."""
-    bare = module.lstrip(".")
-    folder = posixpath.dirname(importer)
-    for _ in range(len(module) - len(bare) - 1):
-        folder = posixpath.dirname(folder)
-    inside = f"{folder}/" if folder else ""
-    roots = (inside,) if module.startswith(".") else dict.fromkeys((inside, *SOURCE_ROOTS))
-    for root in roots:
-        stem = root + bare.replace(".", "/")
-        yield from (file for file in (f"{stem}.py", f"{stem}/__init__.py") if file in reached.paths)
 
 
 def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSettings) -> None:

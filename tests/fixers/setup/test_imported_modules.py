@@ -29,6 +29,11 @@ def test_only_imports_that_always_happen_count(source, modules):
     assert imports_of_script(tree, ("python", "train.py"))[1] == modules
 
 
+def test_a_relative_import_of_a_package_loads_the_package_too():
+    tree = MemoryTree({"own/train.py": b"from . import parts\n", **LOCAL})
+    assert imports_of_script(tree, ("python", "-m", "own.train"))[1] == ("cv2", "sklearn")
+
+
 @pytest.mark.parametrize(
     ("command", "script"),
     [
