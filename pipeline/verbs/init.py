@@ -20,11 +20,11 @@ from pipeline.records.layout import Records, safe_name
 from pipeline.show.prompts import Defaults, Questions, prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
+from pipeline.verbs.init_answers import choose_card, choose_data, choose_script
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.policy.cards import UnknownCard, parse_card
 from remote.project.records_folder import refuse_links_between
 
 
@@ -54,7 +54,7 @@ def init(
         return _add_host(destination, host, name, card, cwd, screen, questions, prompter)
     words = [*filter(None, [destination]), *typed]
     _refuse_to_overwrite([_config_file(cwd, name)], host, name, words, force=force)
-    script = _choose_script(guess, script, data, cwd, screen, questions)
+    script = choose_script(guess, script, data, cwd, screen, questions)
     destination, host, look = _choose_host(destination, host, cwd, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, cwd).path is not None
@@ -69,11 +69,11 @@ def init(
         guess.collator,
         command,
         guess.import_folder(script, command),
-        data=_choose_data(data, found, cwd, questions),
+        data=choose_data(data, found, cwd, screen, questions),
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
         offers_environment=look.has_torch is None and _may_lack_torch(guess, host),
-        card=_choose_card(card, host, Defaults(yes=yes) if look.has_card else questions) if not known else "",
+        card=choose_card(card, host, screen, Defaults(yes=yes) if look.has_card else questions) if not known else "",
         reach=look.reach,
         workdir=look.workdir,
         variables=look.environment,
@@ -103,7 +103,7 @@ def _add_host(
     if path.exists():
         again = shlex.join(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
         raise BadUsage(f"{path} exists already", where=str(path), hint=again)
-    card = _choose_card(card, host, Defaults(yes=False))
+    card = choose_card(card, host, screen, Defaults(yes=False))
     answers = Answers(
         name, host, look.address, "", "", card=card, reach=look.reach, workdir=look.workdir, variables=look.environment
     )
@@ -231,68 +231,3 @@ def _check_names(name: str, host: str) -> None:
         if word != valid:
             message = f"{word!r} is not a valid name; allowed: letters, digits, . _ -"
             raise BadUsage(message, where=option, hint=f"{option} {valid}")
-
-
-def _choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen, questions: Questions) -> str:
-    """Return the training script: the given script, the only candidate, or the user's choice, or "" for none."""
-    if given:
-        if not (cwd / given).is_file():
-            raise BadUsage(f"{given} does not exist in {cwd}", where="--script")
-        if given in guess.interactive:
-            screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
-        return given
-    if not (guess.scripts or guess.interactive):
-        if guess.sources and not data:
-            _without_script(screen, questions)
-        return ""
-    if len(guess.scripts) == 1:
-        screen.note(f"training script: {guess.scripts[0]}")
-        return guess.scripts[0]
-    if not guess.scripts:
-        raise _not_chosen(guess, f"{guess.interactive[0]} waits for keyboard input, which a job on a host never gets")
-    for number, path in enumerate(guess.scripts, 1):
-        screen.note(f"{number}  {path}")
-    answer = questions.ask("which of these scripts starts the training? (number or path)")
-    chosen = dict(enumerate(guess.scripts, 1)).get(int(answer) if answer.isdigit() else 0, answer)
-    if chosen not in guess.scripts:
-        raise _not_chosen(guess, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
-    return chosen
-
-
-def _without_script(screen: Screen, questions: Questions) -> None:
-    """Print that no training script was recognised. Raises BadUsage if init cannot ask questions."""
-    found = "this project has Python files, but none of them was recognised as a training script"
-    if isinstance(questions, Defaults):
-        hint = "pipeline init --script PATH, or --data FOLDER for the built-in trainer"
-        raise BadUsage(found, where="--script", hint=hint)
-    screen.note(f"{found}: the built-in trainer is configured, which runs none of them; use --script PATH for your own")
-
-
-def _not_chosen(guess: Guess, why: str) -> BadUsage:
-    listed = [*guess.scripts, *(f"{path} (waits for input)" for path in guess.interactive)]
-    first = (*guess.scripts, *guess.interactive)[0]
-    return BadUsage(
-        f"{why}: {', '.join(listed)}", where="--script", hint=shlex.join(["pipeline", "init", "--script", first])
-    )
-
-
-def _choose_data(given: str, found: str, cwd: Path, questions: Questions) -> str:
-    """Return the folder or file that is sent separately from the code, or an empty string for none."""
-    known = f"this project has {found}/; " if found else ""
-    answer = given or questions.ask(f"folder of data to send separately from the code ({known}leave empty for none)")
-    if answer and not (cwd / Path(answer).expanduser()).exists():
-        raise BadUsage(f"{answer} does not exist in {cwd}", where="--data")
-    return answer
-
-
-def _choose_card(given: str, host: str, questions: Questions) -> str:
-    """Return the card to write to the host file, or "" to use the card that the host reports."""
-    card = given or questions.ask(
-        f"card of {host}, for plans without a connection (titan-rtx, 7.5; leave empty to query the host)"
-    )
-    if card:
-        try:
-            parse_card(card)
-        except UnknownCard as error:
-            raise BadUsage(str(error), where="--card", instead=(card, error.near) if error.near else None) from None
-    return card

@@ -107,6 +107,20 @@ def test_an_unknown_card_and_missing_data_are_refused(user: User) -> None:
         assert result.code == 2 and reason in result.err and not (user.project / "configs").exists()
 
 
+def test_a_wrong_answer_is_explained_and_the_question_asked_again(user: User) -> None:
+    answers = ["9", "2", "rig.example", "nowhere", "", "titan-rx", "titan-rtx"]
+    code, output = typed(user, answers, "--host", "rig", "--config", "mine")
+    assert code == 0, output
+    assert "none was chosen" in output and "nowhere does not exist" in output and "titan-rx" in output
+    assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
+
+
+def test_a_third_wrong_answer_ends_init_and_writes_nothing(user: User) -> None:
+    code, output = typed(user, ["9", "8", "7", "1"], *NAMES)
+    assert code == 2 and output.count("which of these scripts") == 3
+    assert not (user.project / "configs").exists()
+
+
 def test_an_alias_needs_no_host_file(user: User) -> None:
     (user.home / ".ssh").mkdir()
     (user.home / ".ssh" / "config").write_text("Host titan\n  HostName 10.0.0.1\n")
