@@ -240,9 +240,10 @@ class Screen:
             self.out.print(Text(f"  {name:<12}{loss_text(values[0])} {bars} {loss_text(values[-1])}"))
 
     def diff(self, text: str) -> None:
-        """Print a unified diff, in colour on a terminal."""
+        """Print a unified diff. On a terminal it is coloured, and its comments are wrapped."""
         for line in safe_text(text).splitlines():
-            self.out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+            shown = "\n#   ".join(self._wrapped(line, 4)) if line.startswith("# ") else line
+            self.out.print(Text(shown, style=DIFF_STYLES.get(line[:1], "")))
 
     def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
         """Print labelled paragraphs under a heading, wrapped to the width of the terminal."""
@@ -286,8 +287,7 @@ class Screen:
         self._stop_live()
         if self.as_json:
             text = json.dumps(outcome_to_json(outcome), ensure_ascii=False, allow_nan=False)
-            sys.stdout.write(safe_json(text) + "\n")
-            sys.stdout.flush()
+            print(safe_json(text), flush=True)
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():

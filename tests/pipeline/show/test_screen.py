@@ -70,6 +70,19 @@ def test_on_a_narrow_terminal_the_last_column_is_folded_and_nothing_is_lost(monk
     assert " ".join(line.strip() for line in lines[1:]).split().count("strict") == 9
 
 
+def test_comments_of_a_diff_are_wrapped_and_its_lines_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for name, value in (("COLUMNS", "50"), ("LINES", "24"), ("TERM", "dumb")):
+        monkeypatch.setenv(name, value)
+    code = "-" + "x = 1; " * 12
+    Screen().diff(f"# on the host: create venv with torch, {'requirements.txt ' * 5}(environment)\n{code}\n")
+    *comments, line = terminal.getvalue().splitlines()
+    assert line == code and len(comments) > 1
+    assert all(part.startswith("#") and len(part) <= 50 for part in comments)
+    assert " ".join(comments).split().count("requirements.txt") == 5
+
+
 def test_a_cell_that_does_not_fit_beside_the_others_is_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
