@@ -84,7 +84,10 @@ class Sharing:
         )
 
     def proved_with(self, path: str, own: Iterable[Program], doubts: Mapping[str, Doubt]) -> bool:
-        """Return True if a proved program owns the file and, beside programs that cannot run, uses its changed code."""
+        """Return True if the file belongs to a proved program.
+
+        If the file also belongs to a program that cannot run on this card, a proved program must use the changed code.
+        """
         proved = [each for each in own if each.entry not in doubts]
         if any(each.entry in doubts and doubts[each.entry].of_flash for each in own):
             return any(not self.is_unneeded(path, each) for each in proved)

@@ -95,8 +95,8 @@ class Owners:
     def _loading_by_name(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may import the module by a name that is computed at run time, or None.
 
-        The importing file is in a folder above the module, or a text names the module or its folder with dots. A name
-        of one part must begin a string.
+        The importing file must be in a folder above the module, or a text must contain the dotted name of the module or
+        of its folder. A name without dots counts only at the start of a string.
         """
         module = read_module(path, data)
         if module.starts or module.infers or (CALLS.search(data) and not DEFINES.search(data)):
@@ -144,7 +144,7 @@ class Owners:
         return self._nearest(path, found) or None
 
     def _nearest(self, path: str, found: tuple[Program, ...]) -> tuple[Program, ...]:
-        """Return the programs in the nearest folder above the config, and the programs that its whole path names.
+        """Return the programs in the nearest folder above the config, and the programs that name its whole path.
 
         Recipes in several folders have configs of equal names. Return all programs if no folder above has a program.
         """

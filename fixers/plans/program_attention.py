@@ -43,7 +43,10 @@ def with_attention_of_programs(
 
 
 def _of_checkpoints(owners: Owners, traits: Traits) -> set[str]:
-    """Return the restricting files outside packages that no program imports, because a checkpoint may contain them."""
+    """Return the files of checkpoints that restrict the attention: `modeling_*.py` that no program imports.
+
+    Files in packages are excluded.
+    """
     reached = {path for program in owners.programs for path in program.paths}
     restricting = {each.path for each in traits.flash_only} | {*traits.without_sdpa}
     unreached = [path for path in restricting - reached if basename(path).startswith(OF_CHECKPOINT)]

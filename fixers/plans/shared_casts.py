@@ -17,7 +17,7 @@ MODEL = re.compile(rb"model", re.IGNORECASE)
 def using_changed_casts(
     outside: Iterable[FileChange], kept: Iterable[FileChange], modules: Sequence[Module]
 ) -> frozenset[str]:
-    """Return the paths of the changes outside the programs that belong to models of a module whose casts change.
+    """Of the changed files outside of the programs, return those that use models of a module whose casts change.
 
     The module computes in float16 in these files too, so their own casts must not stay in bfloat16.
     """

@@ -69,7 +69,7 @@ def choose_build(
 
 
 def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bool:
-    """Return True if an architecture equals the card's major capability and is at most its minor capability."""
+    """Return True if an architecture has the card's major version, and the card's minor version or a lower one."""
     return any(built[0] == capability[0] and built[1] <= capability[1] for built in architectures)
 
 

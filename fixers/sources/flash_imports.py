@@ -27,9 +27,9 @@ PATCHES = LinePattern(
 
 
 def lines_that_need_flash(path: str, data: bytes) -> tuple[tuple[str, int], ...]:
-    """Return the lines that fail on a card without FlashAttention as soon as the module is imported, with the path.
+    """Return (path, line) of each line that fails, on a card without FlashAttention, when the module is imported.
 
-    An import in a function, under a condition or in a `try` block with another branch is no such line.
+    Imports in a function, under a condition or in a `try` block with another branch are left out.
     """
     offset = PATCHES.find(data)
     lines = [line_of(data, offset)] if offset is not None else []

@@ -187,7 +187,7 @@ class _Scanner:
             items.append(word)
 
     def word(self, start: int, *, empty: bool = False) -> tuple[Word, int]:
-        """Return the word and the position after it. The word has no characters only if `empty` is True."""
+        """Return the word and the position after it. An empty word is valid only if `empty` is True."""
         at, seen, known = start, "", True
         while at < self.stop:
             char = self.text[at]

@@ -40,7 +40,7 @@ class LoadedHost:
 
     @property
     def destination(self) -> str:
-        """The settings that select the machine and the account, as JSON. Confirmations are valid for these."""
+        """The settings that select the machine and the account, as JSON. A confirmation is valid for these settings."""
         names = ("user", "host", "port", "identity_file", "host_key", "known_hosts", "proxy_jump")
         return json.dumps({name: getattr(self.config, name) for name in names}, sort_keys=True, default=str)
 

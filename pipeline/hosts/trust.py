@@ -108,7 +108,7 @@ def _line(host: LoadedHost) -> str:
 
 
 def _line_of_use(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Return the line for a use without a confirmation, which is valid only while the name in --host means the same.
+    """Return the line for a use without a confirmation. The line contains the kind of --host: a name, path or alias.
 
     A name and the path of its file are judged differently, and a name can become an alias of ~/.ssh/config.
     """
@@ -205,8 +205,8 @@ def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> st
     """Return a phrase for the machine that the host's name would select without the host file, or "" for no machine.
 
     The name may be an alias of ~/.ssh/config, a network name or address, or a name in known_hosts or /etc/hosts. DNS is
-    not queried, because a query takes time. The name of a file that was given by its path is its stem, which means a
-    machine only if it is listed in one of these files. A hashed name in known_hosts is found with the file's port.
+    not queried, because a query takes time. If --host is the path of a host file, the file's name without .yaml is
+    used, but does not count as a network name. A hashed name in known_hosts is found with the file's port.
     """
     name = host.name
     if host.source.shadows:

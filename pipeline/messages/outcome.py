@@ -46,8 +46,8 @@ class JobOutcome:
     """The state of a job.
 
     `age_s` is the age in seconds of the values if they come from the local record, because the host is unreachable;
-    otherwise, it is None. The losses and `elapsed_s` are those of all jobs of the run, the newest one until its end or
-    until now. `eta_s` is the time that the remaining steps take. `unit` is what `step` counts: steps, or the answers of
+    otherwise, it is None. The losses and `elapsed_s` cover all jobs of the run; a running job is included up to now.
+    `eta_s` is the time that the remaining steps take. `unit` is what `step` counts: steps, or the answers of
     an evaluation. A queued job also has the state RUNNING; `waits` is the reason why it is queued, or "".
     """
 

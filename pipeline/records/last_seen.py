@@ -39,7 +39,7 @@ def note_job(
 ) -> None:
     """Record the state of a job. `number` is the job's number, or 0 for the job in the record.
 
-    `elapsed_s` is the time of all jobs of the run, of which `earlier_s` is that of the earlier jobs.
+    `elapsed_s` is the time of all jobs of the run, and `earlier_s` the time of the jobs before this one.
     """
     if (known := read_note(folder)) is None:
         return

@@ -21,9 +21,9 @@ _UNFINISHED = re.compile(r"\x1b(\[[0-9;?]{0,32})?\Z")
 class LineCollapser:
     """Returns each line in its last state. Lines that may still be redrawn are buffered.
 
-    The buffer contains the line with the cursor, and the lines above it to which the output may move the cursor: as
-    many lines as the cursor has been moved up at once so far, at most MOST_ROWS_UP. The buffer uses at most a few
-    megabytes. Text after a carriage return replaces the whole line, even if the new text is shorter.
+    The buffer contains the line with the cursor and some lines above it, because the output may move the cursor up
+    again. The number of these lines is the longest upward move so far, at most MOST_ROWS_UP. The buffer uses at most a
+    few megabytes. Text after a carriage return replaces the whole line, even if the new text is shorter.
     """
 
     def __init__(self) -> None:

@@ -53,7 +53,7 @@ class NameJudge:
         return reason
 
     def count(self) -> None:
-        """Count a name that is refused without `reason`. Raises PullRefused for more than 10,000 names."""
+        """Count a name that the caller refuses itself. Raises PullRefused for more than 10,000 names."""
         self._seen += 1
         if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")

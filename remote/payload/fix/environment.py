@@ -42,9 +42,9 @@ IMPORT_TIMEOUT_S = 60.0
 def create_environment(call: Call) -> Dict[str, Any]:
     """Install the packages of the request into the venv. Push events {doing, done, total}, {note} and {downloads}.
 
-    In a venv of the same recipe (`_recipe`), the packages that it lacks are installed; so too in any venv that the
-    request keeps because its interpreter suits the card. Another venv is removed and created again. The mark file then
-    contains the digest `contents` of the request. Raises Refusal if the folder was not made by halfstep, if `base` is a
+    A venv of the same recipe (`_recipe`) is kept, and only missing packages are installed. With `keep` in the request,
+    a venv of another recipe is kept too. Any other venv is removed and created again. The mark file then contains the
+    digest `contents` of the request. Raises Refusal if the folder was not made by halfstep, if `base` is a
     file of the project, or if a step fails; packages that earlier steps installed are kept.
     """
     project, venv = open_project(call), check_path(call.args["venv"])

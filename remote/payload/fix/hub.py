@@ -20,9 +20,9 @@ from remote.protocol.values import encode
 
 ATTEMPTS = 3
 MEMORY_BYTES = {"tree": 2**30}
-"""The address space of each kind of request: a hostile server could send a small compressed answer without end."""
+"""The limit of the address space by kind of request: a compressed answer of a hostile server could fill the memory."""
 OTHER_FILES_BYTES = 2**20
-"""The size of a download may exceed the announced size by this, because the client writes records too."""
+"""The size of a download may exceed the announced size by this number, because the client writes records too."""
 MEMORY_OF_FILES_BYTES = 4 * 2**30
 
 

@@ -105,7 +105,7 @@ def current_job(run: RunLayout) -> int:
 def read_progress(run: RunLayout, number: int, state: JobState) -> Optional[Progress]:
     """Return the progress of the job with that number.
 
-    If it resumed and ended without an optimizer step, the run's progress is still that of the job before.
+    If the job resumed and ended without an optimizer step, return the progress of the job before it.
     """
     own = read_record(run.progress, Progress)
     spec = read_record(run.job(number).spec, JobSpec)

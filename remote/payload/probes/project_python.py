@@ -16,7 +16,7 @@ OF_HUB = {
     *("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY"),
     *("HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"),
 }
-"""The other variables, in upper or lower case, that are passed to huggingface_hub. The client sends none of them."""
+"""Variables that are passed to huggingface_hub, in upper or lower case. The client does not send their values."""
 REDIRECTS = {
     *("HF_ENDPOINT", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"),

@@ -99,8 +99,8 @@ def cut_by_tokens(
 ) -> List[Tuple[int, int]]:
     """Return start and stop of each micro-batch of samples with these lengths, the longest first.
 
-    The padded tokens of all micro-batches plus `pass_tokens` for each are as few as possible. A micro-batch of several
-    samples has at most `most_positions` padded tokens and `most_labels` labels.
+    The division minimises the cost: the padded tokens of all micro-batches, plus `pass_tokens` for each micro-batch. A
+    micro-batch of several samples has at most `most_positions` padded tokens and `most_labels` labels.
     """
     costs, starts = [0], [0]
     for stop in range(1, len(lengths) + 1):

@@ -33,7 +33,7 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class EntropyTargets:
-    """The targets of one cross entropy. `dtype` is the dtype of the scores; `autocast` is the active autocast dtype."""
+    """The targets of one cross entropy. `dtype` is the dtype of the logits; `autocast` is the active autocast dtype."""
 
     total: int
     counted: int

@@ -88,7 +88,10 @@ class TargetMeasure:
         self._handle = output.register_hook(measure)
 
     def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """Find rows of the scores among the logits by their values, so that slices of the logits are found too."""
+        """Find the positions of rows of `scores` by comparing their values with the model's logits.
+
+        Slices of the logits are found too.
+        """
         if len(self._offsets) + len(self._compared) >= CALLS or scores.dim() not in (2, 3):
             return
         flat = scores.detach() if scores.dim() == 2 else scores.detach().transpose(1, 2).reshape(-1, scores.shape[1])
