@@ -14,7 +14,8 @@ What it does
     flash-attn and mamba-ssm, are installed after torch. flash-attn is omitted if the card cannot run it. The project
     itself is not installed as a package; put `-e .` into requirements.txt to install it. The next run resumes an
     interrupted installation. If the requirements change, the next run installs the difference into the existing venv.
-    If the project lists no requirements, a warning names the packages that its script imports.
+    If the project lists no requirements and its script imports other packages than torch, nothing is installed: an
+    error names the packages. It is a warning if they may be in an existing venv or in PYTHONPATH.
 
     The torch build matches the card and its driver. Without a driver, it is the CPU build. These builds come from
     download.pytorch.org/whl. If that server is unreachable, the host's default index is used; for Linux on x86-64, its
@@ -60,12 +61,12 @@ from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_tor
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from remote.protocol.survey import Survey
 
 name = "environment"
-version = 4
+version = 5
 safety = "unsafe"
 
 BASE = "python3"
@@ -106,7 +107,11 @@ def _planned(site: Site, survey: Survey, venv: str | None, unfit: Finding, *, ke
     args = {**_request(site, settings, torch, choice, packages), "contents": contents_of(site), "keep": keep}
     summary = _summary(venv, args, site)
     change = HostChange(name, summary, "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
-    return Plan((resolved(unfit), *_without_requirements(site, settings, packages)), (change,))
+    lists_packages = packages.files or packages.packages or settings.get("requirements") is not None
+    without = () if lists_packages or _of_trainer(site) else (judge_only_torch(site.tree, site.config, keep=keep),)
+    if any(finding.severity is Severity.ERROR for finding in without):
+        return Plan((unfit, *without))
+    return Plan((resolved(unfit), *without), (change,))
 
 
 def _settings(site: Site) -> Mapping[str, Any]:
@@ -129,13 +134,6 @@ def contents_of(site: Site) -> str:
     files = [(path, hashlib.sha256(data).hexdigest()) for path, data in read_files(site.tree, packages.files)]
     wanted = [settings.get("torch"), files, packages.packages, _of_trainer(site), _unusable_flash(site.gpu)]
     return hashlib.sha256(json.dumps(wanted, default=str).encode()).hexdigest()
-
-
-def _without_requirements(site: Site, settings: Mapping[str, Any], packages: ProjectPackages) -> tuple[Finding, ...]:
-    """Return a warning if only torch is installed because the project lists no requirements."""
-    if packages.files or packages.packages or _of_trainer(site) or settings.get("requirements") is not None:
-        return ()
-    return (judge_only_torch(site.tree, site.config.get("command") or ()),)
 
 
 def is_requested(setting: object) -> bool:

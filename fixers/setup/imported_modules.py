@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
-from fixers.frame.findings import warning
+from fixers.frame.findings import error, warning
 from fixers.frame.site import Tree
 from fixers.setup.project_packages import REQUIREMENTS
 from fixers.sources.module_files import SOURCE_ROOTS, files_of, imported_names
 from fixers.sources.syntax import parse_python
+from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
 PYTHONS = ("python", "python3")
@@ -63,13 +65,20 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
     return script, tuple(found)
 
 
-def judge_only_torch(tree: Tree, command: Sequence[str]) -> Finding:
-    """Return the warning that only torch is installed, with the packages that the script of the command needs."""
-    script, modules = imports_of_script(tree, command)
+def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Finding:
+    """Return the finding that only torch would be installed, with the packages that the command's script needs.
+
+    If the script needs other packages, the finding is an error. It is a warning if these packages may be in the venv,
+    which exists already (`keep`), or in PYTHONPATH.
+    """
+    script, modules = imports_of_script(tree, config.get("command") or ())
     missing = packages_of(lacking_with_only_torch(modules))
     imports = f", but {script} imports {', '.join(missing)}" if missing else ""
     hint = f"write {REQUIREMENTS}, one package a line: {', '.join(missing)}" if missing else ""
-    return warning("environment", f"no {REQUIREMENTS}: only torch is installed{imports}", "fixers.environment", hint)
+    message = f"no {REQUIREMENTS}: only torch would be installed{imports}"
+    if missing and not keep and "PYTHONPATH" not in (config.get("env") or {}):
+        return error("environment", message, "fixers.environment", hint, exit_code=ExitCode.ENVIRONMENT)
+    return warning("environment", message, "fixers.environment", hint)
 
 
 def lacking_with_only_torch(modules: Collection[str]) -> tuple[str, ...]:

@@ -78,24 +78,34 @@ def test_the_contents_follow_included_files():
 
 
 SCRIPT = b"import os\nimport numpy as np, yaml\nfrom peft import LoraConfig\nimport torch\nimport own\n"
-ONLY_TORCH = "no requirements.txt: only torch is installed"
+ONLY_TORCH = "no requirements.txt: only torch would be installed"
+COMMAND = ["python", "train.py"]
 ALL = "numpy, pyyaml, peft, tensorboard"
 
 
 @pytest.mark.parametrize(
-    ("files", "config", "message"),
+    ("files", "config", "severity", "message"),
     [
-        ({}, {"command": ["python", "train.py"]}, f"{ONLY_TORCH}, but train.py imports {ALL}"),
-        ({}, {"command": ["bash", "run.sh"]}, ONLY_TORCH),
-        ({"requirements.txt": b""}, {"command": ["python", "train.py"]}, None),
-        ({}, {"command": None}, None),
+        ({}, {"command": COMMAND}, Severity.ERROR, f"{ONLY_TORCH}, but train.py imports {ALL}"),
+        ({}, {"command": COMMAND, "env": {"PYTHONPATH": "/opt/packages"}}, Severity.WARNING, f"{ONLY_TORCH}, but "),
+        ({"train.py": b"import torch\n"}, {"command": COMMAND}, Severity.WARNING, ONLY_TORCH),
+        ({}, {"command": ["bash", "run.sh"]}, Severity.WARNING, ONLY_TORCH),
+        ({"requirements.txt": b""}, {"command": COMMAND}, None, None),
+        ({}, {"command": None}, None, None),
     ],
 )  # fmt: skip
-def test_without_requirements_the_plan_names_every_module_that_will_be_missing(files, config, message):
+def test_without_requirements_nothing_is_installed_if_the_script_would_end_at_an_import(
+    files, config, severity, message
+):
     project = {"train.py": SCRIPT, "own.py": b"from torch.utils.tensorboard import SummaryWriter\n", **files}
     survey = survey_of(interpreter=MISSING, driver=Driver(""))
     site = site_at(FakeHost(), project, survey=survey, settings={"environment": "create"}, config=config)
-    warnings = [one for one in environment.plan(site).findings if one.severity is Severity.WARNING]
-    assert [one.message for one in warnings] == ([] if message is None else [message])
-    if message and "imports" in message:
-        assert warnings[0].hint == f"write requirements.txt, one package a line: {ALL}"
+    planned = environment.plan(site)
+    found = [one for one in planned.findings if ONLY_TORCH in one.message]
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    assert bool(planned.changes) is (severity is not Severity.ERROR)
+    if severity is Severity.ERROR:
+        assert (found[0].message, found[0].exit_code) == (message, 20)
+        assert found[0].hint == f"write requirements.txt, one package a line: {ALL}"
+    elif found:
+        assert found[0].message.startswith(message)
