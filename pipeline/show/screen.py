@@ -122,9 +122,11 @@ class Screen:
         """Print an indented text above the live view, and below it a command, which is not wrapped."""
         self._note([*self._wrapped(plain(text), 2), *([plain(command)] if command else [])])
 
-    def next_step(self, command: str) -> None:
-        """Print the command of halfstep that the user can type next."""
-        self._note(self._wrapped(f"{NEXT}{one_line(command)}", 2))
+    def next_step(self, hint: str, indent: int = 2, style: str = "") -> None:
+        """Print the command that the user can type next, or what else the user can do next."""
+        hint, room = one_line(hint), max(20, self.out.width - indent - len(NEXT))
+        lines = wrap_hint(hint, room, self.out.width) if self.out.is_terminal else [hint]
+        self._after_heading(Text(" " * indent + NEXT), lines, style)
 
     def _note(self, lines: Iterable[str]) -> None:
         # Text must be printed by the live view's console; any other console would overwrite parts of the view.
@@ -218,14 +220,12 @@ class Screen:
         self.out.print(Text.assemble(mark, first.removesuffix(dim), (dim, "dim")))
         for line in (*folded, *(part for more in rest for part in self._wrapped(more, FINDING_INDENT))):
             self.out.print(Text(" " * FINDING_INDENT + line))
-        indent = Text(" " * FINDING_INDENT)
         if finding.where:
-            self._after_heading(indent, self._wrapped(f"in {plain(finding.where)}", FINDING_INDENT), "dim")
+            self._after_heading(
+                Text(" " * FINDING_INDENT), self._wrapped(f"in {plain(finding.where)}", FINDING_INDENT), "dim"
+            )
         if finding.hint:
-            hint, width = one_line(finding.hint), self.out.width
-            room = max(20, width - FINDING_INDENT - len(NEXT))
-            lines = wrap_hint(hint, room, width) if self.out.is_terminal else [hint]
-            self._after_heading(Text.assemble(indent, NEXT), lines, "cyan")
+            self.next_step(finding.hint, FINDING_INDENT, "cyan")
 
     def passed(self, findings: Iterable[Finding]) -> None:
         """Print the findings of severity info, one line each: the checks that passed."""

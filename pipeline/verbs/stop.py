@@ -11,6 +11,7 @@ from pipeline.hosts.which_run import as_errors, judge_other_hosts, judge_others,
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
+from pipeline.records.runs import RunNote
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
@@ -43,7 +44,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
         )
     screen.note(describe_stop(note.name, survey, was_alive))
     if was_alive and survey.result is not None and survey.result.stopped:
-        screen.note(describe_restart(survey, note.resume_command))
+        screen.note(describe_restart(survey, note))
     findings = (*(_unkillable(pid, note.host) for pid in survivors), *others)
     outcome = replace(
         outcome_for("stop", note),
@@ -76,9 +77,14 @@ def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
     return f"{name} is not running ({survey.state.value}{step}); {kept}"
 
 
-def describe_restart(survey: RunSurvey, command: str) -> str:
-    """Return 'to resume: pipeline run ...', or 'to start again at step 0: ...' for a run without a checkpoint."""
-    return f"to {'start again at step 0' if newest_kept(survey) is None else 'resume'}: {command}"
+def describe_restart(survey: RunSurvey, note: RunNote) -> str:
+    """Return 'to resume: pipeline run ... --resume RUN', or 'to start again at step 0: ...' without a checkpoint.
+
+    Without --resume, the command would start a new run if the inputs have changed since.
+    """
+    if newest_kept(survey) is None:
+        return f"to start again at step 0: {note.resume_command}"
+    return f"to resume: {note.resume_command}{'' if note.evaluates else f' --resume {note.name}'}"
 
 
 def _unkillable(pid: int, host: str) -> Finding:

@@ -27,6 +27,8 @@ from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 from remote.protocol.quantities import count
 
+NEXT_STEP = " -> next: "
+
 
 def verify(
     selection: Selection, pending: PendingHost, no_proof: bool = False, verbose: bool = False, as_json: bool = False
@@ -46,9 +48,12 @@ def verify(
     screen.closing(outcome)
     if not as_json:
         line = verdict(outcome, len(verified.passed), len(verified.not_checked))
-        fits = not screen.out.is_terminal or len(line) <= screen.out.width
-        for part in (line,) if fits else line.split(" -> "):
-            screen.line(part)
+        judged, _, command = line.partition(NEXT_STEP)
+        if not command or not screen.out.is_terminal or len(line) <= screen.out.width:
+            screen.line(line)
+        else:
+            screen.line(judged)
+            screen.next_step(command)
     return outcome.exit_code
 
 
@@ -69,7 +74,7 @@ def verdict(outcome: Outcome, passed: int, not_checked: int) -> str:
     run = complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
     errors = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR and one.hint)
     next_command = run if outcome.ok else next(errors, "")
-    next_step = f" -> next: {next_command}" if next_command else ""
+    next_step = f"{NEXT_STEP}{next_command}" if next_command else ""
     return f"{'ready' if outcome.ok else 'not ready'}: {', '.join(counts)}{next_step}"
 
 

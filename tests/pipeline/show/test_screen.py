@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -81,6 +82,21 @@ def test_comments_of_a_diff_are_wrapped_and_its_lines_are_not(monkeypatch: pytes
     assert line == code and len(comments) > 1
     assert all(part.startswith("#") and len(part) <= 50 for part in comments)
     assert " ".join(comments).split().count("requirements.txt") == 5
+
+
+@pytest.mark.parametrize("columns", ["40", "60"])
+def test_the_next_command_is_folded_between_words_and_can_be_copied(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for name, value in (("COLUMNS", columns), ("LINES", "24"), ("TERM", "dumb")):
+        monkeypatch.setenv(name, value)
+    command = "pipeline run --host titan --config captions --set fixers.environment=create"
+    Screen().next_step(command)
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert shlex.split("\n".join(lines).replace("\\\n", "").removeprefix("  next: ")) == command.split()
 
 
 def test_a_cell_that_does_not_fit_beside_the_others_is_below_them(monkeypatch: pytest.MonkeyPatch) -> None:

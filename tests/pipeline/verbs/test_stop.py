@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from pipeline.messages.outcome import job_outcome
+from pipeline.records.runs import RunNote
 from pipeline.verbs.stop import describe_restart, describe_stop
 from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, judge_state
+
+NOTE = RunNote("r-1", "titan", "c", "p-1", 0.0, name="r-1")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,7 @@ def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, res
 def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True))
     assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
-    assert describe_restart(run, "pipeline run") == "to start again at step 0: pipeline run"
+    assert describe_restart(run, NOTE) == "to start again at step 0: pipeline run --host titan --config c"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,9 @@ def test_a_run_without_steps_or_checkpoints_is_described_as_such() -> None:
 )
 def test_only_a_run_with_a_usable_checkpoint_is_resumed(checkpoints: tuple[Checkpoint, ...], start: str) -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
-    assert describe_restart(run, "pipeline run").startswith(start)
+    said = describe_restart(run, NOTE)
+    assert said.startswith(start)
+    assert said.endswith(" --resume r-1") is (start == "to resume"), "with changed inputs, `run` alone starts a new run"
 
 
 def test_the_step_of_a_stopped_run_is_that_of_its_newest_complete_checkpoint() -> None:
