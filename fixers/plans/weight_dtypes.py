@@ -11,7 +11,7 @@ from fixers.plans.owners import Owners
 from fixers.plans.programs import Program
 from fixers.sources.splice import line_of
 
-OF_WEIGHTS = re.compile(
+WEIGHT_DTYPE = re.compile(
     rb"\b(?:torch_)?dtype[ ]*=[ ]*(?:getattr\([ ]*torch,[ ]*)?"
     rb"(?:\w+\.)*(?:args|config|cfg|conf|hparams|params|opts?)\.(\w+)"
 )
@@ -34,7 +34,7 @@ def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[st
     sources = list(_sources(program, read))
     if not any(b"TrainingArguments(" in data and OPTIONAL.search(data) for data in sources):
         return ""
-    named = {name for data in sources for name in OF_WEIGHTS.findall(data)}
+    named = {name for data in sources for name in WEIGHT_DTYPE.findall(data)}
     return min((name.decode() for name in named & selected), default="")
 
 

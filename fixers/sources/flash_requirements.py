@@ -18,7 +18,7 @@ REQUIRES = LinePattern(
 )
 REQUIRED = "the code requires FlashAttention here"
 REQUIRED_IF = "the code requires FlashAttention here under a condition"
-NO_OTHER = "a table of attention classes has no other implementation"
+NO_ALTERNATIVE = "a table of attention classes has no other implementation"
 
 
 def find_broken(path: str, data: bytes) -> tuple[FlashOnly, ...]:
@@ -44,7 +44,7 @@ def _requirements(path: str, data: bytes) -> Iterator[FlashOnly]:
             yield FlashOnly(path, found[0].lineno, REQUIRED_IF if _is_conditional(source, found[0]) else REQUIRED)
     table = line_of_flash_table(data)
     if table:
-        yield FlashOnly(path, table, NO_OTHER)
+        yield FlashOnly(path, table, NO_ALTERNATIVE)
 
 
 def _rejections(source: PythonSource) -> Iterator[ast.Assert | ast.If]:

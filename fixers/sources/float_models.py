@@ -14,7 +14,9 @@ from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
 KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP", "apply"})
-KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"})
+WRAPS_OR_UNWRAPS = frozenset(
+    {"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"}
+)
 MAY_BE_HALF = re.compile(rb"set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel")
 CASTS = frozenset({"half", "bfloat16", "type"})
 NAMES_MODULE = re.compile(
@@ -192,7 +194,7 @@ def preserves_model(source: PythonSource, value: ast.expr | None, owner: str) ->
     """Return True if the value is the model `owner`: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
     if value is None or not isinstance(value, ast.Call):
         return value is not None and written(source, value) == owner
-    if tail_of(value) not in KEEPS | KEEPS_TOO:
+    if tail_of(value) not in KEEPS | WRAPS_OR_UNWRAPS:
         return False
     inner = value.args[:1] if value.args else []
     above = [value.func.value] if isinstance(value.func, ast.Attribute) else []
@@ -207,7 +209,7 @@ def _is_float32_value(source: PythonSource, value: ast.expr | None, search: Floa
             return _loads_float32(source, value, speech=search.speech)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
             return _is_float32_value(source, inner, search)
-        case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
+        case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | WRAPS_OR_UNWRAPS:
             return _is_float32_value(source, inner, search)
         case ast.Call(args=[base, *_]) if tail_of(value) in DERIVES and _is_of(source, value, "diffusers."):
             return _is_base_float32(source, written(source, base), search)

@@ -12,9 +12,9 @@ from fixers.sources.float_models import (
     CASTS,
     FULL,
     KEEPS,
-    KEEPS_TOO,
     MAY_BE_HALF,
     NAMES_MODULE,
+    WRAPS_OR_UNWRAPS,
     is_argument,
     is_cast_anywhere,
     may_be_dtype,
@@ -124,7 +124,7 @@ class Search:
             return True
         if isinstance(call.func, ast.Attribute) and tail in KEEPS and self.of_value(call.func.value):
             return True
-        if tail in KEEPS | KEEPS_TOO | COPIES:
+        if tail in KEEPS | WRAPS_OR_UNWRAPS | COPIES:
             return any(self.of_value(each) for each in call.args[:1])
         if tail in self.half_makers or self.has_half_argument(call):
             return True

@@ -27,7 +27,7 @@ START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and c
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
 """The name of a run or the key of a project, which are names of folders and words of printed commands."""
 VERBS = ("evaluate", "merge", "merge --dequantize")
-OF_THE_RUN = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
+PROGRESS_FIELDS = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
         if note.step is None:  # keep the progress of the earlier job until the new job has its first step
-            note = replace(note, **{name: getattr(known, name) for name in OF_THE_RUN})
+            note = replace(note, **{name: getattr(known, name) for name in PROGRESS_FIELDS})
         start = start or known.start
     note = replace(note, start=start, name=folder.name)
     write_record(folder / NOTE, encode(note), signed=note.own)

@@ -23,7 +23,7 @@ from remote.protocol.regular import read_regular
 
 LARGEST_KEY = 2**20
 NO_QUESTION = "keyboard-interactive (the server asked no question)"
-NOT_TYPED = "password (none was typed; without a terminal, none is asked for)"
+NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
 PASSWORD_TRIES = 3
 PROMPT_TIMEOUT_S = 300.0
 
@@ -212,12 +212,12 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
                 self._typed = None
                 accepted = self._attempt(transport, lambda: transport.auth_interactive(user, self._answer))
                 if not accepted and not self._typed:
-                    self.tried.append(NO_QUESTION if self._typed is None else NOT_TYPED)
+                    self.tried.append(NO_QUESTION if self._typed is None else NO_PASSWORD)
                     return False
             elif "password" in self._allowed:
                 password = self._prompter.secret(f"Password for {self._hop.where}: ")
                 if not password:
-                    self.tried.append(NOT_TYPED)
+                    self.tried.append(NO_PASSWORD)
                     return False
                 accepted = self._attempt(transport, partial(transport.auth_password, user, password, fallback=False))
             else:

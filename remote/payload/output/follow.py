@@ -24,7 +24,7 @@ SEARCH_SHARE = 0.02
 PACE_S = 0.02
 CHUNK = 2**18
 MAX_PUSHED = 8 * 2**20
-NEAR = ("tensorboard",)
+TENSORBOARD_ONLY = ("tensorboard",)
 
 Json = Dict[str, Any]
 HasEnded = Callable[[], bool]
@@ -66,7 +66,7 @@ def follow_events(call: Call, has_ended: HasEnded) -> Json:
     def news(search_all: bool) -> Iterator[Json]:
         began = time.monotonic()
         far = search_all or began >= search_at[0]
-        for name, path in find_events(root, ROOTS if far else NEAR):
+        for name, path in find_events(root, ROOTS if far else TENSORBOARD_ONLY):
             paths[name] = path
             known.setdefault(name, Position())
         if far:

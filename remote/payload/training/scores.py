@@ -16,7 +16,7 @@ from remote.protocol.evaluation import ASPECTS, Estimate
 
 Metrics = Dict[str, Estimate]
 UNANSWERED_SCORE = 0.0
-NOTHING_SAID = Transcript((), ())
+EMPTY_TRANSCRIPT = Transcript((), ())
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def judge_transcripts(answers: Sequence[Answer], counts: Any) -> Metrics:
     parsed = [parse_transcript(answer.text) for answer in answers]
     kept = [number for number, transcript in enumerate(parsed) if transcript is not None]
     judged: Metrics = {"answered": Estimate(len(kept) / len(answers))}
-    rows = [count_row(answer.recording, given or NOTHING_SAID) for answer, given in zip(answers, parsed)]
+    rows = [count_row(answer.recording, given or EMPTY_TRANSCRIPT) for answer, given in zip(answers, parsed)]
     for suffix, chosen in (("", list(range(len(answers)))), ("_answered", kept)):
         chosen_counts = judge_counts([rows[i] for i in chosen], counts[:, chosen])
         judged.update({f"{name}{suffix}": value for name, value in chosen_counts.items()})

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Tuple
 from .batch_report import LabelCounts
 
 IGNORED = -100
-MOSTLY = 0.8
+MIN_INPUT_SHARE = 0.8
 
 
 def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
@@ -55,7 +55,7 @@ def _are_input_tokens(labels: Any, tokens: Any, counted: Any) -> bool:
     """Return True if the labels are tokens of the input, at the same position or one position earlier."""
     same = int(((labels == tokens) & counted).sum())
     shifted = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
-    return max(same, shifted) > MOSTLY * int(counted.sum())
+    return max(same, shifted) > MIN_INPUT_SHARE * int(counted.sum())
 
 
 def _edge_run(labels: Any, counted: Any) -> float:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, Dict, Iterable, List, Tuple
 
 MARK = "halfstep_scaled"
-NEAR = 64
+MAX_NODES = 64
 LARGE = 256.0
 
 
@@ -56,7 +56,7 @@ def _is_scaled_by_hand(root: Any) -> bool:
 def _is_scaled(root: Any) -> bool:
     """Search the graph near `root`, since a scaled loss may have been divided, or added to other losses."""
     waiting = [root.grad_fn]
-    for _ in range(NEAR):
+    for _ in range(MAX_NODES):
         if not waiting:
             return False
         node = waiting.pop(0)
