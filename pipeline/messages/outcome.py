@@ -47,8 +47,9 @@ class JobOutcome:
 
     `age_s` is the age in seconds of the values if they come from the local record, because the host is unreachable;
     otherwise, it is None. The losses and `elapsed_s` cover all jobs of the run; a running job is included up to now.
-    `eta_s` is the time that the remaining steps take. `unit` is what `step` counts: steps, or the answers of
-    an evaluation. A queued job also has the state RUNNING; `waits` is the reason why it is queued, or "".
+    `earlier_s` is the part of `elapsed_s` before the newest job, which started at `started_unix`. `eta_s` is the time
+    that the remaining steps take. `unit` is what `step` counts: steps, or the answers of an evaluation. A queued job
+    also has the state RUNNING; `waits` is the reason why it is queued, or "".
     """
 
     state: JobState
@@ -67,6 +68,7 @@ class JobOutcome:
     losses: tuple[float, ...] = ()
     unit: str = "step"
     waits: str = ""
+    earlier_s: float = 0.0
 
     @property
     def shown_state(self) -> str:
@@ -136,4 +138,5 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
         losses=run.gauges.losses,
         unit=known.unit,
         waits=run.waits,
+        earlier_s=run.earlier_s,
     )

@@ -55,6 +55,7 @@ def note_job(
         stopped=bool(result and result.stopped),
         preempted=bool(result and result.preempted),
         disk_full=bool(result and result.disk_full),
+        reason=result.reason if result else "",
         seen_unix=time.time(),
         eta_s=seconds_left(progress) if running else None,
         waits=waits if running else "",
@@ -107,5 +108,6 @@ def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
         eta_s=note.eta_s,
         gpus=note.gpus,
         waits=note.waits,
+        earlier_s=note.earlier_s,
         unit="answer" if note.evaluates else "step",
     )

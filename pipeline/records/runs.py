@@ -41,7 +41,8 @@ class RunNote:
     the number of the newest job. The losses and `elapsed_s` are those of all jobs, and `earlier_s` is the time of the
     jobs before the newest one. `waits` is the reason why the job is queued, or "". `rewritten` are the files on the
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
-    record's HMAC. `disk_full` is True if the job failed and its file system had no space left.
+    record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
+    job ended, in the words of the host.
     """
 
     run: str
@@ -79,6 +80,7 @@ class RunNote:
     earlier_s: float = 0.0
     own: bool = True
     disk_full: bool = False
+    reason: str = ""
 
     @property
     def resume_command(self) -> str:

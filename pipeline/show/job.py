@@ -27,7 +27,8 @@ def _times(job: JobOutcome) -> Iterator[str]:
     if job.started_unix is not None:
         yield f"started {moment(job.started_unix)}"
     if job.elapsed_s is not None:
-        yield f"elapsed {clock(job.elapsed_s)}"
+        earlier = f" ({clock(job.earlier_s)} in earlier jobs)" if job.earlier_s >= 1 else ""
+        yield f"elapsed {clock(job.elapsed_s)}{earlier}"
     if job.eta_s:
         yield f"ETA {clock(job.eta_s)}"
     if job.step_s is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +24,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
+from remote.protocol.text import one_line
 
 DISK_FULL = "disk-full"
 
@@ -42,6 +42,8 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
             _show(screen, one, log)
         if not found:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
+            if log.note is not None and log.note.state in (JobState.FAILED, JobState.LOST):
+                screen.next_step(log.note.resume_command)
     findings = tuple(as_finding(one, log.name) for one in found)
     beyond = (*_disk_full(log.note, found), *log.stale)
     outcome = replace(
@@ -104,9 +106,7 @@ def _ending(note: RunNote | None) -> str:
         return ""
     if note.preempted:
         return "; the job was preempted; its checkpoint is kept"
-    known = note.exit > 128 and note.exit - 128 in set(signal.Signals)
-    by = f" ({signal.Signals(note.exit - 128).name} from another process)" if known else ""
-    return f"; but the job failed with exit {note.exit}{by}"
+    return f"; but the job failed: {one_line(note.reason) or f'exit status {note.exit}'}"
 
 
 def _disk_full(note: RunNote | None, found: Sequence[Diagnosis]) -> tuple[Finding, ...]:

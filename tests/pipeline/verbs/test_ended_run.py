@@ -187,12 +187,13 @@ def test_ctrl_c_in_a_verb_about_a_run_names_the_run(types: Types, tmp_path: Path
 ENDINGS = [
     (JobResult(143, stopped=True), "the job was stopped on request"),
     (JobResult(143, preempted=True), "the job was preempted; its checkpoint is kept"),
-    (JobResult(143, signal=15), "the job failed with exit 143 (SIGTERM from another process)"),
-    (JobResult(1), "the job failed with exit 1"),
+    (JobResult(143, signal=15, reason="ended by signal 15 (SIGTERM)"), "the job failed: ended by signal 15 (SIGTERM)"),
+    (JobResult(1, reason="its exit status is unknown"), "the job failed: its exit status is unknown"),
+    (JobResult(1), "the job failed: exit status 1"),
 ]
 
 
-@pytest.mark.parametrize(("result", "ending"), ENDINGS, ids=["stopped", "preempted", "signalled", "failed"])
+@pytest.mark.parametrize(("result", "ending"), ENDINGS, ids=["stopped", "preempted", "signalled", "unknown", "failed"])
 def test_diagnose_of_a_log_without_an_error_says_how_the_job_ended(
     tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str], result: JobResult, ending: str
 ) -> None:
@@ -201,7 +202,9 @@ def test_diagnose_of_a_log_without_an_error_says_how_the_job_ended(
     (tmp_path / "work" / layout.output).write_text("step 1, loss 0.5\n")
     types("status")
     assert run(["diagnose", RUN]) == 0
-    assert ending in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert ending in out
+    assert ("next: pipeline run " in out) is (not result.stopped), "a failed job can be tried again"
 
 
 @pytest.mark.parametrize("printed", ["step 1, loss 0.5\n", "step 1\nOSError: [Errno 28] No space left on device\n"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,11 @@ def test_status_prints_what_is_known() -> None:
     }
     assert dict(job_details(JOB, bars=False))["mean loss"] == "best 0.39"
     assert dict(job_details(JobOutcome(JobState.ABSENT), bars=True)) == {}
+
+
+def test_the_time_of_a_resumed_run_names_the_part_of_its_earlier_jobs() -> None:
+    resumed = replace(JOB, elapsed_s=72.0, earlier_s=58.0)
+    assert "elapsed 1:12 (0:58 in earlier jobs), ETA" in dict(job_details(resumed, bars=True))["time"]
 
 
 def test_the_json_of_a_job_leaves_out_what_is_unknown() -> None:
