@@ -119,10 +119,14 @@ class Records:
         """Return the file with the end of the output of the last proof that failed."""
         return self._state(host) / f"{safe_name(config)}{PROOF_OUTPUT}"
 
-    def newest_proof_output(self) -> Path | None:
-        """Return the newest file with the output of a failed proof, or None if there is none."""
-        outputs = [path for path in self.folder.glob(f"state/*/*{PROOF_OUTPUT}") if path.is_file()]
-        return max(outputs, key=lambda path: path.stat().st_mtime, default=None)
+    def newest_proof_output(self, since_unix: float) -> Path | None:
+        """Return the newest output of a proof that failed after the given time, or None if there is none."""
+        outputs = {
+            path.stat().st_mtime: path
+            for path in self.folder.glob(f"state/*/*{PROOF_OUTPUT}")
+            if path.is_file() and path.stat().st_mtime > since_unix
+        }
+        return outputs[max(outputs)] if outputs else None
 
     def lock(self, host: str, config: str) -> Path:
         """Return the lock file of a config on a host."""

@@ -80,11 +80,13 @@ class Verify:
 def diagnose_proof(view: View, proof: ProofReport) -> Report:
     """Diagnose the output of a command that failed in the proof, unless the proof already gives the reason.
 
-    The output is stored in the project's records, so that `pipeline diagnose` can read it.
+    The output is stored in the project's records, so that `pipeline diagnose` can read it. It replaces the output of
+    an earlier proof.
     """
-    if not proof.exit or proof.explains_failure:
-        return Report()
     stored = view.records.proof_output(view.host.name, view.loaded.record)
+    if not proof.exit or proof.explains_failure:
+        stored.unlink(missing_ok=True)
+        return Report()
     view.records.prepare()
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()

@@ -75,8 +75,8 @@ def _log(screen: Screen, what: str) -> Log:
         return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     records = Records(find_project(Path.cwd()))
     notes = list_notes(records)
-    proof = None if what or notes else records.newest_proof_output()
-    path = proof or Path(what)
+    last_start = max((time for note in notes for time in (note.started_unix, note.created_unix) if time), default=0.0)
+    path = Path(what) if what else records.newest_proof_output(last_start) or Path()
     if path.is_file():
         with path.open("rb") as file:
             wide = file.read(2) == codecs.BOM_UTF16_LE

@@ -36,6 +36,7 @@ def handshake_error(
             f"{hop.where} closed the connection before its SSH banner: too many connections at once, "
             f"or not an SSH server{': ' + greeting if greeting else ''}",
             where=hop.alias,
+            hint=f"is {hop.port} the right port? If it is, try again in a minute",
         )
     return _not_ssh(hop, f"it sends {greeting!r}")
 

@@ -138,5 +138,6 @@ def test_the_output_of_a_failed_proof_is_kept_and_named_with_a_command_that_read
 
 def test_the_output_of_a_proof_that_succeeded_is_not_kept(tmp_path: Path) -> None:
     view = view_of(tmp_path)
+    diagnose_proof(view, ProofReport((), exit=1, output_tail="OddError: no\n"))
     assert diagnose_proof(view, ProofReport((), output_tail="fine\n")).findings == ()
     assert not view.records.proof_output(view.host.name, view.loaded.record).exists()

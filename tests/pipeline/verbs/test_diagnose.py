@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, write_note
 
 LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: what now\n"
 
@@ -31,6 +33,23 @@ def test_without_a_run_the_output_of_the_last_failed_proof_is_diagnosed(
     assert run(["diagnose", "--json"]) == 40
     one, *_ = json.loads(capsys.readouterr().out)["diagnoses"]
     assert (one["check"], one["log"]) == ("fp16-unscale", "../.halfstep/state/titan/a.proof.log")
+
+
+@pytest.mark.parametrize(("started", "name"), [(100.0, "r-1"), (300.0, "r-2")])
+def test_the_newer_one_of_the_last_run_and_the_last_failed_proof_is_diagnosed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: float, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    records = Records(tmp_path)
+    write_note(records, RunNote(name, "local", "c", "p-1", 50.0, name=name, started_unix=started))
+    output = records.proof_output("titan", "c")
+    output.parent.mkdir(parents=True)
+    output.write_text(LOG)
+    os.utime(output, (200, 200))
+    run(["diagnose", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert bool(answer.get("diagnoses")) is (started < 200), answer
 
 
 @pytest.mark.parametrize("what", ["train.log", "-"])
