@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from remote.project.git_special import may_wait_for_objects, own_environment
-from remote.project.repository import Repository, find_repository
+from remote.project.repository import Repository, find_repository, own_environment
 from remote.protocol.regular import read_regular
 
 DEADLINE_S = 10
@@ -35,11 +34,10 @@ class Commit:
 def read_commit(project: Path, paths: Iterable[str]) -> Commit:
     """Return the commit. `changed` contains the paths of `paths` (relative to the project) that differ from the commit.
 
-    The result is empty without a repository, if the files of the commit cannot be listed, or if git might wait for a
-    FIFO or a device in the repository.
+    The result is empty without a repository, or if git cannot list the files of the commit within DEADLINE_S.
     """
     repository = find_repository(project)
-    if repository is None or repository.may_wait or may_wait_for_objects(repository.common_folder):
+    if repository is None or not repository.is_readable:
         return Commit()
     head = (_git(repository, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
     listed = _git(repository, "ls-tree", "-r", "-z", "--full-tree", head) if head else None

@@ -13,11 +13,20 @@ from functools import cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
-from remote.project.git_special import may_wait_for_settings, own_environment
 
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
-CONFIG_DEADLINE_S = 10
+NO_MATCH = 1
+DEADLINE_S = 10
+REPOSITORY_DEADLINE_S = 5.0
+"""git reads the settings of a repository in milliseconds, but waits without end for a FIFO in place of a file.
+
+Each repository without an answer halves the deadline, so that a project with many of them costs less than 10 s.
+"""
 MAX_POINTER = 2**16
+# git sets these variables while it runs a hook. With them, git would read another repository.
+REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
+_SILENT = set[Path]()
+"""The repositories for which git exceeded its deadline in this process."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +44,19 @@ class Repository:
     def settings(self) -> Mapping[str, str]:
         """The settings that affect which files are ignored, by lower-case name. Empty if git is not installed.
 
-        If git might wait for a file of the repository, these are the user's own settings, without the repository's.
+        If git cannot read those of the repository, these are the user's own settings.
         """
-        return _read_settings(os.devnull if self.may_wait else self.git_folder)
+        own = self._own_settings
+        return own if own is not None else _read_settings(Path(os.devnull), DEADLINE_S) or {}
 
     @cached_property
-    def may_wait(self) -> bool:
-        """True if a FIFO or a device is in place of a file that git reads for any command in this repository."""
-        return may_wait_for_settings(self.git_folder, self.common_folder)
+    def _own_settings(self) -> Mapping[str, str] | None:
+        return _read_settings(self.git_folder, REPOSITORY_DEADLINE_S / 2 ** len(_SILENT))
+
+    @property
+    def is_readable(self) -> bool:
+        """False if git fails, or exceeds the deadline, as for a FIFO that is, or is included by, the configuration."""
+        return self._own_settings is not None
 
     @property
     def ignores_case(self) -> bool:
@@ -94,7 +108,15 @@ def _pointer(file: Path, prefix: str = "") -> Path | None:
     return file.parent / text.removeprefix(prefix).strip()
 
 
-def _read_settings(git_folder: Path | str) -> dict[str, str]:
+def own_environment() -> dict[str, str]:
+    """Return the environment for git, without the variables with which it would read another repository."""
+    return {name: value for name, value in os.environ.items() if name not in REDIRECTING}
+
+
+def _read_settings(git_folder: Path, deadline_s: float) -> dict[str, str] | None:
+    """Return the settings, {} if git is not installed, or None if git fails or exceeds the deadline."""
+    if git_folder in _SILENT:
+        return None
     argv = ["git", f"--git-dir={git_folder}", "config", "--null", "--get-regexp", SETTINGS]
     try:
         done = subprocess.run(
@@ -102,11 +124,16 @@ def _read_settings(git_folder: Path | str) -> dict[str, str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=CONFIG_DEADLINE_S,
+            timeout=deadline_s,
             env=own_environment(),
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        _SILENT.add(git_folder)
+        return None
+    except OSError:
         return {}
+    if done.returncode not in (0, NO_MATCH):
+        return None
     settings: dict[str, str] = {}
     for item in os.fsdecode(done.stdout).split("\0"):
         key, separator, value = item.partition("\n")

@@ -13,7 +13,7 @@ from remote.protocol.text import one_line
 
 
 def judge_repositories(walk: Walk) -> Iterable[Finding]:
-    """Warn about tracked records of halfstep, and about repositories in which git was not started."""
+    """Warn about tracked records of halfstep, and about repositories that git cannot read."""
     tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
     if tracked:  # everyone who clones the project gets these files, with the settings of all runs
         message = (
@@ -21,10 +21,8 @@ def judge_repositories(walk: Walk) -> Iterable[Finding]:
         )
         yield Finding.warning("tracked-records", message, RECORDS_FOLDER, f"git rm -r -q --cached {RECORDS_FOLDER}")
     for repository in (scope.repository for scope in walk.scopes):
-        if repository is not None and repository.may_wait:
+        if repository is not None and not repository.is_readable:
             folder = one_line(str(repository.git_folder))
-            message = (
-                "settings and commit are not read: git might wait for a FIFO or a device, or cannot read the settings"
-            )
+            message = "settings and commit are not read: git fails, or waits, for example for a FIFO or a device"
             hint = f"find {shlex.quote(folder)} -not -type f -not -type d"
             yield Finding.warning("git-not-read", message, folder, hint)
