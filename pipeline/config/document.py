@@ -147,3 +147,9 @@ def _read(path: Path) -> bytes:
         raise BadUsage(f"there is no config {path}", where=str(path), hint="pipeline configs") from None
     except PermissionError:
         raise BadUsage(f"{path} cannot be read: permission denied", where=str(path)) from None
+
+
+def shown_value(value: Any) -> str:
+    """Return the value for a message, shortened; an empty YAML value is "no value"."""
+    text = "no value" if value is None else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

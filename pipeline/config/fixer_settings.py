@@ -8,7 +8,7 @@ from typing import Any
 
 from fixers.registry import EXTRA_MODES, FIXERS, MODES, TYPE_NAMES, VERSION
 from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
-from pipeline.config.document import Document
+from pipeline.config.document import Document, shown_value
 from pipeline.config.model import FixersConfig
 from remote.protocol.findings import Finding
 
@@ -24,7 +24,9 @@ def check_fixer_settings(fixers: FixersConfig, document: Document) -> Iterator[F
             yield from _settings(name, value, document)
         elif not _is_allowed(name, value):
             yield document.problem(
-                (SECTION, name), f"should be {_allowed(name)}, got {value!r}", _suggestion(document, name, value)
+                (SECTION, name),
+                f"should be {_allowed(name)}, got {shown_value(value)}",
+                _suggestion(document, name, value),
             )
 
 
@@ -37,7 +39,7 @@ def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterat
         elif key not in known:
             yield document.problem(path, f"{name} has no such setting; {_nearest(key, known)}")
         elif not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
-            yield document.problem(path, f"should be {TYPE_NAMES[known[key]]}, got {value!r}")
+            yield document.problem(path, f"should be {TYPE_NAMES[known[key]]}, got {shown_value(value)}")
         elif known[key] is VERSION:
             yield from _version(path, value, document)
 

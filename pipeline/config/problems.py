@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline.config.document import BadConfig, Document, KeyPath
+from pipeline.config.document import BadConfig, Document, KeyPath, shown_value
 from remote.protocol.findings import Finding
 
 M = TypeVar("M", bound=BaseModel)
@@ -44,7 +44,7 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
     if isinstance(got, bool) and "string" in problem["type"]:
         return document.problem(key, f"got a boolean ({got}), because YAML reads yes/no/on/off as booleans; quote it")
     return document.problem(
-        key, f"{_expected(model, key, problem)}, got {_shown(got)}", _suggestion(model, document, key, problem)
+        key, f"{_expected(model, key, problem)}, got {shown_value(got)}", _suggestion(model, document, key, problem)
     )
 
 
@@ -139,8 +139,8 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     if problem["type"] in MAPPINGS and isinstance(got, str):
         inner = _names_at(model, key)
         return f"{{{inner[0] if inner else 'NAME'}: {_quoted(got)}}}"
-    if problem["type"] == "string_type" and isinstance(got, int | float):
-        return f'"{got}"'
+    if problem["type"] == "string_type" and (got is None or isinstance(got, int | float)):
+        return '""' if got is None else f'"{got}"'
     if problem["type"] == "literal_error" and isinstance(got, str):
         return next(iter(difflib.get_close_matches(got, QUOTED.findall(problem["ctx"]["expected"]), n=1)), "")
     return ""
@@ -150,8 +150,3 @@ def _quoted(word: str) -> str:
     """Return the word in a form that is valid inside a YAML list in brackets."""
     plain = PLAIN_WORD.fullmatch(word) and word.lower() not in YAML_WORDS
     return word if plain else json.dumps(word, ensure_ascii=False)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

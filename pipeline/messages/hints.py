@@ -15,6 +15,8 @@ from remote.link.host_hints import QUOTED
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
+HOSTS_CHECK = re.compile(r"\bpipeline hosts check(?=$|[;,.)])")
+
 PLACEHOLDERS = "--host HOST --config NAME"
 """The arguments of a command in a catalog entry, which is also shown without a known host."""
 
@@ -27,11 +29,13 @@ def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()
     """
     if not host or not config or hint.startswith(QUOTED):
         return hint
-    words = shlex.join(given if "--host" in given else ["--host", host, "--config", config, *given])
+    typed = given if given[:1] == ("--host",) else ("--host", host, "--config", config, *given)
+    words = shlex.join(typed)
     if PLACEHOLDERS in hint:
         return hint.replace(PLACEHOLDERS, words)
     if "--host" in hint or "--config" in hint:
         return hint
+    hint = HOSTS_CHECK.sub(lambda match: f"{match.group()} {shlex.quote(typed[1])}", hint)
     return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)
 
 

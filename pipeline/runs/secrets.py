@@ -20,11 +20,12 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
 
 
 def require_secrets(host: HostConfig, run: RunConfig) -> None:
-    """Raise BadUsage if a secret is not set in the local environment."""
-    missing = [secret for secret in secrets_of(host, run) if secret not in os.environ]
+    """Raise BadUsage if a secret is not set, or empty, in the local environment."""
+    missing = [secret for secret in secrets_of(host, run) if not os.environ.get(secret)]
     if missing:
+        state = "is empty" if missing[0] in os.environ else "not set"
         raise BadUsage(
-            f"{', '.join(missing)}: listed under secrets: but not set in the local environment",
+            f"{', '.join(missing)}: listed under secrets: but {state} in the local environment",
             where="secrets",
             hint=f"export {missing[0]}=...",
         )

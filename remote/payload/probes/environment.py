@@ -24,6 +24,7 @@ from remote.protocol.card import QUEUE_S
 from remote.protocol.environment import CardTrial, EnvironmentFacts, EnvironmentRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Disk
+from remote.protocol.quantities import size as quantity
 from remote.protocol.values import decode, encode
 
 BLOCK = 2**20
@@ -88,5 +89,6 @@ def write_disk(folder: str, size: int) -> Disk:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return dataclasses.replace(disk, error=str(refusal_to_json(error)["message"]))
+        written = f"a test file of {quantity(max(size, BLOCK))} ({quantity(disk.free_bytes)} were free)"
+        return dataclasses.replace(disk, error=f"{refusal_to_json(error)['message']} for {written}")
     return disk

@@ -28,6 +28,8 @@ NAMES = "--host titan --config 'my run'"
         ("`pipeline fix --host HOST --config NAME --only tokenizer`.", f"`pipeline fix {NAMES} --only tokenizer`."),
         ("pipeline fix . --card 7.5", "pipeline fix . --card 7.5"),
         ("pipeline stop plain-1", "pipeline stop plain-1"),
+        ("pipeline hosts check", "pipeline hosts check titan"),
+        ("pipeline hosts check rig", "pipeline hosts check rig"),
         ("", ""),
     ],
 )

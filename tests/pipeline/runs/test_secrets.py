@@ -1,0 +1,29 @@
+"""A secret that a run needs has a value in the local environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.config.host_model import HostConfig
+from pipeline.config.model import RunConfig
+from pipeline.runs.secrets import require_secrets
+from remote.errors import BadUsage
+
+NAME = "SERVICE_TOKEN"
+HOST = HostConfig(host="local")
+RUN = RunConfig(command=("python", "train.py"), secrets=(NAME,))
+
+
+@pytest.mark.parametrize(("value", "state"), [(None, "not set"), ("", "is empty")])
+def test_a_missing_or_empty_secret_is_refused(monkeypatch: pytest.MonkeyPatch, value: str | None, state: str) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    if value is not None:
+        monkeypatch.setenv(NAME, value)
+    with pytest.raises(BadUsage, match=f"{NAME}: listed under secrets: but {state} in the local environment") as caught:
+        require_secrets(HOST, RUN)
+    assert caught.value.hint == f"export {NAME}=..."
+
+
+def test_a_secret_with_a_value_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, "swordfish")
+    require_secrets(HOST, RUN)
