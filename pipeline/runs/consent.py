@@ -39,8 +39,8 @@ def require_project_consent(
     prompter: Prompter | None,
     *,
     typed: bool,
+    host: LoadedHost | None,
     command: str = "pipeline run",
-    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm a `project:` outside of the config's own project.
 
@@ -59,8 +59,8 @@ def require_data_consent(
     prompter: Prompter | None,
     *,
     typed: bool,
+    host: LoadedHost | None,
     command: str = "pipeline run",
-    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
@@ -80,8 +80,8 @@ def require_secret_consent(
     prompter: Prompter | None,
     *,
     typed: bool,
+    host: LoadedHost | None,
     command: str = "pipeline run",
-    host: LoadedHost | None = None,
 ) -> None:
     """Ask the user to confirm that the config's `secrets:` may be sent to the host. Raises SecretsUntrusted.
 
@@ -96,8 +96,11 @@ def require_secret_consent(
     _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command, host)
 
 
-def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: LoadedHost | None = None) -> None:
-    """Ask the user to confirm the transfer to the host, unless it was confirmed before. The hint repeats `command`."""
+def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: LoadedHost | None) -> None:
+    """Ask the user to confirm the transfer to the host, unless it was confirmed before. The hint repeats `command`.
+
+    `host` is None for an export, whose machine is not known yet. Such a confirmation is valid for no host.
+    """
     kept, message = user_file(transfer.kept, os.environ), one_line(transfer.message)
     fields = (*transfer.fields, *([host.destination] if host is not None else []))
     if is_confirmed(kept, *fields):

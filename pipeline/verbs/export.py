@@ -32,9 +32,9 @@ def export(
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
     prompter = None if as_json else screen
     command = f"pipeline export {engine}"
-    require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), command=command)
-    require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), command=command)
-    require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), command=command)
+    require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), host=None, command=command)
+    require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), host=None, command=command)
+    require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), host=None, command=command)
     scanned = scan_for_export(loaded)
     code = exit_code_of(scanned.findings, ExitCode.SYNC)
     if code is not ExitCode.OK:

@@ -44,7 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "out").mkdir()
     (root / "out" / "big.bin").write_text("large")
     monkeypatch.chdir(root)
-    require_secret_consent(load_config("Paper_R64", root), Person(), typed=False)
+    require_secret_consent(load_config("Paper_R64", root), Person(), typed=False, host=None)
     return root
 
 

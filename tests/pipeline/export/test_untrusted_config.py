@@ -61,7 +61,7 @@ def test_the_machine_is_not_asked_again_for_what_the_user_confirmed(clone: Path,
     (clone / "sounds").mkdir()
     (clone / "sounds" / "a.txt").write_text("one")
     write_config(clone, "secrets: [HF_TOKEN]\ndata: {path: sounds}\n")
-    require_secret_consent(load_config("paper", clone), Person(), typed=False)
+    require_secret_consent(load_config("paper", clone), Person(), typed=False, host=None)
     last = exported(clone, engine).scripts[-1]
     assert "--set 'secrets=[HF_TOKEN]'" in last and "--set data.path=sounds" in last
 
@@ -70,7 +70,7 @@ def test_the_machine_is_not_asked_again_for_what_the_user_confirmed(clone: Path,
 def test_the_machine_is_not_asked_again_for_a_project_above_the_config(clone: Path, engine: str) -> None:
     (clone.parent / "train.py").write_text("")
     write_config(clone, "project: ..\n")
-    require_project_consent(load_config("paper", clone), Person(), typed=False)
+    require_project_consent(load_config("paper", clone), Person(), typed=False, host=None)
     assert run(["export", engine, "--config", "paper"]) == 0
     task = read_engine_file(engine, clone.parent / ".halfstep/export" / f"{engine}-paper" / FILES[engine])
     assert "--config clone/configs/paper.yaml --set project=.." in task.scripts[-1]

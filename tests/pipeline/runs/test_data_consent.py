@@ -66,11 +66,11 @@ def test_SE_04_data_from_outside_is_refused_until_it_was_confirmed_once(project:
     loaded = load_config("plain", project)
     for nobody in (None, Person(yes=False)):
         with pytest.raises(DataUntrusted, match="outside of the project") as caught:
-            require_data_consent(loaded, nobody, typed=False)
+            require_data_consent(loaded, nobody, typed=False, host=None)
         assert caught.value.exit_code is ExitCode.SYNC
     person = Person(yes=True)
-    require_data_consent(loaded, person, typed=False)
-    require_data_consent(loaded, None, typed=False)
+    require_data_consent(loaded, person, typed=False, host=None)
+    require_data_consent(loaded, None, typed=False, host=None)
     assert len(person.questions) == 1
     assert ("your home folder" in person.questions[0]) is (how == "home")
 
@@ -84,23 +84,23 @@ def test_SE_04_links_of_confirmed_data_are_confirmed_too_and_folders_below_it_on
     (project / "data/more").symlink_to(outside)
     write_config(project, "data")
     person = Person(yes=True)
-    require_data_consent(load_config("plain", project), person, typed=False)
+    require_data_consent(load_config("plain", project), person, typed=False, host=None)
     assert [question.count("\n") for question in person.questions] == [1, 1]
     assert str(outside) in person.questions[0] and str(project.parent / "photos") in person.questions[1]
 
 
 def test_SE_04_a_confirmation_holds_for_one_project_and_one_folder(project: Path, tmp_path: Path) -> None:
     write_config(project, "../documents")
-    require_data_consent(load_config("plain", project), Person(yes=True), typed=False)
+    require_data_consent(load_config("plain", project), Person(yes=True), typed=False, host=None)
     other = tmp_path / "other"
     (other / "configs").mkdir(parents=True)
     (other / "train.py").write_text("")
     write_config(other, "../documents")
     with pytest.raises(DataUntrusted):
-        require_data_consent(load_config("plain", other), None, typed=False)
+        require_data_consent(load_config("plain", other), None, typed=False, host=None)
     write_config(project, str(tmp_path))
     with pytest.raises(DataUntrusted):
-        require_data_consent(load_config("plain", project), None, typed=False)
+        require_data_consent(load_config("plain", project), None, typed=False, host=None)
 
 
 @pytest.mark.parametrize("how", ["in the project", "a link within the project", "shipped", "by name"])
@@ -111,7 +111,7 @@ def test_data_of_the_project_and_of_halfstep_needs_no_confirmation(project: Path
     if how in ("shipped", "by name"):
         dataset = "tiny-speech" if how == "shipped" else "mispeech/speechocean762"
         (project / "configs/plain.yaml").write_text(f"command: [python, train.py]\ndata: {{dataset: {dataset}}}\n")
-    require_data_consent(load_config("plain", project), None, typed=False)
+    require_data_consent(load_config("plain", project), None, typed=False, host=None)
 
 
 @pytest.mark.parametrize(

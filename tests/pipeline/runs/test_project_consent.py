@@ -55,11 +55,11 @@ def test_a_project_outside_is_refused_until_it_was_confirmed_once(clone: Path, p
     loaded = load_config("plain", clone)
     for nobody in (None, Person(yes=False)):
         with pytest.raises(DataUntrusted, match="outside of") as caught:
-            require_project_consent(loaded, nobody, typed=False)
+            require_project_consent(loaded, nobody, typed=False, host=None)
         assert caught.value.exit_code is ExitCode.SYNC
     person = Person()
-    require_project_consent(loaded, person, typed=False)
-    require_project_consent(loaded, None, typed=False)
+    require_project_consent(loaded, person, typed=False, host=None)
+    require_project_consent(loaded, None, typed=False, host=None)
     assert len(person.questions) == 1
 
 
@@ -78,14 +78,14 @@ def test_SE_a_confirmation_of_a_project_outside_holds_for_one_machine(clone: Pat
 @pytest.mark.parametrize("project", [".", "code", "configs/.."])
 def test_a_project_inside_needs_no_confirmation(clone: Path, project: str) -> None:
     write_config(clone / "configs", project)
-    require_project_consent(load_config("plain", clone), None, typed=False)
+    require_project_consent(load_config("plain", clone), None, typed=False, host=None)
 
 
 def test_a_project_in_the_same_work_tree_needs_no_confirmation(clone: Path) -> None:
     repository(clone.parent)
     path = write_config(clone / "configs", "..")
     subprocess.run(["git", "-C", str(clone.parent), "add", str(path)], check=True)
-    require_project_consent(load_config("plain", clone), None, typed=False)
+    require_project_consent(load_config("plain", clone), None, typed=False, host=None)
 
 
 @pytest.mark.parametrize("project", ["..", "../private"])
@@ -99,7 +99,7 @@ def test_SE_04_a_project_unpacked_in_a_repository_of_the_user_does_not_send_the_
     configs.mkdir(parents=True, exist_ok=True)
     path = write_config(configs, f"{'../' * folder.count('/')}{project}")
     with pytest.raises(DataUntrusted, match="outside of"):
-        require_project_consent(load_file(path, configs.parent), None, typed=False)
+        require_project_consent(load_file(path, configs.parent), None, typed=False, host=None)
 
 
 def test_SE_04_a_clone_named_configs_does_not_send_the_repository_around_it(clone: Path) -> None:
@@ -107,7 +107,7 @@ def test_SE_04_a_clone_named_configs_does_not_send_the_repository_around_it(clon
     repository(clone / "configs")
     path = write_config(clone / "configs", ".")
     with pytest.raises(DataUntrusted):
-        require_project_consent(load_file(path, clone), None, typed=False)
+        require_project_consent(load_file(path, clone), None, typed=False, host=None)
 
 
 def test_a_work_tree_that_contains_the_home_folder_is_no_project(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,14 +115,14 @@ def test_a_work_tree_that_contains_the_home_folder_is_no_project(clone: Path, mo
     repository(clone.parent)
     write_config(clone / "configs", "../private")
     with pytest.raises(DataUntrusted):
-        require_project_consent(load_config("plain", clone), None, typed=False)
+        require_project_consent(load_config("plain", clone), None, typed=False, host=None)
 
 
 def test_a_clone_named_configs_does_not_send_the_folder_around_it(clone: Path) -> None:
     repository(clone / "configs")
     path = write_config(clone / "configs", ".")
     with pytest.raises(DataUntrusted):
-        require_project_consent(load_file(path, clone), None, typed=False)
+        require_project_consent(load_file(path, clone), None, typed=False, host=None)
 
 
 def test_without_a_terminal_nothing_is_sent_and_the_command_in_the_hint_works(
@@ -146,8 +146,8 @@ def test_a_name_with_a_line_break_adds_no_line_to_a_question_or_to_the_confirmat
     (clone.parent / name / "train.py").touch()
     write_config(clone / "configs", f"../{name}")
     person = Person()
-    require_project_consent(load_config("plain", clone), person, typed=False)
-    require_project_consent(load_config("plain", clone), None, typed=False)
+    require_project_consent(load_config("plain", clone), person, typed=False, host=None)
+    require_project_consent(load_config("plain", clone), None, typed=False, host=None)
     (question,) = person.questions
     assert question.splitlines()[1:] == ["May they be sent to the host?"]
     kept = user_file("trusted_data", os.environ).read_bytes()
