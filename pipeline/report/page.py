@@ -59,7 +59,10 @@ def curves_of(report: RunReport) -> tuple[Curve, ...]:
     first, last = _first_step(report), report.step or 0
     if train_loss(curves) is not None or not report.losses or (last <= first and not report.loss_steps):
         return curves
-    return (*curves, curve_of_means(report.losses, report.loss_steps, first, last))
+    means = curve_of_means(report.losses, report.loss_steps, first, last)
+    if report.loss is not None and means.points and means.points[-1][0] < last:  # the recorded means are a selection
+        means = Curve(means.tag, (*means.points, (last, report.loss)))
+    return (*curves, means)
 
 
 def _first_step(report: RunReport) -> int:

@@ -240,10 +240,10 @@ def findings(rows: Iterable[Finding]) -> str:
 def _where(finding: Finding) -> str:
     parts = []
     if finding.where:
-        parts.append(f'<span class="mono soft">{text(finding.where)}</span>')
+        parts.append(f'<span class="mono soft">in {text(finding.where)}</span>')
     if finding.hint:
-        parts.append(f"<code>{text(finding.hint)}</code>")
-    return f"<br>{' '.join(parts)}" if parts else ""
+        parts.append(f'<span class="soft">next:</span> <code>{text(finding.hint)}</code>')
+    return "".join(f"<br>{part}" for part in parts)
 
 
 def facts(title: str, rows: Facts) -> str:

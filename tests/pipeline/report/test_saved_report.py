@@ -161,3 +161,13 @@ def test_the_losses_in_event_files_are_drawn_instead_of_the_recorded_ones() -> N
     written = replace(report, scalars=(Scalar("train/loss", 1, 3.0, 1.0, "e"),))
     assert [curve.tag for curve in curves_of(written)] == ["train/loss"]
     assert curves_of(replace(report, step=None)) == ()
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [((10, 46), (10, 46, 48)), ((10, 48), (10, 48)), ((), (24, 48))])
+def test_the_recorded_losses_end_with_the_loss_that_status_shows(
+    steps: tuple[int, ...], drawn: tuple[int, ...]
+) -> None:
+    report = RunReport("r", "c", "h", Verdict.TRAINED, step=48, loss=1.5, losses=(4.0, 2.0), loss_steps=steps)
+    [curve] = curves_of(report)
+    assert tuple(step for step, _ in curve.points) == drawn
+    assert curve.last == (1.5 if len(drawn) == 3 else 2.0)
