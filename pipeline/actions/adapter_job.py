@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from pipeline.hosts.follow import follow_to_end, note_news
+from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.listener import Listener
@@ -32,7 +32,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.frames import MAX_JSON
-from remote.protocol.jobs import JobNews, JobState, RunSurvey
+from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.parts import replacing
 from remote.protocol.quantities import size
@@ -121,18 +121,14 @@ def _run_stage(
         for line in commands_for(adapter_job.name):
             listener.note(line)
         return
-    last: list[JobNews] = []
     try:
-        follow_to_end(host, work.project, work.run, listener, last.append)
+        follow_to_end(host, work.project, work.run, listener, adapter_job.folder)
     except KeyboardInterrupt:
         stopped = interrupted_result(adapter_job.name)
         progress.findings += stopped.report.findings
         progress.exit_code = stopped.exit_code
         _end_stage(progress, listener, work.stage, StageState.RUNNING, stopped.reason)
         return
-    finally:
-        if last:
-            note_news(adapter_job.folder, last[-1])
     progress.run = survey_host().run(work.run)
     report = judge_run(progress.run, adapter_job.name)
     progress.findings += judge_watched(adapter_job.name, progress.run.watched if progress.run else ())

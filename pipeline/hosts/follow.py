@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,28 +17,39 @@ from remote.protocol.quantities import duration
 from remote.protocol.text import one_line
 from remote.pull.reconnect import RetryPolicy
 
+RECORD_S = 15.0
+"""The interval at which the state of a followed job is recorded."""
+
 
 def follow_to_end(
     host: Host,
     project: str,
     run: str,
     listener: Listener,
-    on_news: Callable[[JobNews], None] = lambda _: None,
+    folder: Path | None = None,
     is_known: Callable[[WatchNote], bool] = lambda _: False,
 ) -> JobNews | None:
     """Follow a job and return its last event, or None if the job sent none.
 
-    `on_news` is called with each event. Notes for which `is_known` returns True are not shown. A lost connection is
-    reopened.
+    The state of the job is recorded in `folder`, the local folder of the run, every RECORD_S seconds and at the end, so
+    that `status` can show it while the host is unreachable. Notes for which `is_known` returns True are not shown. A
+    lost connection is reopened.
     """
     last: JobNews | None = None
-    for news in follow_job(host, project, run, retry=announcing_retries(listener)):
-        for note in news.watched[len(last.watched) if last is not None else 0 :]:
-            if not is_known(note):
-                listener.note(note_in_words(run, note))
-        last = news
-        on_news(news)
-        listener.training(news)
+    recorded_at = -math.inf
+    try:
+        for news in follow_job(host, project, run, retry=announcing_retries(listener)):
+            for note in news.watched[len(last.watched) if last is not None else 0 :]:
+                if not is_known(note):
+                    listener.note(note_in_words(run, note))
+            last = news
+            if folder is not None and time.monotonic() - recorded_at >= RECORD_S:
+                recorded_at = time.monotonic()
+                _record(folder, news)
+            listener.training(news)
+    finally:
+        if folder is not None and last is not None:
+            _record(folder, last)
     return last
 
 
@@ -47,8 +60,7 @@ def note_in_words(run: str, note: WatchNote) -> str:
     return one_line(f"{note.severity}: {note.message} (step {note.step})  [{note.check}]")
 
 
-def note_news(folder: Path, news: JobNews) -> None:
-    """Record the last event of a job in the folder of its run."""
+def _record(folder: Path, news: JobNews) -> None:
     seen = (news.progress, news.result, news.gauges, news.run_elapsed_s)
     note_job(folder, news.state, *seen, number=news.number, waits=news.waits, earlier_s=news.earlier_s)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.hosts.follow import follow_to_end, note_news
+from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.tail import tail_of
 from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
@@ -89,22 +88,12 @@ class Train:
         context.on_job(context)
         if context.options.detach:
             return detached_result(name, context.options.phase)
-        last: deque[JobNews] = deque(maxlen=1)
         reported = tuple(context.findings)
+        is_known = partial(is_repeated, reported)
         try:
-            news = follow_to_end(
-                context.host,
-                context.view.layout.key,
-                run,
-                context.listener,
-                last.append,
-                partial(is_repeated, reported),
-            )
+            news = follow_to_end(context.host, context.view.layout.key, run, context.listener, folder, is_known)
         except KeyboardInterrupt:
             return interrupted_result(name)
-        finally:
-            for seen in last:
-                note_news(folder, seen)
         number = news.number if news is not None else number
         result = result_of(name, number, news, reported)
         if result.exit_code is ExitCode.OK:

@@ -31,7 +31,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         others = judge_others(verb, run, note, survey.state, training)
         while survey.state is JobState.RUNNING:
             screen.stage_started(note.name)
-            follow_to_end(opened.host, note.project, survey.run, screen)
+            follow_to_end(opened.host, note.project, survey.run, screen, opened.folder)
             survey = opened.survey()
     findings = judge_run(survey, note.name).findings
     outcome = replace(

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pipeline.hosts import follow
 from pipeline.hosts.follow import announcing_retries, follow_to_end
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, read_note, write_note
 from remote.errors import CannotConnect, ConnectionLost
 from remote.host import Json
 from remote.protocol.jobs import JobNews, JobResult, JobState, Progress
@@ -80,3 +85,28 @@ def test_a_job_is_followed_to_its_end_over_a_lost_connection() -> None:
     assert last is not None and last.state is JobState.SUCCEEDED
     assert listener.steps == [7, 60]
     assert listener.texts == ["the line to titan went away; retrying in 0.5 s"]
+
+
+def test_the_state_of_a_followed_job_is_recorded_at_intervals_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = Records(tmp_path)
+    write_note(records, RunNote("run", "titan", "c", "project", created_unix=1.0))
+    folder = records.run("run", "titan")
+    times = iter((0.0, 0.0, 5.0, 15.0, 15.0))
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    recorded: list[int | None] = []
+
+    class StepsHost:
+        def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+            for step in (1, 2, 3):
+                yield encode(JobNews(1, JobState.RUNNING, Progress(step, 9)))
+                note = read_note(folder)
+                recorded.append(note.step if note is not None else None)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow_to_end(StepsHost(), "project", "run", RecordingListener(), folder)
+    assert recorded == [1, 1, 3]
+    note = read_note(folder)
+    assert note is not None and (note.step, note.state) == (3, JobState.RUNNING)
