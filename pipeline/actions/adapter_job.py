@@ -14,7 +14,7 @@ from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.listener import Listener
-from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState, job_outcome
 from pipeline.records.files import disk_full_as_error, locked, write_atomic
 from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import Records
@@ -78,6 +78,21 @@ class Progress:
     exit_code: ExitCode = ExitCode.OK
     run: RunSurvey | None = None
     result: EvaluationResult | None = None
+
+    def outcome(self, command: str, adapter_job: AdapterJob) -> Outcome:
+        """Return what the command reports of the job."""
+        note = adapter_job.note
+        return Outcome(
+            command,
+            self.exit_code,
+            host=note.host,
+            config=note.config,
+            run=adapter_job.name,
+            stages=tuple(self.stages),
+            findings=tuple(self.findings),
+            job=job_outcome(self.run) if self.run is not None else None,
+            given=note.given,
+        )
 
 
 def run_adapter_job(

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.actions.adapter_evaluation import evaluate_folder
 from pipeline.actions.adapter_job import AdapterJob, Progress
 from pipeline.actions.run_evaluation import evaluate_run
-from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.report.evaluation import describe, evaluation_as_json, explain_missing, headings, table
 from pipeline.report.published import differences
@@ -61,19 +61,6 @@ def evaluate(
 
 
 def _outcome(adapter_job: AdapterJob, progress: Progress) -> Outcome:
-    note = adapter_job.note
-    outcome = Outcome(
-        "evaluate",
-        progress.exit_code,
-        host=note.host,
-        config=note.config,
-        run=adapter_job.name,
-        stages=tuple(progress.stages),
-        findings=tuple(progress.findings),
-        job=job_outcome(progress.run) if progress.run is not None else None,
-        artifacts={**artifacts_in(adapter_job.trained or adapter_job.folder), **artifacts_in(adapter_job.folder)},
-        given=note.given,
-    )
-    if progress.result is None:
-        return outcome
-    return replace(outcome, more={"evaluation": evaluation_as_json(progress.result)})
+    artifacts = {**artifacts_in(adapter_job.trained or adapter_job.folder), **artifacts_in(adapter_job.folder)}
+    more = {"evaluation": evaluation_as_json(progress.result)} if progress.result is not None else {}
+    return replace(progress.outcome("evaluate", adapter_job), artifacts=artifacts, more=more)

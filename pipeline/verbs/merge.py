@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipeline.actions.merge import merge_run
 from pipeline.config.host_model import HostConfig
 from pipeline.hosts.own_weights import download_command
-from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from remote.protocol.jobs import JobState
 from remote.protocol.quantities import size
@@ -21,17 +22,6 @@ def merge(run: str | None = None, dequantize: bool = False, as_json: bool = Fals
     if done:
         screen.note(f"merged checkpoint of {size(written)} in {folder} on {note.host}")
         screen.note("to download it:", command=download_command(HostConfig.model_validate(note.host_config), [folder]))
-    outcome = Outcome(
-        "merge",
-        progress.exit_code,
-        host=note.host,
-        config=note.config,
-        run=adapter_job.name,
-        stages=tuple(progress.stages),
-        findings=tuple(progress.findings),
-        job=job_outcome(progress.run) if progress.run is not None else None,
-        given=note.given,
-        more={"merged": folder} if done else {},
-    )
+    outcome = replace(progress.outcome("merge", adapter_job), more={"merged": folder} if done else {})
     screen.closing(outcome)
     return outcome.exit_code

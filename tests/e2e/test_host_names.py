@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -46,24 +42,6 @@ def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, s
         result = user.run_pipeline(*words)
         assert (result.code, f":{theirs.port}" in result.err) == (12, True), result.err
     assert "Accepted publickey" not in theirs.log + mine.log
-    assert answered(user, "y", "hosts", "check", "titan").count("Do you trust this file?") == 1
+    assert user.answer_pipeline(["y"], "hosts", "check", "titan")[1].count("Do you trust this file?") == 1
     assert "Accepted publickey" in theirs.log and "Accepted publickey" not in mine.log
     assert f"titan is {user.project}" in user.run_pipeline("hosts", "check", "titan").out
-
-
-def answered(user: User, answer: str, *words: str) -> str:
-    """Run `pipeline WORDS` at a terminal, answer its one question, and return the output."""
-    ours, theirs = pty.openpty()
-    os.write(ours, f"{answer}\n".encode())
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", *words],
-        cwd=user.project,
-        env=user.environment_of_commands,
-        stdin=theirs,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    os.close(theirs)
-    os.close(ours)
-    return (done.stdout + done.stderr).decode()

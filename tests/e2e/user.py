@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,23 @@ class User:
             check=False,
         )
         return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def answer_pipeline(self, answers: Sequence[str], *words: str) -> tuple[int, str]:
+        """Run `pipeline WORDS` at a terminal with these answers, and return its exit code and its output."""
+        ours, theirs = pty.openpty()
+        os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+        done = subprocess.run(
+            self._argv(words),
+            cwd=self.project,
+            env=self.environment_of_commands,
+            stdin=theirs,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        os.close(theirs)
+        os.close(ours)
+        return done.returncode, (done.stdout + done.stderr).decode()
 
     def start_pipeline(self, *words: str) -> subprocess.Popen[bytes]:
         """Start `pipeline WORDS` in its own process group."""

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import shlex
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,24 +25,6 @@ def test_a_project_inside_a_project_is_reported(
     assert run(["init", "--host", "local", "--config", "first"]) == 0
     assert (f"{tmp_path / 'project'} is a project already" in capsys.readouterr().out) is warned
     assert (tmp_path / where / "configs" / "first.yaml").is_file()
-
-
-def typed(user: User, answers: Sequence[str], *words: str) -> tuple[int, str]:
-    """Run `pipeline init WORDS` at a terminal with those answers: its exit code and its output."""
-    ours, theirs = pty.openpty()
-    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", "init", *words],
-        cwd=user.project,
-        env=user.environment_of_commands,
-        stdin=theirs,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    os.close(theirs)
-    os.close(ours)
-    return done.returncode, (done.stdout + done.stderr).decode()
 
 
 @pytest.fixture
@@ -73,7 +50,7 @@ def test_several_scripts_are_listed_and_none_is_picked(user: User, words: tuple[
 
 
 def test_no_input_never_prompts_at_a_terminal(user: User) -> None:
-    code, output = typed(user, ["1"], *NAMES, "--no-input")
+    code, output = user.answer_pipeline(["1"], "init", *NAMES, "--no-input")
     assert code == 2 and "which of these" not in output
 
 
@@ -91,7 +68,9 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
     (user.project / ".gitignore").write_text("data/\n")
     (user.project / "data").mkdir()
     (user.project / "data" / "a.wav").write_text("x")
-    code, output = typed(user, [answer, "rig.example", "data", "y", "titan-rtx"], "--host", "rig", "--config", "mine")
+    code, output = user.answer_pipeline(
+        [answer, "rig.example", "data", "y", "titan-rtx"], "init", "--host", "rig", "--config", "mine"
+    )
     assert code == 0, output
     assert "1  train.py" in output and "2  src/train_teacher.py" in output and "train_ask.py" not in output
     assert "this project has data/" in output and "requirements.txt" in output
@@ -109,14 +88,14 @@ def test_an_unknown_card_and_missing_data_are_refused(user: User) -> None:
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(user: User) -> None:
     answers = ["9", "2", "rig.example", "nowhere", "", "titan-rx", "titan-rtx"]
-    code, output = typed(user, answers, "--host", "rig", "--config", "mine")
+    code, output = user.answer_pipeline(answers, "init", "--host", "rig", "--config", "mine")
     assert code == 0, output
     assert "none was chosen" in output and "nowhere does not exist" in output and "titan-rx" in output
     assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
 
 
 def test_a_third_wrong_answer_ends_init_and_writes_nothing(user: User) -> None:
-    code, output = typed(user, ["9", "8", "7", "1"], *NAMES)
+    code, output = user.answer_pipeline(["9", "8", "7", "1"], "init", *NAMES)
     assert code == 2 and output.count("which of these scripts") == 3
     assert not (user.project / "configs").exists()
 
@@ -131,11 +110,11 @@ def test_an_alias_needs_no_host_file(user: User) -> None:
 def test_the_only_alias_is_the_default_host_and_its_address_is_not_asked(user: User) -> None:
     (user.home / ".ssh").mkdir()
     (user.home / ".ssh" / "config").write_text("Host *\n  Compression yes\nHost titan\n  HostName 10.0.0.1\n")
-    code, output = typed(user, ["", "", ""], "--config", "mine", "--script", "train.py")
+    code, output = user.answer_pipeline(["", "", ""], "init", "--config", "mine", "--script", "train.py")
     assert code == 0 and "[titan]" in output and "address or ssh alias" not in output
     assert "--host titan --config mine" in output
     (user.home / ".ssh" / "config").write_text("Host titan\nHost rig\n")
-    code, output = typed(user, ["", "", "", ""], "--config", "other", "--script", "train.py")
+    code, output = user.answer_pipeline(["", "", "", ""], "init", "--config", "other", "--script", "train.py")
     assert code == 0 and "[local]" in output
 
 
@@ -152,7 +131,7 @@ def test_the_hint_to_overwrite_a_config_keeps_the_options_that_were_typed(user: 
 def test_an_existing_config_is_reported_before_any_question(user: User) -> None:
     (user.project / "configs").mkdir()
     (user.project / "configs" / "mine.yaml").write_text("train: {epochs: 1}\n")
-    code, output = typed(user, [], "--config", "mine")
+    code, output = user.answer_pipeline([], "init", "--config", "mine")
     assert code == 2 and "mine.yaml exists already" in output and "pipeline init --config mine --force" in output
     assert "host (an alias" not in output and "which of these" not in output
 
@@ -161,7 +140,7 @@ def test_an_existing_config_is_reported_before_any_question(user: User) -> None:
 def test_the_next_command_creates_the_environment_that_was_chosen(user: User, answer: str, verb: str) -> None:
     (user.project / "requirements.txt").write_text("torch\n")
     words = ("--host", "rig", "--config", "mine", "--script", "train.py", "--card", "titan-rtx")
-    code, output = typed(user, ["rig.example", "", answer], *words)
+    code, output = user.answer_pipeline(["rig.example", "", answer], "init", *words)
     assert code == 0, output
     assert [line.strip() for line in output.splitlines() if "next:" in line] == [
         f"next: pipeline {verb} --host rig --config mine"

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from remote.errors import SyncRefused
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
+from tests.remote.corpus import data
 
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A corpus of four recordings and an index."""
-    folder = tmp_path / "corpus"
-    (folder / "wavs").mkdir(parents=True)
-    for number in range(4):
-        (folder / "wavs" / f"{number}.wav").write_bytes(os.urandom(300_000))
-    (folder / "index.json").write_text("[]")
-    return folder
+__all__ = ["data"]
 
 
 def test_the_digest_is_of_names_and_bytes_alone(data, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,11 @@ import pytest
 
 from tests.lab.mounts import why_no_mounts
 from tests.lab.payload import install_payload
+from tests.remote.corpus import data
 from tests.remote.sync.sync_bench import Bench, mounted
+
+__all__ = ["data"]
+
 
 FILES = {
     "train.py": "print('training')\n" * 40,
@@ -46,14 +49,3 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield on
     for end in reversed(ends):
         end()
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A corpus of four recordings and an index."""
-    folder = tmp_path / "corpus"
-    (folder / "wavs").mkdir(parents=True)
-    for number in range(4):
-        (folder / "wavs" / f"{number}.wav").write_bytes(os.urandom(300_000))
-    (folder / "index.json").write_text("[]")
-    return folder
