@@ -28,6 +28,8 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import count, size
 
+SHOWN_DELETES = 20
+
 
 def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[str] = (), as_json: bool = False) -> int:
     """Show what `run` would send, delete and rewrite, without any change."""
@@ -92,8 +94,10 @@ def _show_sync(screen: Screen, seen: Preview) -> None:
     if sync.empty:
         return
     screen.note(f"would send {count(len(sync.send), 'file')}, {size(sync.send_bytes)}; delete {len(sync.delete)}")
-    for path in sync.delete[:20]:
+    for path in sync.delete[:SHOWN_DELETES]:
         screen.note(f"delete {path}")
+    if len(sync.delete) > SHOWN_DELETES:
+        screen.note(f"and {len(sync.delete) - SHOWN_DELETES} more; --json lists all")
 
 
 def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -152,8 +152,13 @@ def parse_row(row: Any) -> Row:
     return Row(source, installed, mode, size, link, fixers)
 
 
-def judge_deletion(tracked: int, deleted: int) -> Optional[Finding]:
-    """Return the error `mass-delete` if a sync would delete most of a tree of over MASS_DELETE_OVER files, or None."""
+def judge_deletion(files: Iterable[str], deletes: Iterable[str], data: str = "") -> Optional[Finding]:
+    """Return the error `mass-delete` if a sync would delete most of a tree of over MASS_DELETE_OVER files, or None.
+
+    `files` are the paths of the tree. Paths below `data` do not count, because they are sent separately.
+    """
+    outside = {path for path in files if not data or not f"{path}/".startswith(f"{data}/")}
+    tracked, deleted = len(outside), len(outside.intersection(deletes))
     if tracked <= MASS_DELETE_OVER or deleted * 2 <= tracked:
         return None
     return Finding.error(

@@ -51,7 +51,7 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
     send, modes = _to_send({path: row for path, row in local.items() if path not in kept}, remote, deviant)
     delete = tuple(path for path in _deletable(remote, local) if path not in kept)
     findings = [edited_finding(path, deleted_locally=path not in local) for path in kept]
-    mass = None if force else judge_deletion(len(remote), len(delete))
+    mass = None if force else judge_deletion(remote, delete, scan.data_link)
     report = scan.report.plus(Report((*findings, *([mass] if mass else []))))
     return SyncPlan(send, modes, delete, edited, tree.pending, report)
 

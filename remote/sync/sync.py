@@ -119,6 +119,7 @@ class _Attempt:
             "owner": self.scan.owner,
             "base": base.source_digest(),
             "force": self.force,
+            "data": self.scan.data_link,
             "codec": codec,
         }
         stream = stream_plan(

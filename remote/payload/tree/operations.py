@@ -66,7 +66,7 @@ def tree_receive(call: Call) -> Dict[str, Any]:
         stream = open_input(call)
         index = read_index(stream)
         if not force:
-            refuse_mass_delete(manifest, index)
+            refuse_mass_delete(manifest, index, str(call.args.get("data", "")))
         staged = stage(project, stream, index.contents, index.needed, index.inodes, call.keep_alive)
         stream.finish()
         checked = check_staged(project, staged.stamps)

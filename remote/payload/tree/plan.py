@@ -14,9 +14,9 @@ from remote.payload.tree.stream import Index, IndexEntry
 from remote.protocol.tree import Manifest, Row, judge_deletion
 
 
-def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
-    """Raise Refusal if the index deletes most of the files on the host."""
-    finding = judge_deletion(len(manifest.rows), sum(path in manifest.rows for path in index.deletes))
+def refuse_mass_delete(manifest: Manifest, index: Index, data: str) -> None:
+    """Raise Refusal if the index deletes most of the files on the host. `data` is described in `judge_deletion`."""
+    finding = judge_deletion(manifest.rows, index.deletes, data)
     if finding is not None:
         raise Refusal(finding.check, finding.message, hint=finding.hint, exit_code=finding.exit_code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,12 @@ def test_most_of_a_tree_is_not_deleted_without_force(count, going, found):
     plan = plan_sync(scan(**kept), tree(base), Manifest(base))
     assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * found
     assert plan_sync(scan(**kept), tree(base), Manifest(base), force=True).report.ok
+
+
+@pytest.mark.parametrize(("data", "found"), [("data", False), ("", True), ("dat", True)])
+def test_files_that_are_sent_separately_from_now_on_are_not_a_mass_deletion(data, found):
+    base = {**{f"data/{i}.wav": A for i in range(40)}, "train.py": B}
+    without = replace(scan(**{"train.py": B}), data_link=data)
+    plan = plan_sync(without, tree(base), Manifest(base))
+    assert len(plan.delete) == 40
+    assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * found

@@ -233,6 +233,16 @@ def test_a_sync_deletes_most_of_the_tree_only_if_forced(bench):
     assert contents(bench.tree) == contents(bench.root)
 
 
+def test_the_host_deletes_files_that_are_sent_separately_from_now_on(bench):
+    bench.write({f"data/{number}.wav": f"{number}" for number in range(30)})
+    bench.write({"train.py": "x = 1\n"})
+    bench.sync()
+    scan = scan_project(bench.root, data_link="data")
+    report = sync_project(bench.host, scan, bench.survey())
+    assert report.report.ok and len(report.deleted) == 30
+    assert "train.py" in contents(bench.tree) and not any(path.startswith("data") for path in contents(bench.tree))
+
+
 def test_a_refused_project_sends_nothing(bench):
     os.mkfifo(bench.root / "pipe")
     report = bench.sync()
