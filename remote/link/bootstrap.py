@@ -31,22 +31,25 @@ class BootstrapRequest:
     trusts_owners: bool = False
 
 
-# Runs under Python 3.6 and newer, so that it can report a Python that is too old. The arguments of the program: nonce,
-# sha256, keep, trusts_owners, and in base64 the workdir and the first request. Folders from which code is imported must
-# belong to the user or root, and nobody else may write to them. Every folder and link above these folders must meet the
-# same condition, since a user who can rename a folder can replace everything below it. /tmp is accepted because of its
-# sticky bit. The folders are checked again after the payload was stored, because another user may have created the
-# workdir in the meantime. Write permission for a group is accepted if the group has no other members, and if it is
+# Runs under Python 3.6 and newer, so that it can report a Python that is too old. The arguments of the program:
+# nonce, sha256, keep, trusts_owners, and in base64 the workdir and the first request. Folders from which code is
+# imported must belong to the user or root, and nobody else may write to them. Every folder and link above these
+# folders must meet the same condition, since a user who can rename a folder can replace everything below it. /tmp is
+# accepted because of its sticky bit. The path is judged from the root down, and each link is read only after the
+# folder that contains it was judged, so nobody can replace a part that was judged. A missing folder below a folder in
+# which other users can create files is created at once, also by a read-only command: otherwise another user could
+# create it after the check. Write permission for a group is accepted if the group has no other members, and if it is
 # root's group or has the name of the user or of the folder's owner, as on Debian and Fedora. In a user namespace, an
-# owner without a mapping is shown as 65534, which is then accepted like root. Byte code is used if its file belongs to
-# the user, cannot be read by others, begins with the SHA-256 of the bytes that follow, and was compiled by this version
-# of Python. Git creates files that others can read, so byte code from a git repository is never used. With
-# trusts_owners, a folder above the workdir may belong to another user, unless its parent is writable by everybody: any
-# user could have created a folder there. In a container without other users, as on rented machines, modes are not
-# checked if the user is root: the volumes have mode 0777, and chmod often has no effect. A locked account without
-# ~/.ssh, as in Ubuntu's images, does not count as a user. A container that halfstep created shares folders with the
-# host, but does not show the host's users. Therefore container.sh checks the folders above the workdir first, and
-# passes their owners in HALFSTEP_OWNERS. 63 is 0o077, 448 is 0o700, 512 is the sticky bit.
+# owner without a mapping is shown as 65534, which is then accepted like root. The payload is used if its file belongs
+# to the user and cannot be written by others, byte code if it cannot be read by others either, begins with the
+# SHA-256 of the bytes that follow, and was compiled by this version of Python. Git creates files that others can
+# read, so byte code from a git repository is never used. With trusts_owners, a folder above the workdir may belong to
+# another user, unless its parent is writable by everybody: any user could have created a folder there. In a container
+# without other users, as on rented machines, modes are not checked if the user is root: the volumes have mode 0777,
+# and chmod often has no effect. A locked account without ~/.ssh, as in Ubuntu's images, does not count as a user. A
+# container that halfstep created shares folders with the host, but does not show the host's users. Therefore
+# container.sh checks the folders above the workdir first, and passes their owners in HALFSTEP_OWNERS. 18 is 0o022, 63
+# is 0o077, 448 is 0o700, 512 is the sticky bit.
 PYTHON = r"""
 import sys, os
 import base64
@@ -114,18 +117,6 @@ def unmapped(uid):
         with open("/proc/self/uid_map") as f: rows = [list(map(int, row.split())) for row in f]
     except (OSError, ValueError): return False
     return uid == nobody and not any(r[0] <= uid < r[0] + r[2] for r in rows)
-def parents():
-    todo, at, links = workdir.split("/")[::-1], "", 0
-    yield "/"
-    while todo and links < 40:
-        part = todo.pop()
-        if part in ("", "."): continue
-        if part == "..": at = os.path.dirname(at).rstrip("/"); continue
-        yield at + "/" + part
-        try: to = os.readlink(at + "/" + part)
-        except OSError: at += "/" + part; continue
-        links += 1; todo += to.split("/")[::-1]
-        if to.startswith("/"): at = ""
 reported = set()
 def judge(place, s, above):
     if s.st_uid not in (me, 0) and not unmapped(s.st_uid):
@@ -138,10 +129,35 @@ def judge(place, s, above):
     kind = "ABOVE" if above else "SHARED"
     if me and s.st_uid != me: kind = "THEIRS"
     write_line("%s %o:%s %s" % (kind, s.st_mode & 4095, owner(s.st_uid), place), 22)
+def cannot_store(error, where):
+    kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
+    write_line("%s %s (%s)" % (kind, error.strerror or error, where), 22)
+def status_of(place):
+    try: return os.lstat(place)
+    except FileNotFoundError: pass
+    except OSError: return None
+    try:
+        if not others_may_write(os.lstat(os.path.dirname(place))) or has_no_other_users(): return None
+        try: os.mkdir(place, 448)
+        except FileExistsError: pass
+        return os.lstat(place)
+    except FileNotFoundError: return None
+    except OSError as error: cannot_store(error, "creating " + place)
 def judge_places():
-    for place in list(parents())[:-1]:
-        try: judge(place, os.lstat(place), True)
-        except OSError: continue
+    todo, at, links = workdir.split("/")[::-1], "", 0
+    judge("/", os.lstat("/"), True)
+    while todo and links < 40:
+        part = todo.pop()
+        if part in ("", "."): continue
+        if part == "..": at = os.path.dirname(at).rstrip("/"); continue
+        place = at + "/" + part
+        s = status_of(place)
+        link = s and s.st_mode >> 12 == 10
+        if s and (link or set(todo) - {"", "."}): judge(place, s, True)
+        if not link: at = place; continue
+        to = os.readlink(place)
+        links += 1; todo += to.split("/")[::-1]
+        if to.startswith("/"): at = ""
     for place in (workdir, folder, os.path.join(workdir, "projects")):
         try: s = os.stat(place) if place == workdir else os.lstat(place)
         except OSError: continue
@@ -151,11 +167,14 @@ def judge_places():
             except OSError: pass
 for row in os.environ.pop("HALFSTEP_OWNERS", "").splitlines(): write_line("OWNER " + row, 0)
 judge_places()
-def is_intact(p):
+def read_own(p, others):
     try:
-        with open(p, "rb") as f: return hashlib.sha256(f.read()).hexdigest() == sha
-    except OSError: return False
-if not is_intact(path):
+        with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
+            s, data = os.fstat(f.fileno()), f.read()
+    except OSError: return b""
+    ours = s.st_mode >> 12 == 8 and s.st_uid == me and s.st_nlink == 1
+    return data if ours and (not s.st_mode & others or has_no_other_users()) else b""
+if hashlib.sha256(read_own(path, 18)).hexdigest() != sha:
     write_line("NEED", 0)
     size = int.from_bytes(sys.stdin.buffer.read(8), "big")
     data = sys.stdin.buffer.read(size)
@@ -181,16 +200,11 @@ if not is_intact(path):
             if keep == "1": os.fsync(fd)
         if keep == "1": os.replace(part, path); judge_places()
     except OSError as error:
-        kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
-        write_line("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)
+        cannot_store(error, "%d bytes needed in %s" % (len(data), folder))
 def is_own_byte_code(p):
     from _frozen_importlib_external import MAGIC_NUMBER
-    try:
-        with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
-            s, data = os.fstat(f.fileno()), f.read()
-        ours = s.st_uid == me and s.st_nlink == 1 and (not s.st_mode & 63 or has_no_other_users())
-        return ours and data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
-    except OSError: return False
+    data = read_own(p, 63)
+    return data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
 ready = path.startswith(folder) and is_own_byte_code(compiled)
 if ready or keep != "1": write_to = ""

@@ -20,6 +20,7 @@ HINTS = {
     "engine": "sudo apt-get install podman",
     "volume": "correct `container.volumes` in the host file",
     "foreign": OTHER_WORKDIR,
+    "workdir": OTHER_WORKDIR,
     "shared": f"run `chmod go-w` on that path, or {OTHER_WORKDIR}",
     "user": "remove `container.user` from the host file",
 }

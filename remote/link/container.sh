@@ -188,7 +188,7 @@ refuse_shared_parents() {
     part=${todo%%/*} todo=${todo#*/}
     case $part in "" | .) continue ;; ..) at=${at%/*} && continue ;; esac
     path=$at/$part
-    [ -e "$path" ] || [ -L "$path" ] || return 0
+    exists "$path" || create_if_shared || return 0
     uid=$(stat -c %u "$path")
     case $uid in "$me" | 0) ;; *) judge_owner ;; esac
     if [ -L "$path" ]; then
@@ -202,6 +202,14 @@ refuse_shared_parents() {
     case $(stat -c %a "$path") in [1357]???) continue ;; esac
     if others_may_write "$path" && ! has_no_other_users; then fail shared "$path is writable by other users"; fi
   done
+}
+
+exists() { [ -e "$1" ] || [ -L "$1" ]; }
+
+# Creates a missing folder where another user could create it after the checks.
+create_if_shared() {
+  others_may_write "${at:-/}" && ! has_no_other_users || return 1
+  mkdir -m 700 "$path" 2>/dev/null || exists "$path" || fail workdir "$path cannot be created"
 }
 
 # A folder above the workdir may belong to another user, unless that user may have created it in a shared folder.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from remote.errors import ContainerUnavailable, HostUnfit
 from remote.link.agent import AgentHost
+from remote.link.bundle import payload_bundle
 from remote.link.container import Container
 from remote.link.local import local_host
 from remote.link.reach import open_host
@@ -100,7 +102,7 @@ def test_the_folders_to_which_links_lead_are_checked_too(shared: Path, tmp_path:
 def test_a_link_of_another_user_on_the_way_is_refused_though_it_leads_to_a_folder_of_ours(
     shared: Path, tmp_path: Path, account: Account
 ) -> None:
-    assert ran_as(account(), "ln", "-s", tmp_path, f"{shared}/me").returncode == 0
+    assert ran_as(account(), "ln", "-s", str(tmp_path), f"{shared}/me").returncode == 0
     assert f"{shared}/me on local belongs to another user" in refused(shared / "me/halfstep", keep=True).message
     assert not (tmp_path / "halfstep").exists()
 
@@ -109,6 +111,89 @@ def test_a_link_of_another_user_on_the_way_is_refused_though_it_leads_to_a_folde
 def test_a_loop_of_links_ends_with_an_error(tmp_path: Path, loop: str) -> None:
     (tmp_path / "a").symlink_to(loop)
     assert "could not be stored" in refused(tmp_path / "a/halfstep", keep=True).message
+
+
+@pytest.mark.parametrize("workdir", ["halfstep", "me/halfstep", "link/halfstep", "../{}/./me/halfstep/"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_nobody_can_create_a_missing_folder_of_the_workdir_after_the_check(
+    shared: Path, account: Account, keep: bool, workdir: str
+) -> None:
+    """Otherwise another user could put a program into the workdir of a command that only reads, such as plan."""
+    other = account()
+    (shared / "link").symlink_to("elsewhere")
+    place = shared / workdir.format(shared.name)
+    host = local_host(str(place), keep=keep)
+    assert host.probe(["true"]).ok
+    assert ran_as(other, "mkdir", "-p", f"{place}/projects/p/tree/.venv/bin").returncode != 0
+    assert ran_as(other, "mkdir", f"{shared}/theirs").returncode == 0
+    for name in ("halfstep", "me", "elsewhere"):
+        if (shared / name).exists():
+            moved = ran_as(other, "mv", "-T", f"{shared}/theirs", f"{shared}/{name}")
+            assert moved.returncode != 0 and stat.S_IMODE((shared / name).stat().st_mode) == 0o700
+    assert host.probe(["true"]).ok
+    host.close()
+
+
+def test_a_command_that_only_reads_creates_nothing_where_no_other_user_could(tmp_path: Path) -> None:
+    host = local_host(str(tmp_path / "me/halfstep"), keep=False)
+    assert host.probe(["true"]).ok
+    host.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+class Interrupted(LocalStarter):
+    """Calls `attack` while the bootstrap waits for the payload, which is after it checked the folders."""
+
+    def __init__(self, attack: Callable[[], object]) -> None:
+        self._attack = attack
+
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        stream = LocalProcessStream(argv)
+        write = stream.write
+
+        def attack_and_write(data: bytes, timeout_s: float) -> None:
+            self._attack()
+            write(data, timeout_s)
+
+        stream.write = attack_and_write  # type: ignore[method-assign]
+        return stream
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("made", ["mkdir {0}/halfstep", "ln -s /tmp {0}/halfstep", "touch {0}/halfstep"])
+def test_a_user_who_creates_the_workdir_while_the_payload_is_sent_comes_too_late(
+    shared: Path, account: Account, keep: bool, made: str
+) -> None:
+    other, codes = account(), list[int]()
+    starter = Interrupted(lambda: codes.append(ran_as(other, "sh", "-c", made.format(shared)).returncode))
+    host = AgentHost("titan", starter, workdir=f"{shared}/halfstep", keep=keep)
+    assert host.probe(["true"]).ok and codes and ((shared / "halfstep").lstat().st_uid == os.geteuid())
+    host.close()
+    inside = {path.name for path in (shared / "halfstep").iterdir()}
+    assert inside == ({"payload"} if keep else set())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("how", ["a file of another user", "a link", "a second name", "writable", "a FIFO"])
+def test_a_stored_payload_that_another_user_could_change_after_the_check_is_not_executed(
+    tmp_path: Path, account: Account, keep: bool, how: str
+) -> None:
+    local_host(str(tmp_path / "work")).list_files("nothing")
+    stored = tmp_path / "work/payload" / f"{payload_bundle().sha256}.pyz"
+    if how == "a file of another user":
+        shutil.chown(stored, account())
+    elif how == "writable":
+        stored.chmod(0o666)
+    elif how == "a second name":
+        (tmp_path / "elsewhere").hardlink_to(stored)
+    else:
+        stored.rename(tmp_path / "elsewhere")
+        stored.symlink_to(tmp_path / "elsewhere") if how == "a link" else os.mkfifo(stored)
+    wrong = stored.lstat().st_ino
+    host = local_host(str(tmp_path / "work"), keep=keep)
+    assert (host.greeting["payload"] == str(stored)) is keep
+    host.close()
+    assert (stored.lstat().st_ino == wrong) is not keep
 
 
 class InNamespace(LocalStarter):
@@ -147,6 +232,7 @@ def test_no_container_is_created_below_a_folder_that_others_may_write_to(
     home.chmod(mode | 0o1000)
     host = open_host(titan(Container("torch"), f"{home}/me/halfstep"))
     assert host.probe(["id"]).ok and calls(engine)
+    assert stat.S_IMODE((home / "me").stat().st_mode) == 0o700
     host.close()
 
 

@@ -23,7 +23,7 @@ def mounted(tmp_path: Path, options: str) -> tuple[tuple[str, ...], Path]:
         pytest.skip(reason)
     folder = tmp_path / "mounted"
     folder.mkdir()
-    script = f'mount -t tmpfs -o {options} none {folder} && exec "$@"'
+    script = f'mount -t tmpfs -o mode=755,{options} none {folder} && exec "$@"'
     return ("unshare", "-m", "sh", "-c", script, "sh"), folder
 
 
