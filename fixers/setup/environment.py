@@ -110,7 +110,7 @@ def _planned(site: Site, survey: Survey, venv: str | None, unfit: Finding, *, ke
     lists_packages = packages.files or packages.packages or settings.get("requirements") is not None
     without = () if lists_packages or _of_trainer(site) else (judge_only_torch(site.tree, site.config, keep=keep),)
     if any(finding.severity is Severity.ERROR for finding in without):
-        return Plan((unfit, *without))
+        return Plan(without)
     return Plan((resolved(unfit), *without), (change,))
 
 

@@ -20,7 +20,8 @@ from pipeline.stages.stage import Context, Stage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
+HEALED, NOT_HEALED = APPLIED = ("healed", "not-healed")
+CURABLE = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
 
 
 def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> RunResult:
@@ -29,7 +30,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
     At most two cures are applied, each at most once.
     """
     ran = run_stages(context, stages, record, refresh_view)
-    while context.options.heal and ran.exit_code in HEALED:
+    while context.options.heal and ran.exit_code in CURABLE:
         cure = cure_for(context.view, ran)
         if cure is None:
             break
@@ -38,10 +39,8 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
         context.options = replace(context.options, force="")
         context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))
         again = run_stages(context, stages, record, refresh_view)
-        healed = Finding(
-            "healed", Severity.WARNING, f"{_describe_failure(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
-        )
-        again.findings[:0] = [*(finding for finding in ran.findings if finding.check == healed.check), healed]
+        earlier = (finding for finding in ran.findings if finding.check in APPLIED)
+        again.findings[:0] = [*earlier, _applied(cure, ran, again)]
         again.acted = True
         ran = again
     return ran
@@ -79,6 +78,10 @@ def cure_row(view: View, ran: RunResult, cure: Cure) -> CureRow:
     return CureRow(first.check if first else "", first.message if first else "", cure.words, job)
 
 
-def _describe_failure(ran: RunResult) -> str:
-    first = next(iter(known_errors(ran)), None)
-    return f"{first.check}: {first.message}" if first else "the run failed"
+def _applied(cure: Cure, before: RunResult, after: RunResult) -> Finding:
+    """Return the warning that the cure was applied, and whether the same error occurred again."""
+    first = next(iter(known_errors(before)), None)
+    failure = f"{first.check}: {first.message.rstrip('.')}" if first else "the run failed"
+    again = first is not None and any(error.check == first.check for error in known_errors(after))
+    check, outcome = (NOT_HEALED, ", which did not help") if again else (HEALED, "")
+    return Finding(check, Severity.WARNING, f"{failure}; {cure.words}{outcome}", hint=f"pipeline explain {cure.name}")

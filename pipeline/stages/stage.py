@@ -167,5 +167,5 @@ def _difference(before: Inputs, now: Inputs) -> str:
     old, new = before.get(name, "none"), now.get(name, "none")
     short = len(old) < 40 and len(new) < 40
     detail = f"{label}: {old} -> {new}" if short else f"{label} changed"
-    others = [INPUT_LABELS.get(one, one) for one in changed[1:]]
+    others = [INPUT_LABELS.get(one, one) for one in changed[1:] if one != "run"]  # the run id follows from the others
     return f"{detail}; also {', '.join(others)}" if others else detail

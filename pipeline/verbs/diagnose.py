@@ -37,15 +37,16 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text, log.first)
+    full = _disk_full(log.note, found)
     if not as_json:
         for one in found:
             _show(screen, one, log)
-        if not found:
+        if not found and not full:
             screen.note(f"no known error in {'the ' if log.note else ''}{log.name}{_ending(log.note)}")
             if log.note is not None and log.note.state in (JobState.FAILED, JobState.LOST):
                 screen.next_step(log.note.resume_command)
     findings = tuple(as_finding(one, log.name) for one in found)
-    beyond = (*_disk_full(log.note, found), *log.stale)
+    beyond = (*full, *log.stale)
     outcome = replace(
         outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
         exit_code=exit_code_of((*findings, *beyond), ExitCode.TRAINING),

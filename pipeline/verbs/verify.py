@@ -19,6 +19,7 @@ from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
+from pipeline.show.wrapping import wrap_text
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
 from remote.protocol.exit_code_of import exit_code_of
@@ -48,11 +49,11 @@ def verify(
     screen.closing(outcome)
     if not as_json:
         line = verdict(outcome, len(verified.passed), len(verified.not_checked))
-        judged, _, command = line.partition(NEXT_STEP)
-        if not command or not screen.out.is_terminal or len(line) <= screen.out.width:
-            screen.line(line)
-        else:
-            screen.line(judged)
+        width = screen.out.width if screen.out.is_terminal else len(line)
+        judged, _, command = line.partition(NEXT_STEP) if len(line) > width else (line, "", "")
+        for part in wrap_text(judged, width, width):
+            screen.line(part)
+        if command:
             screen.next_step(command)
     return outcome.exit_code
 

@@ -24,6 +24,7 @@ from remote.protocol.values import encode
 
 STEPS = ("connect", "host key", "login", "agent", "round trip", "clock", "workdir", "python", "gpu")
 SKEW_S = 60.0
+LITTLE_FREE_BYTES = 10**9
 PROJECT = "hosts-check"
 
 
@@ -165,6 +166,8 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         warning = f"{free}, a file system that is deleted with the container; {disk.volume} is a volume"
         folder = shlex.quote(f"{disk.volume}/{WORKDIR_OF_VOLUME}")
         yield Row("workdir", State.WARNING, warning, f"workdir: {folder}   (in the host file)")
+    elif disk.free_bytes < LITTLE_FREE_BYTES:
+        yield Row("workdir", State.WARNING, free, f"du -sh {shlex.quote(workdir)}/projects/*/*   (on the host)")
     else:
         yield Row("workdir", State.OK, free)
     container = survey.machine.own_container

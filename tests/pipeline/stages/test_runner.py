@@ -249,6 +249,7 @@ def test_with_a_damaged_record_every_stage_is_checked_again(tmp_path: Path) -> N
         ({"torch": "2.9.0"}, {"torch": "2.9.1"}, "torch: 2.9.0 -> 2.9.1"),
         ({"files": "a" * 64}, {"files": "b" * 64}, "files changed"),
         ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, "a: 1 -> 2; also b"),
+        ({"data": "1", "run": "x-1"}, {"data": "2", "run": "x-2"}, "data: 1 -> 2"),
         ({}, {"driver": "560"}, "driver: none -> 560"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.link.address import Address
+from remote.operations import inspection
 from remote.operations.inspection import STEPS, Inspection, State, inspect_host
 from tests.lab.cards import A100, NO_DRIVER, TITAN_RTX, write_nvidia_smi
 from tests.lab.mounts import why_no_mounts
@@ -69,6 +70,16 @@ def test_a_clock_that_is_an_hour_off_is_warned_of(tmp_path: Path) -> None:
     assert states(inspect_host(address))["clock"] is State.OK
     found = inspect_host(address, clock=lambda: time.time() - 3600)
     assert states(found)["clock"] is State.WARNING
+
+
+def test_little_free_space_is_a_warning_with_the_command_that_shows_what_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "LITTLE_FREE_BYTES", 2**60)
+    found = inspect_host(Address("here", "local", workdir=str(tmp_path / "work")))
+    [row] = [row for row in found.rows if row.name == "workdir"]
+    assert (row.state, found.exit_code) == (State.WARNING, 0)
+    assert row.hint == f"du -sh {tmp_path}/work/projects/*/*   (on the host)"
 
 
 @pytest.mark.root
