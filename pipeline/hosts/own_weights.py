@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,25 +14,30 @@ from remote.host import Entry, Host
 from remote.link.address import LOCAL
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.quantities import size
+from remote.protocol.text import one_line
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states")
 CODE = "code"
 SHOWN = 3
+OWN_WEIGHTS = "own-weights"
+PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,+=@-]*")
+PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9_./,+=@-]*")
 
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weights on a host: a message with their paths and total size, and the command that downloads them."""
+    """Weights on a host: a message with their paths and total size, and the command that downloads them, or ""."""
 
     message: str
     command: str
 
 
-def find_own_weights(host: Host, config: HostConfig, project: str, run: str) -> OwnWeights | None:
+def find_own_weights(host: Host, config: HostConfig, project: str, run: str, folder: Path) -> OwnWeights | None:
     """Return the weights of a run that are not a LoRA adapter, or None if there are none.
 
-    Weights that are files of the project itself are not included.
+    Weights that are files of the project itself are not included. The command downloads the weights with plain names
+    into a new folder in `folder`, so that no name that the host reports overwrites another file of the laptop.
     """
     layout = ProjectLayout(project)
     root = layout.run(run).root
@@ -43,11 +49,20 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str) -> 
     saved = [entry for entry in found if _is_weights(entry) and (_in_code(entry.path), entry.size) not in sent]
     if not saved:
         return None
-    places = [f"{host.workdir}/{root}/{place}" for place in _places(saved, {entry.path for entry in found})]
+    within = list(_places(saved, {entry.path for entry in found}))
+    places = [f"{host.workdir}/{root}/{place}" for place in within]
     more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
     total = size(sum(entry.size for entry in saved))
-    message = f"weights that are no LoRA adapter stay on {host.name}: {', '.join(places[:SHOWN])}{more} ({total})"
-    return OwnWeights(message, download_command(config, places))
+    shown = one_line(", ".join(places[:SHOWN]))
+    message = f"weights that are no LoRA adapter stay on {host.name}: {shown}{more} ({total})"
+    plain = [place for name, place in zip(within, places, strict=True) if _is_plain(host.workdir, name)]
+    return OwnWeights(message, download_command(config, plain, folder / OWN_WEIGHTS) if plain else "")
+
+
+def _is_plain(workdir: str, name: str) -> bool:
+    """Return True if neither path has `..` or special characters, and the relative path `name` has no hidden parts."""
+    plain_folder = PLAIN_FOLDER.fullmatch(workdir) is not None and ".." not in workdir.split("/")
+    return plain_folder and all(map(PLAIN_PART.fullmatch, name.split("/")))
 
 
 def _is_weights(entry: Entry) -> bool:
@@ -73,10 +88,15 @@ def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:
             yield parent
 
 
-def download_command(config: HostConfig, places: Sequence[str]) -> str:
-    """Return the command that copies absolute paths of the host into the current folder."""
+def download_command(config: HostConfig, places: Sequence[str], folder: Path) -> str:
+    """Return the command that copies absolute paths of the host into `folder`, which it creates."""
+    create = shlex.join(["mkdir", "-p", str(folder)])
+    return f"{create} && {shlex.join([*_copy(config, places), str(folder)])}"
+
+
+def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:
     if config.host == LOCAL:
-        return shlex.join(["cp", "-r", *places, "."])
+        return ["cp", "-r", *places]
     address = f"[{config.host}]" if ":" in config.host else config.host
     target = f"{config.user}@{address}" if config.user else address
     options = {
@@ -86,4 +106,4 @@ def download_command(config: HostConfig, places: Sequence[str]) -> str:
         "-o": f"UserKnownHostsFile={Path(config.known_hosts).expanduser()}" if config.known_hosts else "",
     }
     given = [word for option, value in options.items() if value for word in (option, value)]
-    return shlex.join(["scp", "-r", *given, *(f"{target}:{place}" for place in places), "."])
+    return ["scp", "-r", *given, *(f"{target}:{place}" for place in places)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
-COMMANDS = ("pipeline ", "scp ", "cp ", "uv ", "ssh-copy-id ")
+COMMANDS = ("pipeline ", "scp ", "cp ", "mkdir ", "uv ", "ssh-copy-id ")
 QUOTED = re.compile("'[^']*'")
 SENTENCE = re.compile(r"[,;] |  \(|`")
 """Text that follows a command in a sentence, or precedes the next command."""

@@ -48,8 +48,9 @@ class Logs:
         summary = f"{size(pulled.added_bytes)} downloaded to {_folder(view)}{_missing(run)}"
         own = None
         if not run.adapter_sha256:
-            own = find_own_weights(context.host, view.host.config, view.layout.key, run.run)
-        follow_up = (one_line(own.message), f"to download them:\n{own.command}") if own else ()
+            own = find_own_weights(context.host, view.host.config, view.layout.key, run.run, folder_of(view))
+        download = (f"to download them:\n{own.command}",) if own and own.command else ()
+        follow_up = (one_line(own.message), *download) if own else ()
         return StageResult(Report(pulled.findings), summary, follow_up=follow_up)
 
 

@@ -40,7 +40,7 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
         own = None
         if missing and pulled.checkpoint is None:
             config = HostConfig.model_validate(note.host_config)
-            own = find_own_weights(opened.host, config, note.project, note.run)
+            own = find_own_weights(opened.host, config, note.project, note.run, opened.folder)
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if missing:
         again = f"pipeline wait {note.name}" if survey.state is JobState.RUNNING else note.resume_command
@@ -70,6 +70,6 @@ def unfinished(run: str, checkpoint: Checkpoint, command: str) -> Finding:
 def no_adapter(run: str, own: OwnWeights | None) -> Finding:
     """Return the error of `--weights` for a run without an adapter. `own` are other weights that the run saved."""
     message = "the run has no adapter: neither its folder on the host nor a verified checkpoint has adapter weights"
-    hint = own.command if own else f"pipeline logs {run}"
+    hint = (own.command if own else "") or f"pipeline logs {run}"
     more = f"; {own.message}" if own else ""
     return Finding("adapter-missing", Severity.ERROR, f"{message}{more}", run, hint, ExitCode.PULL)

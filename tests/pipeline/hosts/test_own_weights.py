@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from pipeline.config.host_model import HostConfig
 from pipeline.hosts.own_weights import download_command, find_own_weights
+from pipeline.verbs.pull import no_adapter
+from remote.host import Entry
 from remote.protocol.layout import ProjectLayout
 from tests.lab.fake_host import FakeHost
 
 LAYOUT = ProjectLayout("p-1")
+FOLDER = Path("/p/.halfstep/runs/plain-1")
+NEW = Path("/p/new")
 RUN = LAYOUT.run("plain-1").root
 
 
@@ -36,21 +42,72 @@ def host_with(*paths: str, sent: tuple[str, ...] = ()) -> FakeHost:
 )
 def test_saved_weights_are_found_as_files_or_as_a_saved_model(paths: list[str], places: list[str]) -> None:
     host = host_with(*paths)
-    found = find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1")
+    found = find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1", FOLDER)
     assert found is not None
     expected = [f"{host.workdir}/{RUN}/{place}" for place in places]
-    assert shlex.split(found.command) == ["scp", "-r", *(f"titan:{place}" for place in expected), "."]
+    copy = ["scp", "-r", *(f"titan:{place}" for place in expected), str(FOLDER / "own-weights")]
+    assert shlex.split(found.command) == ["mkdir", "-p", str(FOLDER / "own-weights"), "&&", *copy]
     assert f"stay on {host.name}: {', '.join(expected)} (" in found.message
 
 
 def test_weights_that_the_project_contains_were_not_saved_by_the_run() -> None:
     host = host_with("code/base/model.pt", "jobs/1/output.log", sent=("base/model.pt",))
-    assert find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1") is None
+    assert find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1", FOLDER) is None
 
 
 def test_the_command_has_the_connection_settings_of_the_host() -> None:
     config = HostConfig(host="10.0.0.7", port=2222, user="me", identity_file="/k/id", proxy_jump=("gate", "b"))
-    command = "scp -r -P 2222 -i /k/id -J gate,b me@10.0.0.7:/w/a ."
-    assert download_command(config, ["/w/a"]) == command
-    assert download_command(HostConfig(host="local"), ["/w/a b"]) == "cp -r '/w/a b' ."
-    assert download_command(HostConfig(host="fe80::1"), ["/w/a"]) == "scp -r '[fe80::1]:/w/a' ."
+    command = "scp -r -P 2222 -i /k/id -J gate,b me@10.0.0.7:/w/a /p/new"
+    assert download_command(config, ["/w/a"], NEW) == f"mkdir -p /p/new && {command}"
+    copy = download_command(HostConfig(host="local"), ["/w/a b"], Path("/p/a b"))
+    assert copy == "mkdir -p '/p/a b' && cp -r '/w/a b' '/p/a b'"
+    command = download_command(HostConfig(host="fe80::1"), ["/w/a"], NEW)
+    assert command == "mkdir -p /p/new && scp -r '[fe80::1]:/w/a' /p/new"
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["model/final/../a.safetensors", "model/final/../b.safetensors"],
+        ["out/.git/a.pt", "out/.git/b.pt"],
+        ["../../../../home/me/a.pt"],
+        ["-o/a.pt", "-o/b.pt"],
+        ["~/a.pt"],
+        ["code/a b.pt"],
+        ["code/$(id).pt"],
+        ["code/a;id.pt"],
+        ["code/a\nnext: id.pt"],
+        ["code//a.pt"],
+        ["code/*.pt"],
+        ["code/C:\\a.pt"],
+    ],
+)
+def test_SE_09_no_command_downloads_weights_with_an_unusual_name(paths: list[str]) -> None:
+    found = find_own_weights(Listed(paths), HostConfig(host="titan"), "p-1", "plain-1", FOLDER)
+    assert found is not None and found.command == ""
+    assert "\n" not in found.message and no_adapter("plain-1", found).hint == "pipeline logs plain-1"
+
+
+def test_SE_09_weights_with_plain_names_are_downloaded_beside_unusual_ones() -> None:
+    found = find_own_weights(Listed(["src/a.pt", "src/b.pt", ".git/a.pt"]), HostConfig(host="h"), "p", "r-1", FOLDER)
+    assert found is not None
+    assert [word for word in shlex.split(found.command) if word.startswith("h:")] == ["h:/w/projects/p/runs/r-1/src"]
+    assert shlex.split(found.command)[-1] == str(FOLDER / "own-weights")
+
+
+@pytest.mark.parametrize("workdir", ["/w/..", "/w/$(id)", "/w\n/x", "~/x", "/w/a b"])
+def test_SE_09_no_command_contains_an_unusual_workdir(workdir: str) -> None:
+    host = Listed(["a.pt"], workdir)
+    found = find_own_weights(host, HostConfig(host="titan"), "p-1", "plain-1", FOLDER)
+    assert found is not None and found.command == ""
+
+
+class Listed(FakeHost):
+    """A host that reports these files for every run."""
+
+    def __init__(self, paths: Sequence[str], workdir: str = "/w") -> None:
+        super().__init__(workdir=workdir)
+        self._paths = paths
+
+    def list_files(self, path: str) -> tuple[Entry, ...]:
+        return tuple(Entry(name, "f", 10, 0o600) for name in self._paths if "/runs/" in path)
