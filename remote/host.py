@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from remote.errors import Garbled
 from remote.protocol.frames import BadFrame, parse_value
-from remote.protocol.text import first_line
+from remote.protocol.text import first_line, one_line
 from remote.protocol.values import Malformed, decode
 
 T = TypeVar("T")
@@ -127,9 +127,12 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """Decode the host's answer as an instance of `kind`. Raises Garbled if the answer has another structure."""
+    """Decode the host's answer as an instance of `kind`. Raises Garbled if the answer has another structure.
+
+    Line breaks and control characters of texts are escaped, except in fields with another rule (`Verbatim`, ...).
+    """
     try:
-        return decode(kind, data)
+        return decode(kind, data, text_rule=one_line)
     except Malformed as error:
         raise garbled(host.name, f"a malformed answer: {error}") from None
 

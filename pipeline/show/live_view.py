@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from pipeline.show.plain import plain
 from pipeline.show.spark import WIDTH, sparkline
 from pipeline.show.training import clock, describe_age, describe_step, fold, gpu_lines, scale_parts, time_parts
 from remote.protocol.jobs import JobNews, JobState, Progress
 from remote.protocol.loss import loss_text, mean_loss_text
-from remote.protocol.text import safe_text
 
 REDRAWS_PER_S = 8
 INDENT = 4
@@ -86,11 +86,11 @@ class LiveView:
     def _rendered(self, width: int) -> RenderableType:
         now, stage = self._time_s(), self._stage
         spinner = self._spinner.render(now)
-        head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<11} ", "bold"))
+        head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{plain(stage.name):<11} ", "bold"))
         took = clock(now - stage.began)
         if stage.news is None:
             share = f"  {100 * stage.share:.0f} %" if stage.share is not None else ""
-            words = Text(safe_text(stage.message or "..."))
+            words = Text(plain(stage.message or "..."))
             words.truncate(max(10, width - head.cell_len - len(share) - len(took) - 3), overflow="ellipsis")
             return Text.assemble(head, words, share, (f"  {took}", "dim"), no_wrap=True, overflow="crop")
         head.append_text(Text(took, style="dim"))
@@ -122,7 +122,7 @@ def _training(
     if news.stalled:
         yield _line("no new step for a long time", "yellow")
     if stage.message:
-        words = f"{safe_text(stage.message)}; {describe_age(age_s)}"
+        words = f"{plain(stage.message)}; {describe_age(age_s)}"
         yield from (_line(line, "yellow") for line in wrap(words, room, break_on_hyphens=False))
     elif age_s > max(QUIET_S, 3 * ((progress and progress.pace_seconds) or 0.0)):
         yield _line(describe_age(age_s), "dim")
@@ -130,7 +130,7 @@ def _training(
 
 def _bar(progress: Progress, room: int, *, unicode: bool) -> Text:
     """Return the progress bar. Its two parts have different characters, so that they also differ without colours."""
-    words, steps = safe_text(describe_step(progress)), progress.steps
+    words, steps = plain(describe_step(progress)), progress.steps
     if not steps:
         return _line(words)
     words += f"  {100 * progress.step / steps:.0f} %"
@@ -142,4 +142,4 @@ def _bar(progress: Progress, room: int, *, unicode: bool) -> Text:
 
 
 def _line(words: str, style: str = "") -> Text:
-    return Text(" " * INDENT + safe_text(words), style=style, no_wrap=True, overflow="ellipsis")
+    return Text(" " * INDENT + plain(words), style=style, no_wrap=True, overflow="ellipsis")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from pipeline.show.plain import plain
 from remote.protocol.events import Scalar
 from remote.protocol.quantities import duration, memory, size
 
@@ -69,7 +70,7 @@ def _cells(row: Sequence[Scalar]) -> Iterator[tuple[str, str]]:
     for tag in sorted(values, key=_place):
         short = tag.removeprefix(TRAINING)
         yield (
-            (tag if short != tag and short in values else short).replace("_per_second", ""),
+            plain((tag if short != tag and short in values else short).replace("_per_second", "")),
             readable(tag, values[tag]),
         )
 

@@ -67,15 +67,15 @@ class Screen:
     def heading(self, text: str) -> None:
         """End the live view and print a bold line."""
         self._stop_live()
-        self.out.print(Text(safe_text(text), style="bold"))
+        self.out.print(Text(one_line(text), style="bold"))
 
     def line(self, text: str) -> None:
         """Print one line."""
-        self.out.print(Text(safe_text(text)))
+        self.out.print(Text(one_line(text)))
 
     def columns(self, words: Iterable[str]) -> None:
         """Print short words, as many per line as fit. No word is broken."""
-        for line in wrap_words("  ".join(map(safe_text, words)), max(40, min(110, self.out.width) - 2)):
+        for line in wrap_words("  ".join(map(one_line, words)), max(40, min(110, self.out.width) - 2)):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
@@ -139,7 +139,7 @@ class Screen:
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = f"  {duration(stage.seconds)}" if stage.seconds >= 0.05 else ""
-        mark = Text.assemble("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
+        mark = Text.assemble("  ", (f"{one_line(stage.name):<12}", "bold"), (f"{word:<8}", style))
         *lines, last = self._wrapped(plain(reason) + took, STAGE_INDENT, took.strip())
         if not lines:
             self.out.print(Text.assemble(mark, last.removesuffix(took), (took, "dim")))
@@ -198,7 +198,7 @@ class Screen:
         """Ask a question; return `default` without a terminal or if only Enter was typed."""
         if not sys.stdin.isatty():
             return default
-        self._print_question(f"{safe_text(question)}{f' [{default}]' if default else ''}")
+        self._print_question(f"{safe_text(question)}{f' [{one_line(default)}]' if default else ''}")
         return sys.stdin.readline().strip() or default
 
     def _print_question(self, question: str) -> None:
@@ -213,7 +213,7 @@ class Screen:
 
     def _finding(self, finding: Finding) -> None:
         first, *rest = without_next(safe_text(finding.message)).splitlines() or [""]
-        name = f"  [{finding.check}]"
+        name = f"  [{plain(finding.check)}]"
         first, *folded = self._wrapped(first + name, FINDING_INDENT)
         style, dim = SEVERITIES[finding.severity], name if first.endswith(name) else ""
         mark = (f"{finding.severity.value:<{FINDING_INDENT}}", style)
@@ -231,13 +231,13 @@ class Screen:
         """Print the findings of severity info, one line each: the checks that passed."""
         for finding in findings:
             if finding.severity is Severity.INFO:
-                self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), plain(finding.message)))
+                self.out.print(Text.assemble("  ", (f"{plain(finding.check):<22}", "dim"), plain(finding.message)))
 
     def curve(self, name: str, values: Sequence[float]) -> None:
         """Print a sparkline between the first and the last value."""
         if len(values) > 1:
             bars = sparkline(values) if self.out.encoding.startswith("utf") else "->"
-            self.out.print(Text(f"  {name:<12}{loss_text(values[0])} {bars} {loss_text(values[-1])}"))
+            self.out.print(Text(f"  {one_line(name):<12}{loss_text(values[0])} {bars} {loss_text(values[-1])}"))
 
     def diff(self, text: str) -> None:
         """Print a unified diff. On a terminal it is coloured, and its comments are wrapped."""
@@ -247,13 +247,13 @@ class Screen:
 
     def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
         """Print labelled paragraphs under a heading, wrapped to the width of the terminal."""
-        self.out.print(Text.assemble((safe_text(heading), "bold"), "  ", (safe_text(where), "dim")))
+        self.out.print(Text.assemble((one_line(heading), "bold"), "  ", (one_line(where), "dim")))
         self.labelled(parts)
 
     def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8) -> None:
         """Print labelled paragraphs, wrapped to the width of the terminal. A long label is on a separate line."""
         width = max(40, min(110, self.out.width) - label_width - 4)
-        for label, words in parts:
+        for label, words in ((one_line(label), words) for label, words in parts):
             is_long = len(label) >= label_width
             if is_long:
                 self.out.print(Text(f"    {label}"))
@@ -291,8 +291,8 @@ class Screen:
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
-            head = Text.assemble("  ", (f"{name:<12}", "bold"))
-            self._after_heading(head, self._wrapped(safe_text(self._short(path)), ARTIFACT_INDENT))
+            head = Text.assemble("  ", (f"{one_line(name):<12}", "bold"))
+            self._after_heading(head, self._wrapped(one_line(self._short(path)), ARTIFACT_INDENT))
 
     def _short(self, path: str) -> str:
         """On a terminal, return paths inside the current folder as relative paths."""

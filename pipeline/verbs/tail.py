@@ -27,6 +27,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.text import one_line
 from remote.pull.live import mirrored_scalars, tail_scalars
 
 MOST_TAGS = 1000
@@ -114,7 +115,8 @@ def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: S
 
 
 def _no_such_tag(run: str, only: Sequence[str], tags: set[str]) -> Finding:
-    message = f"{run} has no scalar whose tag contains {' or '.join(only)}; its tags: {', '.join(sorted(tags))}"
+    known = ", ".join(map(one_line, sorted(tags)))
+    message = f"{run} has no scalar whose tag contains {' or '.join(only)}; its tags: {known}"
     return Finding("no-scalars", Severity.WARNING, message, "--tag")
 
 

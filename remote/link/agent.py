@@ -19,6 +19,7 @@ from remote.link.bootstrap import MAX_FIRST_REQUEST
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json
+from remote.protocol.values import Verbatim
 
 MAX_FILE_BYTES = 64 * 2**20
 FIRST_OPERATIONS = frozenset({"survey", "job.wait", "follow.events", "follow.log"})
@@ -27,7 +28,7 @@ FIRST_OPERATIONS = frozenset({"survey", "job.wait", "follow.events", "follow.log
 
 @dataclass(frozen=True)
 class _Listing:
-    entries: tuple[tuple[str, str, int, int], ...]
+    entries: tuple[tuple[Verbatim, str, int, int], ...]
 
 
 class AgentHost:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Tuple
+from typing import Annotated, Tuple
 
 from remote.protocol.exits import ExitCode
+from remote.protocol.text import safe_text
+
+CHECK_NAME = re.compile(r"[a-z0-9-]{1,64}")
+UNNAMED = "unnamed-check"
 
 
 class Severity(str, Enum):
@@ -17,6 +22,16 @@ class Severity(str, Enum):
     INFO = "info"
 
 
+def valid_check(name: str) -> str:
+    """Return the name of a check, or UNNAMED if it has another form than the names of halfstep's checks."""
+    return name if CHECK_NAME.fullmatch(name) else UNNAMED
+
+
+CheckName = Annotated[str, valid_check]
+Lines = Annotated[str, safe_text]
+"""A text of several lines. When it is decoded, its control characters are escaped."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """The result of a check.
@@ -25,9 +40,9 @@ class Finding:
     the command or stage that reports the finding selects the exit code.
     """
 
-    check: str
+    check: CheckName
     severity: Severity
-    message: str
+    message: Lines
     where: str = ""
     hint: str = ""
     exit_code: ExitCode = ExitCode.OK

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
 from remote.protocol.jobs import JobResult, JobSpec, JobState
+from remote.protocol.layout import RunId
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StartRequest:
 class StopAnswer:
     """The run's newest job after a stop. `left` contains pids that survived SIGKILL, because the driver hangs."""
 
-    run: str
+    run: RunId
     number: int
     state: JobState
     result: Optional[JobResult] = None

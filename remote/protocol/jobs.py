@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.findings import CheckName
 from remote.protocol.gauges import Gauges
+from remote.protocol.layout import RunId
+from remote.protocol.values import Verbatim
 
 
 class JobState(str, Enum):
@@ -36,23 +39,23 @@ class JobSpec:
     `turn` is ignored.
     """
 
-    run: str
+    run: Verbatim
     number: int
-    fingerprint: str
-    argv: Tuple[str, ...]
-    cwd: str = ""
-    environment: Dict[str, str] = field(default_factory=dict)
-    secrets: Tuple[str, ...] = ()
+    fingerprint: Verbatim
+    argv: Tuple[Verbatim, ...]
+    cwd: Verbatim = ""
+    environment: Dict[str, Verbatim] = field(default_factory=dict)
+    secrets: Tuple[Verbatim, ...] = ()
     steps: Optional[int] = None
-    resume_from: str = ""
+    resume_from: Verbatim = ""
     grace_s: float = 60.0
     stall_after_s: float = 600.0
     processes: int = 1
-    data: Dict[str, str] = field(default_factory=dict)
-    notify: str = ""
-    slurm: Tuple[str, ...] = ()
+    data: Dict[str, Verbatim] = field(default_factory=dict)
+    notify: Verbatim = ""
+    slurm: Tuple[Verbatim, ...] = ()
     jobs_left: int = 0
-    after: Tuple[str, ...] = ()
+    after: Tuple[Verbatim, ...] = ()
     turn: int = 0
 
 
@@ -123,7 +126,7 @@ class Progress:
 class WatchNote:
     """A note of the watch about a step. An `error` ended the training. An `info` reports where the training began."""
 
-    check: str
+    check: CheckName
     severity: str
     message: str
     step: int
@@ -173,7 +176,7 @@ class RunSurvey:
     without a result left Slurm's queue, or "" if it is unknown.
     """
 
-    run: str
+    run: RunId
     config: str
     fingerprint: str
     job: int
@@ -208,7 +211,7 @@ class StartAnswer:
     `first_step` and `last_step` are the steps at which a listed job began and ended, or None if they are unknown.
     """
 
-    run: str
+    run: RunId
     number: int
     state: JobState
     fresh: bool

@@ -23,11 +23,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 PAYLOAD = "payload"
 PROJECTS = "projects"
 GPU_EVENTS = "gpu"
 OUTPUT = "output.log"
+LONGEST_RUN = 200
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint for a workdir that is not writable."""
 TRUST_OWNER = (
@@ -242,6 +244,14 @@ def project_key(name: str, identity: str) -> str:
     """Return a readable and safe folder name for a project, which differs for each laptop and folder."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "project"
     return f"{readable}-{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+
+
+def valid_run(name: str) -> str:
+    """Return the id of a run with other characters than those of `run_name` replaced."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".-")[:LONGEST_RUN] or "_"
+
+
+RunId = Annotated[str, valid_run]
 
 
 def run_name(config: str, fingerprint: str, serial: int = 1) -> str:

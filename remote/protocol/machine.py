@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.layout import RunId
+
 
 @dataclass(frozen=True)
 class Torch:
@@ -36,7 +38,7 @@ class GpuProcess:
     name: str
     used_bytes: int
     user: str = ""
-    ours: str = ""
+    ours: RunId = ""
 
 
 @dataclass(frozen=True)

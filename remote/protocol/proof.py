@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
-from remote.protocol.findings import Finding, Report
+from remote.protocol.findings import CheckName, Finding, Report
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.quantities import duration
+from remote.protocol.values import Verbatim
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ProofRequest:
 class NotChecked:
     """A check that could not be made, and the reason."""
 
-    check: str
+    check: CheckName
     reason: str
 
 
@@ -117,7 +118,7 @@ class ProofReport:
     total_bytes: Optional[int] = None
     wall_s: float = 0.0
     exit: Optional[int] = None
-    output_tail: str = ""
+    output_tail: Verbatim = ""
     origins: Tuple[HalfOrigin, ...] = ()
     memory: str = ""
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
-from remote.protocol.values import Malformed
+from remote.protocol.values import Malformed, Verbatim
 
 MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
@@ -34,7 +34,7 @@ class Row:
     installed: str
     mode: int
     size: int
-    link: str = ""
+    link: Verbatim = ""
     fixers: Dict[str, int] = field(default_factory=dict)
 
 
@@ -60,7 +60,7 @@ class Manifest:
 class Deviation:
     """A path that differs from the manifest: edited, missing, or not a regular file."""
 
-    path: str
+    path: Verbatim
     kind: str
     digest: str = ""
 
@@ -80,7 +80,7 @@ class TreeSurvey:
     files: int = 0
     deviations: Tuple[Deviation, ...] = ()
     fixed: Dict[str, Row] = field(default_factory=dict)
-    owner: Optional[str] = None
+    owner: Optional[Verbatim] = None
     pending: bool = False
     staged: int = 0
     codecs: Tuple[str, ...] = ("zlib",)
@@ -95,9 +95,9 @@ class TreeReceived:
     copies of overwritten edits.
     """
 
-    torn: Tuple[str, ...]
+    torn: Tuple[Verbatim, ...]
     survey: Optional[TreeSurvey] = None
-    edited: Tuple[str, ...] = ()
+    edited: Tuple[Verbatim, ...] = ()
     kept_in: str = ""
 
 
@@ -115,7 +115,7 @@ class DataReceived:
     """The path of the received data, or the names of the files that arrived damaged."""
 
     path: str
-    torn: Tuple[str, ...]
+    torn: Tuple[Verbatim, ...]
 
 
 class NewerManifest(Malformed):

@@ -18,9 +18,10 @@ from pipeline.hosts.follow import note_in_words
 from pipeline.judgements.host import Need, judge_container, judge_disk, unwritable
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.hints import complete_hint
-from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.runs.host_changes import report_event
 from pipeline.show.plain import NEXT
+from pipeline.show.rows import render_row
 from pipeline.show.screen import Screen
 from remote.errors import RemoteFault
 from remote.host import Host
@@ -31,7 +32,8 @@ from remote.link.host_hints import QUOTED, findings_of_host, hint_of_host
 from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardFacts, CardReport, CardRequest
 from remote.protocol.collator import Copy
-from remote.protocol.findings import Finding
+from remote.protocol.events import Scalar
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.frames import pack_json
 from remote.protocol.jobs import WatchNote
 from remote.protocol.machine import Disk, Interpreter, OwnContainer
@@ -212,6 +214,10 @@ def failing(**fields: str) -> RemoteFault:
         lambda screen: screen.stage_ended(StageOutcome("train", StageState.DONE, 0.0, FORGED)),
         lambda screen: screen.stage_ended(StageOutcome("train", StageState.FAILED, 0.0, FORGED)),
         lambda screen: screen.table(("check", "found"), [("disk", FORGED)]),
+        lambda screen: screen.findings([Finding.warning(FORGED, "slow")]),
+        lambda screen: screen.passed([Finding(FORGED, Severity.INFO, "slow")]),
+        lambda screen: screen.closing(Outcome("pull", findings=(Finding.warning(FORGED, "slow"),))),
+        lambda screen: screen.raw(render_row([Scalar(FORGED, 1, 1.0, 1.0)], None)),
     ],
 )
 def test_SE_21_no_field_of_a_host_adds_a_line_that_looks_like_halfsteps_own(
