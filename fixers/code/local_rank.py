@@ -3,8 +3,10 @@
 What it does
     Uses `LOCAL_RANK` instead of `RANK` (from the environment or `get_rank()`) where the rank selects a device: in
     `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
-    uses of the same variable are not changed. A project is not changed if all its commands start processes on one
-    machine (`--standalone`, `--nnodes=1`, or torchrun without a number of machines).
+    uses of the same variable are not changed. A file is changed only if it belongs to a script that a command of the
+    project starts on several machines (`--nnodes 2`, `--nnodes $NNODES` without a default of 1, `srun`), or to the
+    script of the config, which halfstep may start on several hosts. Other files get a warning, unless a command starts
+    their project on one machine.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
@@ -32,16 +34,18 @@ from collections.abc import Iterator
 
 from fixers.code.draft import Draft
 from fixers.frame.change import SkippedPlace
+from fixers.frame.findings import warning
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.imports import imported
+from fixers.sources.launched import ONE, SEVERAL
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 
 name = "local-rank"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"RANK", b"get_rank")
 below = None
@@ -52,6 +56,8 @@ DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
 DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
 GLOBAL_RANKS = ("torch.distributed.get_rank",)
 ONE_MACHINE = "RANK selects the card, and the commands start processes on one machine only"
+UNDECIDED = "RANK selects the card, which fails on a second machine; no command starts this code on several machines"
+HINT = 'int(os.environ["LOCAL_RANK"])'
 WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 
@@ -63,9 +69,14 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for node in draft.source.names.nodes:
         if isinstance(node, ast.expr) and _is_device(draft.source, node):
             _judge(draft, node)
-    if target.code_facts.traits.only_one_machine and draft.edits:
-        return Rewrite(skipped=tuple(SkippedPlace(source.path, ONE_MACHINE) for _ in draft.edits[:1]))
-    return draft.rewrite
+    running = target.code_facts.on_machines
+    if not draft.edits or running is None or source.path in running:
+        return draft.rewrite
+    launched = {each.machines for each in target.code_facts.traits.launched}
+    if ONE in launched and SEVERAL not in launched:
+        return Rewrite(skipped=(SkippedPlace(source.path, ONE_MACHINE),))
+    place = next(each for each in draft.edits if each.expected)
+    return Rewrite(findings=(warning(name, UNDECIDED, source.where(place.start), HINT),))
 
 
 def _is_device(source: PythonSource, node: ast.expr) -> bool:
@@ -168,7 +179,7 @@ def _replace(draft: Draft, node: ast.expr, written: str) -> None:
     quote = draft.source.quote_for(node)
     os = imported(draft.source, "os", WHY) if not written else None
     if quote is None or (os is None and not written):
-        draft.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
+        draft.warn(node, WHY, hint=HINT)
         return
     if os is not None:
         draft.edits += [edit for edit in os.edits if edit not in draft.edits]

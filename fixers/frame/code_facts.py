@@ -55,6 +55,8 @@ class CodeFacts:
     `float16_only`: autocast dtypes that are float16 in every assignment of the project.
     `unselected`: FSDP policies that no code selects on a card without bfloat16.
     `deepspeed_only`: modules that run only under DeepSpeed.
+    `on_machines`: files with ranks that run on several machines, because commands start their scripts there, or because
+    a config starts them. None if the commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
@@ -74,6 +76,7 @@ class CodeFacts:
     float16_only: tuple[str, ...] = ()
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
+    on_machines: tuple[str, ...] | None = None
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()

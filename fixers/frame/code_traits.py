@@ -15,7 +15,7 @@ from fixers.sources.flash_imports import lines_that_need_flash
 from fixers.sources.flash_only import SPLITS_SEQUENCES, FlashOnly
 from fixers.sources.flash_requirements import find_broken
 from fixers.sources.function_roles import float_casters_in, freezes, optimizes, trains_parts, unscalers_in
-from fixers.sources.launched import ONE_MACHINE, Launched, launched_in, may_be_more_machines
+from fixers.sources.launched import Launched, launched_in
 from fixers.sources.lines import holds, holds_any, lines_with
 from fixers.sources.python import TREES
 from fixers.sources.readers.reader import Float16WhenOff, Overwritten, Unscaled
@@ -34,7 +34,6 @@ COPIED = re.compile(rb"^[ \t]*" + SWITCH + rb"[ \t]*=[ \t]*" + SWITCH + rb"[ \t]
 CASTS_GRADIENTS = re.compile(rb"\.grad[ \t]*=[ \t]*[\w.]+\.grad\.(?:to|float)\(")
 SHARDS_IN_BF16 = re.compile(rb"^(\w+)[ ]*=[ ]*(?:\w+\.)*MixedPrecision(?:Policy)?\([^()]*bfloat16", re.MULTILINE)
 AUTOCAST_DTYPE = re.compile(rb"\bautocast\([^\n]*\bdtype[ ]*=[ ]*(?:\w+\.)*(\w+)[ ]*[,)]")
-MACHINES = (b"odes", b"machines", b"ODES", b"_rank", b"SLURM", b"srun", b"mpirun", b"hostfile", b"--standalone")
 PURE = re.compile(rb"^[^#\n]*?(\w*)[.]?\bpure_bf16[\"']?[ \t]*[=:][ \t]*[\"']?[Tt]rue\b", re.MULTILINE)
 MIXED = re.compile(
     rb"""precision["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?(?:(?:fp|bf)?16(?!-true)|float16|bfloat16)|--(?:fp|bf)16\b""",
@@ -77,8 +76,7 @@ class Traits:
     code, commands or configs select mixed precision. `off_is_half`: bfloat16 switches that select float16 when they are
     off, each with its line. `optimizer_containers`: classes that contain several optimizers but are no optimizer, and
     functions that return an instance of such a class. `policies`: bfloat16 policies of FSDP. `scaled_dtypes`: dtypes of
-    autocast in files with a loss scaler. `one_machine`: commands or configs start processes on one machine.
-    `more_machines`: some commands or configs may use several machines. `gradient_dtype_options`: options that set the
+    autocast in files with a loss scaler. `gradient_dtype_options`: options that set the
     dtype in which FSDP computes gradients. `loops`: a file calls `backward()` itself. `clips`: Lightning's Trainer
     clips gradients. `frozen_loads`: places that load a language model without a dtype, in files that freeze weights.
     `launched`: the scripts that commands and documents start. `without_sdpa`: files with models that have no SDPA.
@@ -101,8 +99,6 @@ class Traits:
     off_is_half: tuple[Float16WhenOff, ...] = ()
     policies: tuple[str, ...] = ()
     scaled_dtypes: tuple[str, ...] = ()
-    one_machine: bool = False
-    more_machines: bool = False
     gradient_dtype_options: tuple[Unscaled, ...] = ()
     loops: bool = False
     clips: bool = False
@@ -147,11 +143,6 @@ class Traits:
         )
 
     @property
-    def only_one_machine(self) -> bool:
-        """Whether the project's commands and configs start processes on one machine only."""
-        return (self.one_machine or any(each.one_machine for each in self.launched)) and not self.more_machines
-
-    @property
     def trains_whole_models(self) -> bool:
         """Whether code of the project trains, and nothing freezes parameters."""
         return self.optimizes and not self.trains_parts
@@ -194,7 +185,6 @@ def traits_of(path: str, source: bytes) -> Traits:
         off_is_half=tuple(_off_is_half(path, source)),
         policies=tuple(_texts(SHARDS_IN_BF16.findall(source) if holds(source, b"MixedPrecision") else ())),
         scaled_dtypes=tuple(_texts(AUTOCAST_DTYPE.findall(source) if holds(source, b"GradScaler(") else ())),
-        more_machines=_may_be_more_machines(source),
         gradient_dtype_options=_gradient_options(path, source),
         loops=holds(source, b".backward()"),
         clips=_clips(source),
@@ -251,8 +241,6 @@ def traits_of_text(path: str, data: bytes) -> Traits:
     return Traits(
         pure=tuple((owner, _program_folder(path)) for owner in sorted(owners)),
         mixed=_is_mixed(data),
-        one_machine=ONE_MACHINE.search(lines_with(data, MACHINES)) is not None,
-        more_machines=_may_be_more_machines(data),
         clips=_clips(data),
         launched=launched_in(path, data) if reads_commands(path) else (),
         half_speech=holds_any(data, HALF_SPEECH),
@@ -268,10 +256,6 @@ def _frozen_loads(path: str, source: bytes) -> Iterator[str]:
 
 def _clips(data: bytes) -> bool:
     return CLIPS.search(lines_with(data, (b"gradient_clip_val",))) is not None
-
-
-def _may_be_more_machines(data: bytes) -> bool:
-    return may_be_more_machines(lines_with(data, MACHINES))
 
 
 def _texts(names: Iterable[bytes]) -> list[str]:

@@ -13,25 +13,27 @@ from fixers.frame.code_facts import CodeFacts, merge_facts, reads_settings
 from fixers.frame.code_traits import Traits, unscaled_options
 from fixers.frame.site import Tree
 from fixers.plans.file_facts import FileFacts
-from fixers.plans.own_launches import deepspeed_only
+from fixers.plans.own_launches import deepspeed_only, on_several_machines
 from fixers.plans.own_uses import float16_only, unselected
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.sources.copied_libraries import library_copies
 from fixers.sources.file_roles import imported_names
 from fixers.sources.flash_defaults import relied_on
+from fixers.sources.launched import Launched
 from fixers.sources.readers.find import is_test
 from remote.protocol.values import decode
 
 IMPORTS, USES, SHARED, DEEPSPEED, DEFAULTS = "*", "* uses", "* shared", "* deepspeed", "* defaults"
+MACHINES = "* machines"
 """Keys of cached facts that depend on several files: scripts that no file imports, uses of FSDP policies, shared files,
-modules that run only with DeepSpeed, and defaults on which calls rely."""
+modules that run only with DeepSpeed, defaults on which calls rely, and modules that run on several machines."""
 
 
-def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
+def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[str] = ()) -> CodeFacts:
     """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
     Copies of libraries are not read: their code selects nothing for this project. Files that cannot be read are skipped
-    here and reported when they are planned.
+    here and reported when they are planned. `started`: the files that the config's command starts.
     """
     copies = library_copies(tree.paths())
     several = _SeveralFiles(tree, {each.path: each.digest for each in files if not each.path.startswith(copies)})
@@ -49,6 +51,8 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts]) -> CodeFacts:
         relied = several.judge(DEFAULTS, several.modules, partial(_relied, own.flash_defaults)).flash_defaults
         own = replace(own, flash_defaults=relied)
     own = _with_commands(several, own)
+    ranked = [each.path for each in files if "local-rank" in each.fixer_names]
+    own = replace(own, on_machines=_on_machines(several, own, started, ranked) if ranked else ())
     several.save()
     return own
 
@@ -62,6 +66,16 @@ def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:
         judge = partial(_deepspeed_only, own.traits, own.scripts)
         own = replace(own, deepspeed_only=several.judge(DEEPSPEED, several.paths, judge).deepspeed_only)
     return own
+
+
+def _on_machines(
+    several: _SeveralFiles, own: CodeFacts, started: Sequence[str], ranked: Sequence[str]
+) -> tuple[str, ...]:
+    """Return those of the files `ranked` that run on several machines."""
+    row = " ".join((MACHINES, *started))
+    judge = partial(_started_on_machines, own.traits.launched, started)
+    running = several.judge(row, several.paths, judge).on_machines or ()
+    return tuple(sorted({*running}.intersection(ranked)))
 
 
 class _SeveralFiles:
@@ -104,6 +118,13 @@ def _deepspeed_only(traits: Traits, untrained: tuple[str, ...], tree: Tree, path
     return CodeFacts(
         deepspeed_only=deepspeed_only(tree, traits.launched, untrained, modules, traits.accelerate),
     )
+
+
+def _started_on_machines(
+    launched: Sequence[Launched], started: Sequence[str], tree: Tree, paths: Sequence[str]
+) -> CodeFacts:
+    modules = [path for path in paths if path.endswith(".py")]
+    return CodeFacts(on_machines=on_several_machines(tree, launched, started, modules))
 
 
 def _relied(defaults: Sequence[str], tree: Tree, modules: Sequence[str]) -> CodeFacts:

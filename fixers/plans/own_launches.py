@@ -1,4 +1,4 @@
-"""Find the files that run only under DeepSpeed, from the commands and documents that start the scripts."""
+"""Find the files that run only under DeepSpeed, or on several machines, from the commands that start the scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from posixpath import basename, dirname, normpath, splitext
 
 from fixers.frame.site import Tree
 from fixers.sources.file_roles import DEFINES, INFERS, OF_EVALUATION, imported_names, names_training
-from fixers.sources.launched import Launched, scripts_of
+from fixers.sources.launched import SEVERAL, Launched, scripts_of
 
 DEEPSPEED = "DEEPSPEED"
 
@@ -39,6 +39,18 @@ def deepspeed_only(
         return ()
     imports = _Imports(tree, modules)
     return tuple(sorted(imports.reached(with_deepspeed) - imports.reached(without)))
+
+
+def on_several_machines(
+    tree: Tree, launched: Sequence[Launched], started: Collection[str], modules: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the scripts that commands start on several machines, and all modules that they import.
+
+    `started`: the files that a config starts. halfstep may start the scripts of a config on several hosts.
+    """
+    commands = (each for each in launched if each.machines == SEVERAL or each.path in started)
+    scripts = {path for each in commands for path in scripts_of(each, modules)} | {*started}.intersection(modules)
+    return tuple(sorted(_Imports(tree, modules).reached(scripts))) if scripts else ()
 
 
 def _unnamed(launched: Sequence[Launched], accelerate: Sequence[tuple[str, str]]) -> list[str]:

@@ -163,7 +163,8 @@ def _unscaled(path: str) -> Finding:
 
 def full_target(site: Site, files: Sequence[FileFacts]) -> Target:
     """Return the target with the settings that the project's own code reads."""
-    return replace(target_of(site), code_facts=read_code_facts(site.tree, files))
+    target = target_of(site)
+    return replace(target, code_facts=read_code_facts(site.tree, files, target.started))
 
 
 def one_change_each(plan: Plan) -> Plan:

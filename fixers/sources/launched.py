@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from posixpath import commonprefix, dirname, join, normpath
 
@@ -31,10 +31,19 @@ ONE_MACHINE = re.compile(
 MORE_MACHINES = re.compile(
     rb"n(?:um)?[_-]?nodes|num[_-]machines|(?:node|machine)[_-]rank|SLURM_|\bsrun\b|\bmpirun\b|hostfile", re.IGNORECASE
 )
+NUMBER = re.compile(rb"\$\{[^}\n]*\}|\$\w+|\d+(?::\d+)?")
+COUNT = re.compile(
+    rb"(?:nnodes|num[_-](?:nodes|machines))[\"']?[ \t]*[=: ][ \t]*[\"']?(" + NUMBER.pattern + rb")", re.IGNORECASE
+)
+"""Matches a number of machines: a number, a range or a variable."""
+DEFAULT = re.compile(rb":?[-=]([^}\n]*)\}")
 ENGINES = re.compile(rb"^(?!#(?!SBATCH))[^\n]*(?:SLURM_|\bsrun\b|\bmpirun\b|hostfile)", re.MULTILINE)
 """Matches a program or variable of a scheduler, which may start processes on several machines."""
+SCHEDULED = re.compile(rb"\bsrun\b|hostfile")
+ONE_NODE = re.compile(rb"(?:^#SBATCH|\bsrun)[^\n]*[ \t](?:--nodes[ =]|-N[ =]?)1(?![\w:-])", re.MULTILINE)
 ON_CARDS = re.compile(rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate\b")
 ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
+UNKNOWN, ONE, SEVERAL = range(3)
 OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 
 
@@ -42,15 +51,15 @@ OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 class Launched:
     """One start of a script by a command in the file at `path`.
 
-    `script` is the path that the command contains. `deepspeed`: DeepSpeed starts the script. `one_machine`: a launcher
-    starts the processes, all of them on one machine. `config`: the config file that `accelerate launch` gets, or `any`
-    if the command names no config; empty for other launchers.
+    `script` is the path that the command contains. `deepspeed`: DeepSpeed starts the script. `machines`: the number of
+    machines on which processes start; SEVERAL if it is larger than one, or UNKNOWN. `config`: the config file that
+    `accelerate launch` gets, or `any` if the command names no config; empty for other launchers.
     """
 
     path: str
     script: str
     deepspeed: bool
-    one_machine: bool = False
+    machines: int = UNKNOWN
     config: str = ""
 
 
@@ -65,10 +74,7 @@ def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
     text = CONTINUED.sub(b" ", data)
     values = ASSIGNMENT.findall(text)
     with_deepspeed = {name for name, value in values if USES_DEEPSPEED.search(value)}
-    with_machines = {name for name, value in values if may_be_more_machines(value)}
-    if not is_document(path) and ENGINES.search(text):
-        with_machines |= {b""}
-    found = _launched(path, text, with_deepspeed, with_machines)
+    found = _launched(path, text, with_deepspeed, values)
     return tuple(dict.fromkeys(_with_config(each, config) for each in found for config in _values_of(each, values)))
 
 
@@ -84,29 +90,53 @@ def _with_config(launched: Launched, config: str) -> Launched:
     return replace(launched, config=config, deepspeed=deepspeed)
 
 
-def may_be_more_machines(text: bytes) -> bool:
-    """Return True if the text gives a number of machines that may be larger than one."""
-    return MORE_MACHINES.search(ONE_MACHINE.sub(b"", text)) is not None
-
-
 def _launched(
-    path: str, text: bytes, with_deepspeed: Collection[bytes], with_machines: Collection[bytes]
+    path: str, text: bytes, with_deepspeed: Collection[bytes], values: Sequence[tuple[bytes, bytes]]
 ) -> Iterator[Launched]:
+    scheduled = None if is_document(path) else _scheduled(text)
     for line in SHOWN.sub(rb"\1", text).splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
-        used = VARIABLE.findall(line)
         named = any(name in with_deepspeed for name in VARIABLE.findall(ACCELERATE_CONFIG.sub(b"", line)))
-        many = any(name in with_machines for name in (b"", *used)) or may_be_more_machines(line)
         for found in STARTS.finditer(line):
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
             deepspeed = named or USES_DEEPSPEED.search(line) is not None
-            yield Launched(path, script, deepspeed, _is_on_one_machine(line) and not many, _config_of(line))
+            yield Launched(path, script, deepspeed, _machines_of(line, scheduled, values), _config_of(line))
 
 
-def _is_on_one_machine(line: bytes) -> bool:
-    return ON_CARDS.search(line) is not None
+def _scheduled(text: bytes) -> int | None:
+    """Return the number of machines on which a scheduler starts the commands, or None without a scheduler."""
+    lines = [found[0] for found in ENGINES.finditer(text)]
+    if not any(SCHEDULED.search(each) for each in lines):
+        return UNKNOWN if lines else None
+    return ONE if ONE_NODE.search(text) else SEVERAL
+
+
+def _machines_of(line: bytes, scheduled: int | None, values: Sequence[tuple[bytes, bytes]]) -> int:
+    """Return the number of machines of a command, in a script with this number of scheduled machines."""
+    used = VARIABLE.findall(line)
+    given = b" ".join((line, *(value for name, value in values if name in used)))
+    if any(_is_several(each, values) for each in COUNT.findall(given)):
+        return SEVERAL
+    if scheduled is not None:
+        return scheduled
+    may_be_more = MORE_MACHINES.search(ONE_MACHINE.sub(b"", given))
+    return ONE if ON_CARDS.search(line) and not may_be_more else UNKNOWN
+
+
+def _is_several(number: bytes, values: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Return True if the number of machines may be larger than one.
+
+    A variable has the value that the script assigns, or its default. A variable with neither may be larger than one.
+    """
+    variable = VARIABLE.match(number)
+    if variable is None:
+        return int(number.rpartition(b":")[2]) > 1
+    given = [value for name, value in values if name == variable[1]] or DEFAULT.findall(number)
+    others = [each for each in values if each[0] != variable[1]]
+    numbers = [NUMBER.match(each.lstrip(b" \t\"'")) for each in given]
+    return not given or any(each is None or _is_several(each[0], others) for each in numbers)
 
 
 def _config_of(line: bytes) -> str:

@@ -10,7 +10,7 @@ from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_offers
-from fixers.sources.launched import Launched, launched_in, scripts_of
+from fixers.sources.launched import ONE, SEVERAL, UNKNOWN, Launched, launched_in, scripts_of
 from tests.fixers.casebook import TITAN_RTX
 
 TRAIN = """import torch
@@ -148,16 +148,29 @@ def test_parameters_that_zero_3_has_partitioned_are_not_cast(tmp_path: Path, com
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "one"),
+    ("path", "text", "machines"),
     [
-        ("run.sh", "torchrun --nproc_per_node=8 train.py\n", True),
-        ("run.sh", "torchrun --nnodes=1 --nproc_per_node=8 train.py\n", True),
-        ("README.md", "```\naccelerate launch train.py\n```\n", True),
-        ("run.sh", "torchrun --nnodes=2 --node_rank=$R train.py\n", False),
-        ("run.sh", 'D="--nnodes $N --nproc_per_node 8"\ntorchrun $D train.py\n', False),
-        ("run.sbatch", "#SBATCH --nodes=4\nsrun torchrun train.py\n", False),
-        ("run.sh", "python train.py\n", False),
+        ("run.sh", "torchrun --nproc_per_node=8 train.py\n", ONE),
+        ("run.sh", "torchrun --nnodes=1 --nproc_per_node=8 train.py\n", ONE),
+        ("README.md", "```\naccelerate launch train.py\n```\n", ONE),
+        ("run.sbatch", "#SBATCH --nodes=1\nsrun torchrun train.py\n", ONE),
+        ("run.sh", "srun -p gpu -N1 python train.py\n", ONE),
+        ("run.sh", "torchrun --nnodes=2 --node_rank=$R train.py\n", SEVERAL),
+        ("run.sh", "torchrun --nnodes=1:4 train.py\n", SEVERAL),
+        ("run.sh", 'D="--nnodes $N --nproc_per_node 8"\ntorchrun $D train.py\n', SEVERAL),
+        ("run.sh", "N=$SLURM_NNODES\ntorchrun --nnodes $N train.py\n", SEVERAL),
+        ("run.sh", "torchrun --nnodes ${N:-4} train.py\n", SEVERAL),
+        ("run.sh", "torchrun --nnodes $1 train.py\n", SEVERAL),
+        ("run.sbatch", "#SBATCH --nodes=4\nsrun torchrun train.py\n", SEVERAL),
+        ("run.sbatch", "#SBATCH -N 1-4\nsrun torchrun train.py\n", SEVERAL),
+        ("README.md", "```\nNNODES=2 NODE_RANK=0 python train.py\n```\n", SEVERAL),
+        ("run.sh", "torchrun --nnodes=${NODES:-1} train.py\n", UNKNOWN),
+        ("run.sh", "nodes=1\nrank=0\ntorchrun --nnodes=$nodes --node_rank=$rank train.py\n", UNKNOWN),
+        ("README.md", "torchrun --nnodes <number> --node_rank <rank> train.py\n", UNKNOWN),
+        ("run.sh", "mpirun -np 8 python train.py\n", UNKNOWN),
+        ("run.sh", "echo $SLURM_JOB_ID\ntorchrun train.py\n", UNKNOWN),
+        ("run.sh", "python train.py\n", UNKNOWN),
     ],
 )
-def test_a_launcher_starts_one_machine_unless_its_command_says_more(path: str, text: str, one: bool) -> None:
-    assert [each.one_machine for each in launched_in(path, text.encode())] == [one]
+def test_the_number_of_machines_is_that_of_the_command_or_of_the_scheduler(path: str, text: str, machines: int) -> None:
+    assert [each.machines for each in launched_in(path, text.encode())] == [machines]

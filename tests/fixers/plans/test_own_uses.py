@@ -7,8 +7,9 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
-from fixers.plans.site_plan import plan_offers
+from fixers.plans.site_plan import plan_fixes
 from tests.fixers.casebook import TITAN_RTX
+from tests.fixers.plans.project_plan import planned
 
 POLICIES = """import torch
 from torch.distributed.fsdp import MixedPrecision
@@ -64,10 +65,7 @@ GATED = 'GradScaler("cuda", enabled=self.params.float_dtype == torch.float16)'
 
 
 def changed(root: Path, files: dict[str, str]) -> dict[str, str]:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, "utf-8")
-    plan = plan_offers(Site(DiskTree(root), gpu=TITAN_RTX))
+    plan = planned(root, files)
     return {each.path: each.after.decode() for each in plan.changes if isinstance(each, FileChange)}
 
 
@@ -117,20 +115,46 @@ def test_rank_selects_the_card_where_commands_start_one_machine(tmp_path: Path, 
 @pytest.mark.parametrize(
     "files",
     [
-        {"run.sh": "python train.py\n"},
         {"run.sh": 'ARGS="--nnodes $N --nproc_per_node 4"\ntorchrun $ARGS train.py\n'},
         {"one.sh": "torchrun --nproc_per_node=4 train.py\n", "two.sh": "srun python train.py\n"},
         {"run.sh": "torchrun --nnodes=$NNODES train.py\n"},
         {"run.sh": "torchrun --nnodes=1:4 train.py\n"},
         {"run.sh": "torchrun --nnodes=12 train.py\n"},
+        {"README.md": "```\ntorchrun --nnodes=2 --node_rank=0 train.py\n```\n"},
         {"one.sh": "torchrun --nnodes=1 train.py\n", "two.sh": "torchrun --nnodes 2 --node_rank $1 train.py\n"},
         {"one.sh": "torchrun --nnodes=1 train.py\n", "two.sh": "srun python train.py\n"},
-        {"one.sh": "torchrun --nnodes=1 train.py\n", "env.py": 'import os\n\nos.environ["SLURM_PROCID"]\n'},
+        {"run.sh": "torchrun --nnodes=2 start.py\n", "start.py": "import train\n"},
     ],
 )
 def test_local_rank_selects_the_card_where_several_machines_may_run(tmp_path: Path, files: dict[str, str]) -> None:
     after = changed(tmp_path, {"train.py": RANKED, **files})["train.py"]
     assert 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))' in after
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"run.sh": "python train.py\n"},
+        {"run.sh": "torchrun --nnodes=${NNODES:-1} train.py\n"},
+        {"run.sh": "NNODES=1\ntorchrun --nnodes=$NNODES train.py\n"},
+        {"two.sh": "torchrun --nnodes 2 other.py\n", "other.py": "print()\n"},
+        {"launcher.py": "import os\n\nrun(f\"torchrun --nnodes {os.environ['NNODES']} train.py\")\n"},
+    ],
+)
+def test_the_user_decides_about_rank_where_no_command_starts_the_code_on_several_machines(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    plan = planned(tmp_path, {"train.py": RANKED, **files})
+    assert not plan.changes
+    assert [(each.check, each.where) for each in plan.findings] == [("local-rank", "train.py:5")]
+
+
+@pytest.mark.parametrize("command", ["python train.py", "bash run.sh"])
+def test_local_rank_selects_the_card_in_the_script_of_a_config(tmp_path: Path, command: str) -> None:
+    planned(tmp_path, {"train.py": RANKED, "other.py": RANKED, "run.sh": "python train.py\n"})
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"command": command}))
+    assert [each.path for each in plan.changes if isinstance(each, FileChange)] == ["train.py"]
 
 
 @pytest.mark.parametrize(
