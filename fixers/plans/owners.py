@@ -16,11 +16,12 @@ from fixers.frame.change import FileChange
 from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
+from fixers.plans.named_paths import COMPUTED, FOLDER, QUOTED, WORD, contains_path, may_name
 from fixers.plans.neutral_changes import is_unused
 from fixers.plans.programs import Program, imports_any, scripts_in, starts
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
-from fixers.sources.file_roles import DEFINES
+from fixers.sources.file_roles import DEFINES, uses_other_device
 from fixers.sources.launched import is_document
 
 PYTHON = (".py", ".ipynb")
@@ -39,14 +40,6 @@ TRAINER_KEY = re.compile(
 OF_ACCELERATE = frozenset({"accelerate", "transformers", "trl", "peft", "diffusers"})
 OF_DEEPSPEED = OF_ACCELERATE | {"deepspeed", "lightning", "pytorch_lightning"}
 """Libraries that read configs of Accelerate (OF_ACCELERATE) or of DeepSpeed (OF_DEEPSPEED)."""
-WORD = rb"(?<![\w-])%b(?![\w-])"
-QUOTED = rb"[\"']%b[\"'.]"
-FOLDER = rb"(?<![\w.])%b(?:/|(?=[\"'\s]*$|[\"']))"
-COMPUTED = rb"(?<![\w.])%b/([^\s\"'`]*[*${][^\s\"'`]*)"
-"""Patterns for the name of a file (WORD), of a module in a string (QUOTED), of a folder (FOLDER) and of a file
-computed in a folder (COMPUTED)."""
-VARIABLE = re.compile(rb"\$?\{[^{}]*\}|\$\w+|\*+|[*${].*")
-"""Matches the parts of a path that are computed: variables, wildcards, alternatives, and the rest after any other."""
 
 
 class Owners:
@@ -65,6 +58,8 @@ class Owners:
         if path.endswith(PYTHON):
             return tuple(each for each in self.programs if path in each.paths) or self._loading_by_name(path, data)
         own, names_scripts = self._started_by(path, data), bool(scripts_in(data))
+        if reads_commands(path) and uses_other_device(data):
+            return None
         if own or reads_commands(path):
             return own or (None if names_scripts else self.programs) or None
         return self._of_config(path, data)
@@ -110,38 +105,35 @@ class Owners:
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
 
-        If some programs name the config, return only these programs. Return none if commands and code name other
-        configs of its folder, but not this one.
+        If some programs name the config, return only these programs. Return none if nothing names it, but other configs
+        of its folder.
         """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
         libraries = OF_ACCELERATE if is_of_accelerate(path, data) else OF_DEEPSPEED
         using = tuple(each for each in self.programs if imports_any(each, libraries))
         named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
-        return named or (() if self._is_spare(path) else using)
+        if named or self._linked(path, COMPUTED):
+            return named or using
+        return () if any(self._naming(each, basename(each).encode()) for each in self._beside(path)) else using
 
-    def _is_spare(self, path: str) -> bool:
-        """Return True if other configs of the folder are named, and no text contains or computes this file's name."""
-        folder = dirname(path)
-        beside = (each for each, text in self.texts if dirname(each) == folder and is_known_format(each, text))
-        others = (each for each in beside if each != path)
-        if not any(self._naming(each, basename(each).encode()) for each in others):
-            return False
-        computed = re.compile(COMPUTED % re.escape(basename(folder).encode())) if folder else None
-        paths = {each for _, text in self.texts for each in computed.findall(text)} if computed is not None else set()
-        if any(_may_name(each, basename(path).encode()) for each in paths):
-            return False
-        return not self._naming(path, splitext(basename(path))[0].encode())
+    def _beside(self, path: str) -> Iterable[str]:
+        """Return the other configs of Accelerate and DeepSpeed in the folder."""
+        near = ((each, text) for each, text in self.texts if each != path and dirname(each) == dirname(path))
+        return (each for each, text in near if is_known_format(each, text))
 
     def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may read the config, by its name, its stem or its folder, or None."""
-        folder, name = dirname(path), basename(path)
-        found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
-        if not found and folder:
-            found = self._naming(path, basename(folder).encode(), FOLDER)
+        found = self._linked(path, FOLDER)
         parsing = (each for each in self.programs if any(part.parses for part in each.modules))
         found = found or (tuple(parsing) if TRAINER_KEY.search(data) else ())
         return self._nearest(path, found) or None
+
+    def _linked(self, path: str, form: bytes) -> tuple[Program, ...]:
+        """Return the programs that name the config or its stem, or else its folder in this form."""
+        folder, name = dirname(path), basename(path)
+        found = self._naming(path, name.encode()) or self._naming(path, splitext(name)[0].encode())
+        return found or (self._naming(path, basename(folder).encode(), form) if folder else ())
 
     def _nearest(self, path: str, found: tuple[Program, ...]) -> tuple[Program, ...]:
         """Return the programs in the nearest folder above the config, and the programs that name its whole path.
@@ -162,9 +154,17 @@ class Owners:
         """
         found: dict[Program, None] = {}
         for where, text in self._texts_with(name, form):
-            if where != path:
+            if where != path and self._names(where, text, path, name, form):
                 found |= dict.fromkeys(self._of_text(where, text))
         return tuple(found)
+
+    def _names(self, where: str, text: bytes, path: str, name: bytes, form: bytes) -> bool:
+        """Return True if what the text contains may be the path of the file."""
+        if form == COMPUTED:
+            own = basename(path).encode()
+            return any(may_name(each, own) for each in re.findall(form % re.escape(name), text))
+        named = dirname(path) if form == FOLDER else path
+        return form == QUOTED or b"/" in name or contains_path(where, text, named, name, self.folders)
 
     def _texts_with(self, name: bytes, form: bytes) -> tuple[tuple[str, bytes], ...]:
         """Return the texts that contain the name. The result is cached, because many configs have equal names."""
@@ -180,9 +180,15 @@ class Owners:
             return (each for each in self.programs if path in each.paths)
         if not (reads_commands(path) or is_document(path)):
             return self.programs
+        if reads_commands(path) and uses_other_device(text):
+            return ()
         if path not in self.starting:
             self.starting[path] = self._started_by(path, text)
         return self.starting[path] or self.programs
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        return frozenset(map(dirname, self.tree.paths()))
 
     @cached_property
     def texts(self) -> tuple[tuple[str, bytes], ...]:
@@ -194,12 +200,6 @@ class Owners:
             if reads_settings(path) or path.endswith(PYTHON):
                 with suppress(OSError):
                     yield path, self.tree.read(path)
-
-
-def _may_name(computed: bytes, name: bytes) -> bool:
-    """Return True if a path with variables or wildcards, such as `stage${n}.json`, may be the name."""
-    parts = VARIABLE.split(computed.rstrip(b".,;:)]"))
-    return re.fullmatch(rb".*".join(map(re.escape, parts)), name) is not None
 
 
 def commands_naming(configs: Iterable[str], changes: Iterable[FileChange]) -> frozenset[str]:

@@ -26,6 +26,14 @@ ACCELERATOR_IMPORT = re.compile(
 ACCELERATORS = frozenset(
     {b"torch_xla", b"torch_npu", b"torch_neuronx", b"habana_frameworks", b"habana", b"intel_extension_for_pytorch"}
 )
+OTHER_DEVICE = re.compile(
+    rb"""^(?![ \t]*#)[^\n]*(?:--device(?:[_-]type)?[ =]["']?(?:npu|tpu|xla|hpu|mlu)\b|\bASCEND_\w*VISIBLE_DEVICES\b"""
+    rb"""|\b(?:HABANA|MLU)_VISIBLE_\w+|\bPJRT_DEVICE=["']?TPU|\b(?:hccl|torch_npu|torch_xla)\b)""",
+    re.MULTILINE,
+)
+OF_DEVICES = (b"npu", b"tpu", b"TPU", b"xla", b"hpu", b"HABANA", b"mlu", b"MLU", b"ASCEND", b"hccl")
+"""Each match of OTHER_DEVICE contains one of these words."""
+NVIDIA = re.compile(rb"^(?![ \t]*#)[^\n]*(?:cuda|nvidia|nccl|gpu)", re.MULTILINE | re.IGNORECASE)
 DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
 CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
 AUTOCASTS = re.compile(rb"\bautocast\(")
@@ -89,6 +97,12 @@ def is_jax(source: bytes) -> bool:
 def is_for_accelerator(source: bytes) -> bool:
     """Return True for code that imports the torch extension of a TPU, NPU, HPU or Intel device at module level."""
     return may_name(source, ACCELERATORS) and ACCELERATOR_IMPORT.search(source[:HEAD_BYTES]) is not None
+
+
+def uses_other_device(commands: bytes) -> bool:
+    """Return True for commands that select an NPU, TPU, HPU or MLU and name no GPU."""
+    selecting = OTHER_DEVICE.search(lines_with(commands, OF_DEVICES))
+    return selecting is not None and NVIDIA.search(commands) is None
 
 
 def names_training(source: bytes) -> bool:
