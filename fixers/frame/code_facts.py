@@ -77,6 +77,7 @@ class CodeFacts:
     unselected: tuple[str, ...] = ()
     deepspeed_only: tuple[str, ...] = ()
     on_machines: tuple[str, ...] | None = None
+    uncalled: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
+from fixers.plans.uncalled import without_uncalled
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
 from fixers.sources.source import Source
@@ -98,7 +99,7 @@ def _compose(
 def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
     """Return the fixer's rewrite and the rewritten file. Raises Refused if the rewritten file does not parse."""
     try:
-        rewrite = fixer.rewrite(source, target)
+        rewrite = without_uncalled(fixer.rewrite(source, target), source, target.code_facts.uncalled)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
     except EditRefused as refused:
         raise Refused(error(fixer.name, refused.message, source.where(refused.offset))) from None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import gc
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.code_traits import Traits
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
@@ -28,6 +28,7 @@ from fixers.plans.own_code import read_code_facts
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
+from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from fixers.sources.readers.consumers import Consumers
@@ -104,7 +105,11 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: 
     named = _of_fixers(plan, precise)
     if not named.changes:
         return plan
-    owners = owners_of(named, modules, target, site.tree)
+    changes = [each for each in named.changes if isinstance(each, FileChange)]
+    uncalled = find_uncalled(changes, site.tree, modules)
+    target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
+    plan = _planned_again(site, {each.rpartition(":")[0] for each in uncalled}, _scaling(fixers, target), target, plan)
+    owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree)
 
     def replan(path: str, traits: Traits) -> FileOutcome:
         seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
@@ -119,6 +124,22 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: 
         kept += _without(site, change, without, [each for each in fixers if each.name not in without], target)
     findings = tuple(each for each in plan.findings if each not in proof.repeated)
     return Plan(findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
+
+
+def _planned_again(
+    site: Site, paths: Collection[str], fixers: Sequence[SourceFixer], target: Target, plan: Plan
+) -> Plan:
+    """Return the plan with new changes of these files, and the places of functions that nothing calls."""
+    kept: list[FileChange | HostChange] = []
+    skipped: list[SkippedPlace] = []
+    for change in plan.changes:
+        if _path(change) not in paths:
+            kept.append(change)
+            continue
+        outcome = plan_file(_path(change), site.tree.read(_path(change)), fixers, target)
+        kept += [outcome.change] if outcome.change else []
+        skipped += [each for each in outcome.skipped if each.reason == NOT_CALLED]
+    return replace(plan, changes=tuple(kept), skipped=(*plan.skipped, *skipped))
 
 
 def _of_fixers(plan: Plan, names: set[str]) -> Plan:

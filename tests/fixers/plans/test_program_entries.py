@@ -98,7 +98,7 @@ def test_a_function_that_no_program_calls_stays(tmp_path: Path, decorator: str) 
     files = {"train.py": IMPORTS, "helpers.py": HELPERS.format(decorator=decorator)}
     plan = planned(tmp_path, files)
     assert set(changed(plan)) == {"train.py"}
-    assert [each.where for each in plan.skipped] == ["helpers.py"]
+    assert [each.where.partition(":")[0] for each in plan.skipped] == ["helpers.py"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,178 @@
+"""Find changed functions that nothing in the project calls, and leave their code unchanged.
+
+A method counts only if its name is private and all base classes are the project's own: a library may call other
+methods. Code that a config, a command or a document may name counts as called.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from posixpath import basename, splitext
+from typing import NamedTuple
+
+from fixers.frame.change import FileChange, SkippedPlace
+from fixers.frame.code_facts import reads_settings
+from fixers.frame.modules import Module
+from fixers.frame.site import Tree
+from fixers.frame.source_fixer import Rewrite
+from fixers.plans.neutral_changes import FUNCTIONS, WRAPS
+from fixers.sources.config_files import TOOL_CONFIGS
+from fixers.sources.python import TREES, PythonSource
+from fixers.sources.source import Source
+from fixers.sources.splice import line_of
+from fixers.sources.syntax import parse_python
+from fixers.sources.unparsable import Unparsable
+
+NOT_CALLED = "functions that nothing in the project calls"
+KINDS = frozenset({"staticmethod", "classmethod", "property"})
+CALLED_BY_NAME = re.compile(rb"\bfire\.Fire\b|\bgetmembers\(|\bglobals\(\)|\b__dict__\b")
+"""Matches code that may call every function of a module or class, by its name."""
+COMPOSED = re.compile(rb"(getattr\([^\n\"']*)?f?[\"'](\w*(?:(?:\{[^{}\n]*\}|%s)\w*)+|\w+(?=[\"'][ ]*\+))[\"']")
+"""Matches a name that is composed of text and values, and the `getattr(` before it."""
+VALUE = re.compile(rb"\{[^{}\n]*\}|%s")
+SHORTEST = 4
+"""The least number of letters in a composed name, outside of `getattr`. There, a private name begins with its text."""
+IMPORT = re.compile(rb"\s*(?:import|from)\s")
+
+
+class _Function(NamedTuple):
+    """A changed function. `owner`: the class of a method, or empty."""
+
+    path: str
+    name: str
+    owner: str
+
+
+def find_uncalled(changes: Iterable[FileChange], tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:
+    """Return the changed functions and methods that nothing calls, as `path:name`."""
+    may_be_named = any(module.dynamic for module in modules)
+    changed = [each for change in changes if change.path.endswith(".py") for each in _changed(change, may_be_named)]
+    names = _unused({each.name for each in changed}, {each.path: None for each in changed}, tree)
+    classes = _Classes(tree, modules)
+    found = (each for each in changed if each.name in names)
+    own = (each for each in found if not each.owner or classes.are_own(each.owner, each.path))
+    return tuple(sorted({f"{each.path}:{each.name}" for each in own}))
+
+
+def without_uncalled(rewrite: Rewrite, source: Source, uncalled: Iterable[str]) -> Rewrite:
+    """Return the rewrite without the edits in these functions, and without imports that only these edits need."""
+    names = {each.rpartition(":")[2] for each in uncalled if each.startswith(f"{source.path}:")}
+    if not names or not rewrite.edits:
+        return rewrite
+    spans = list(_spans(source.python.tree, names))
+    left = [edit for edit in rewrite.edits if any(line_of(source.data, edit.start) in span for span in spans)]
+    kept = tuple(edit for edit in rewrite.edits if edit not in left)
+    needless = left and all(IMPORT.match(edit.replacement) and not edit.expected for edit in kept)
+    places = tuple(SkippedPlace(source.where(edit.start), NOT_CALLED) for edit in left)
+    return Rewrite(() if needless else kept, rewrite.findings, rewrite.skipped + places)
+
+
+def _spans(tree: ast.Module, names: Collection[str]) -> Iterator[range]:
+    """Yield the lines of the functions with these names."""
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS) and node.name in names:
+            yield range(_first_line(node), (node.end_lineno or node.lineno) + 1)
+
+
+def _changed(change: FileChange, may_be_named: bool) -> Iterator[_Function]:
+    """Yield the functions and methods whose text changes, and that only calls by their names can use.
+
+    `may_be_named`: a config may name functions of modules.
+    """
+    if CALLED_BY_NAME.search(change.before):
+        return
+    with suppress(SyntaxError, ValueError):
+        old, new = list(_functions(change.before)), list(_functions(change.after))
+        pairs = zip(old, new, strict=True) if len(old) == len(new) else ()
+        for (owner, node, text), (_, _, other) in pairs:
+            is_free = node.name.startswith("_") or not (owner or may_be_named or node.name == "main")
+            if text != other and is_free and not node.name.endswith("__") and _is_only_wrapped(node):
+                yield _Function(change.path, node.name, owner)
+
+
+def _is_only_wrapped(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return False if a decorator may register the function."""
+    return all(WRAPS.search(each) or each in KINDS for each in map(ast.unparse, function.decorator_list))
+
+
+def _functions(data: bytes) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bytes]]:
+    """Yield the functions of the module and the methods of its classes, with their text."""
+    lines = data.splitlines()
+    for node in parse_python(data).body:
+        owner = node.name if isinstance(node, ast.ClassDef) else ""
+        for each in node.body if isinstance(node, ast.ClassDef) else (node,):
+            if isinstance(each, FUNCTIONS):
+                yield owner, each, b"\n".join(lines[_first_line(each) - 1 : each.end_lineno])
+
+
+def _first_line(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min((each.lineno for each in function.decorator_list), default=function.lineno)
+
+
+def _unused(names: set[str], first: Iterable[str], tree: Tree) -> set[str]:
+    """Return the names that no file contains, except in definitions. The files `first` are read first."""
+    for path in (*first, *tree.paths()) if names else ():
+        if reads_settings(path) or path.endswith(".ipynb") or basename(path).lower() in TOOL_CONFIGS:
+            with suppress(OSError):
+                data = tree.read(path)
+                composed = list(COMPOSED.finditer(data)) if path.endswith((".py", ".ipynb")) else []
+                names = {each for each in names if not _is_used(each.encode(), data, composed)}
+        if not names:
+            break
+    return names
+
+
+def _is_used(name: bytes, data: bytes, composed: Iterable[re.Match[bytes]]) -> bool:
+    if name in data and re.search(rb"(?<!def )(?<!\w)%b(?!\w)" % re.escape(name), data):
+        return True
+    return any(_may_compose(each[2], name, is_attribute=bool(each[1])) for each in composed)
+
+
+def _may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
+    parts = VALUE.split(text) if VALUE.search(text) else [text, b""]
+    lacks_start = name.startswith(b"_") and not parts[0]
+    if not is_attribute and (lacks_start or sum(map(len, parts)) < SHORTEST):
+        return False
+    return re.fullmatch(rb"\w*".join(map(re.escape, parts)), name) is not None
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """The classes in the modules of the project."""
+
+    tree: Tree
+    modules: Sequence[Module]
+
+    def are_own(self, name: str, path: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Return True if the file defines the class, and all its base classes are the project's own.
+
+        `seen`: the classes, as `path:name`, whose base classes are being judged.
+        """
+        with suppress(OSError, Unparsable):
+            source = TREES.read(path, self.tree.read(path))
+            found = [each for each in source.tree.body if isinstance(each, ast.ClassDef) and each.name == name]
+            if found and f"{path}:{name}" not in seen:
+                bases = [base for each in found for base in each.bases]
+                own = all(self._is_own(each, source, seen | {f"{path}:{name}"}) for each in bases)
+                return own and not any(each.keywords for each in found)
+        return False
+
+    def _is_own(self, base: ast.expr, source: PythonSource, seen: frozenset[str]) -> bool:
+        meaning = source.names.meaning(base)
+        if meaning is None:
+            name = base.id if isinstance(base, ast.Name) else ""
+            return name == "object" or self.are_own(name, source.path, seen)
+        folders, _, name = meaning.rpartition(".")
+        parts = {each for each in folders.split(".") if each}
+        near = (each.path for each in self.modules if parts <= {*splitext(each.path)[0].split("/")})
+        homes = [path for path in near if self._names_class(path, name)]
+        return bool(homes) and all(self.are_own(name, path, seen) for path in homes)
+
+    def _names_class(self, path: str, name: str) -> bool:
+        with suppress(OSError):
+            return b"class %b" % name.encode() in self.tree.read(path)
+        return False
