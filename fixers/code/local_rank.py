@@ -5,8 +5,8 @@ What it does
     `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
     uses of the same variable are not changed. A file is changed only if it belongs to a script that a command of the
     project starts on several machines (`--nnodes 2`, `--nnodes $NNODES` without a default of 1, `srun`), or to the
-    script of the config, which halfstep may start on several hosts. Other files get a warning, unless a command starts
-    their project on one machine.
+    script of the config, which halfstep may start on several hosts. Other files get a warning; they are only listed if
+    some command of the project starts processes on one machine.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
@@ -55,7 +55,7 @@ matches = reads_python
 DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
 DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
 GLOBAL_RANKS = ("torch.distributed.get_rank",)
-ONE_MACHINE = "RANK selects the card, and the commands start processes on one machine only"
+ONE_MACHINE = "RANK selects the card, but no command starts this code on several machines"
 UNDECIDED = "RANK selects the card, which fails on a second machine; no command starts this code on several machines"
 HINT = 'int(os.environ["LOCAL_RANK"])'
 WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
