@@ -7,6 +7,8 @@ import os
 from pipeline.config.host_model import HostConfig
 from pipeline.config.model import RunConfig
 from remote.errors import BadUsage
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
 
 
 def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
@@ -19,13 +21,18 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
 
 
+def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:
+    """Return a finding if a secret is not set, or empty, in the local environment."""
+    missing = [secret for secret in secrets_of(host, run) if not os.environ.get(secret)]
+    if not missing:
+        return ()
+    state = "is empty" if missing[0] in os.environ else "not set"
+    message = f"{', '.join(missing)}: listed under secrets: but {state} in the local environment"
+    code = ExitCode.USAGE if severity is Severity.ERROR else ExitCode.OK
+    return (Finding("secret-missing", severity, message, "secrets", f"export {missing[0]}=...", code),)
+
+
 def require_secrets(host: HostConfig, run: RunConfig) -> None:
     """Raise BadUsage if a secret is not set, or empty, in the local environment."""
-    missing = [secret for secret in secrets_of(host, run) if not os.environ.get(secret)]
-    if missing:
-        state = "is empty" if missing[0] in os.environ else "not set"
-        raise BadUsage(
-            f"{', '.join(missing)}: listed under secrets: but {state} in the local environment",
-            where="secrets",
-            hint=f"export {missing[0]}=...",
-        )
+    for finding in judge_secrets(host, run):
+        raise BadUsage(finding.message, where=finding.where, hint=finding.hint)

@@ -18,6 +18,7 @@ from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.missing_modules import missing_modules
 from pipeline.runs.new_run import describe_excluded
 from pipeline.runs.runtime import describe_runtime, wants_runtime
+from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import load_selection
 from pipeline.runs.trained_files import not_inputs
 from pipeline.show.screen import Screen
@@ -54,6 +55,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         paths = laptop_paths(context.host, context.view).findings
         if not any(change.fixer == "environment" for change in host_changes_of(seen.fixes)):
             paths += missing_modules(context.host, context.view).findings
+        unset = judge_secrets(named.host.config, named.loaded.config)
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
@@ -77,7 +79,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + fixes + paths,
+        findings=seen.sync.report.findings + fixes + paths + unset,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),

@@ -16,6 +16,7 @@ from pipeline.runs.laptop_paths import laptop_paths
 from pipeline.runs.launch import describe_launch_changes
 from pipeline.runs.missing_modules import missing_after
 from pipeline.runs.runtime import describe_runtime
+from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
@@ -88,7 +89,8 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         screen.stage_ended(stage)
     screen.note(announce(view.precision))
     report = judge_without_proof(view).plus(Report(seen.sync.report.findings + seen.fixes.findings))
-    report = report.plus(laptop_paths(context.host, view))
+    unset = judge_secrets(view.host.config, view.config, Severity.ERROR if proof_wanted else Severity.WARNING)
+    report = report.plus(laptop_paths(context.host, view)).plus(Report(unset))
     why_not = obstacle_to_proof(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
         why_not = "the errors must be fixed first"

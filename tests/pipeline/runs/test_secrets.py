@@ -6,8 +6,10 @@ import pytest
 
 from pipeline.config.host_model import HostConfig
 from pipeline.config.model import RunConfig
-from pipeline.runs.secrets import require_secrets
+from pipeline.runs.secrets import judge_secrets, require_secrets
 from remote.errors import BadUsage
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Severity
 
 NAME = "SERVICE_TOKEN"
 HOST = HostConfig(host="local")
@@ -27,3 +29,12 @@ def test_a_missing_or_empty_secret_is_refused(monkeypatch: pytest.MonkeyPatch, v
 def test_a_secret_with_a_value_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAME, "swordfish")
     require_secrets(HOST, RUN)
+    assert judge_secrets(HOST, RUN) == ()
+
+
+def test_plan_warns_of_a_missing_secret_and_the_proof_of_verify_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    [warning] = judge_secrets(HOST, RUN)
+    [error] = judge_secrets(HOST, RUN, Severity.ERROR)
+    assert (warning.severity, warning.exit_code) == (Severity.WARNING, ExitCode.OK)
+    assert (error.severity, error.exit_code) == (Severity.ERROR, ExitCode.USAGE)
