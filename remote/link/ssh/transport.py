@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import paramiko
+from paramiko.message import Message
 
+from remote.link.ssh.flow_control import FlowControl
 from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
@@ -65,10 +67,27 @@ class TransportLog(logging.Handler):
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """A Packetizer with a size limit.
+    """A Packetizer with limits for the size of a packet and for the data of a channel.
 
     If the length of a packet is corrupt or malicious, paramiko's Packetizer waits for gigabytes.
     """
+
+    def __init__(self, sock: MonitoredSocket) -> None:
+        super().__init__(sock)
+        self._flow = FlowControl()
+
+    def send_message(self, data: Message) -> None:
+        self._flow.sending(data.asbytes())
+        super().send_message(data)
+
+    def read_message(self) -> tuple[int, Message]:
+        """Return the type and the body of the next message.
+
+        Raises SSHException if the server sends more data than the window of a channel allows.
+        """
+        kind, message = super().read_message()
+        self._flow.received(kind, message.asbytes())
+        return kind, message
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         """Return the next `n` bytes. Raises SSHException if `n` is above MAX_PACKET_BYTES."""
