@@ -1,20 +1,25 @@
-"""`python -m benchmarks.memory [FAMILY]`: compare estimated and real peak memory of training steps over 22 shapes.
+"""`python -m benchmarks.memory [WORD...]`: compare estimated and real peak memory of training steps over 22 shapes.
 
 The real steps run on the CPU with random weights and audio. The same counter of living tensors measures the real steps
-and the estimate. The estimate uses neither weights nor audio.
+and the estimate. The estimate uses neither weights nor audio. Then the memory of the config `paper_r64` is planned for
+a TITAN RTX. With words (`phi4_multimodal`, `qwen2_audio`, `paper_r64`), only these parts run.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from peft import get_peft_model
 from transformers import Phi4MultimodalConfig, Qwen2AudioConfig
 
+from pipeline.config.load import load_config
 from remote.payload.training.base_model import (
     BaseModel,
     cast_trainable,
@@ -22,16 +27,21 @@ from remote.payload.training.base_model import (
     freeze_base,
     trainable_parameters,
 )
+from remote.payload.training.device import CONTEXT_BYTES
 from remote.payload.training.families.registry import find_model
 from remote.payload.training.fused_lora import fuse_lora
 from remote.payload.training.label_loss import find_labels
 from remote.payload.training.lora import lora_config
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
+from remote.payload.training.memory_plan import Device, plan_memory
+from remote.payload.training.recordings import Recording
+from remote.payload.training.samples import Sample
+from remote.policy.cards import memory_of
 from remote.policy.precision import judge_precision
 from remote.protocol.precision import PrecisionPlan
-from remote.protocol.training import FRESH, LoraSpec
+from remote.protocol.training import FRESH, LoopSpec, LoraSpec
 
-PHI4, QWEN2 = "phi4_multimodal", "qwen2_audio"
+PHI4, QWEN2, PAPER = "phi4_multimodal", "qwen2_audio", "paper_r64"
 AUDIO_TOKENS = 24
 
 
@@ -79,10 +89,20 @@ ROWS = (
 
 def main() -> None:
     torch.set_num_threads(1)
+    words = sys.argv[1:] or [PHI4, QWEN2, PAPER]
+    compare([row for row in ROWS if row.family in words])
+    if PAPER in words:
+        fit_paper()
+
+
+def compare(rows: Sequence[Row]) -> None:
+    """Print estimated and real peak of each row."""
+    if not rows:
+        return
     print("| model | hidden x layers | precision | batch | checkpointed | real MB | estimate MB | error | estimate s |")
     print("|---|---|---|---|---|---|---|---|---|")
     errors = []
-    for row in [row for row in ROWS if row.family in (sys.argv[1:] or (PHI4, QWEN2))]:
+    for row in rows:
         base, plan = base_of(row), judge_precision(capability=None, requested=row.mode)
         lora = LoraSpec(r=row.rank, alpha=2 * row.rank)
         began = time.process_time()
@@ -98,6 +118,48 @@ def main() -> None:
             flush=True,
         )
     print(f"\n{len(errors)} shapes, errors from {min(errors):+.1%} to {max(errors):+.1%}")
+
+
+def fit_paper() -> None:
+    """Print the plan of configs/paper_r64.yaml for a TITAN RTX, and its estimate for other divisions.
+
+    The samples are the longest of both prompts: recordings of 20 s. speechocean762 has an average of 4 s.
+    """
+    config = load_config(PAPER, Path(__file__).parents[1]).config
+    loop = LoopSpec(batch_size=config.train.batch_size, gradient_accumulation=config.train.gradient_accumulation)
+    turing, card = judge_precision(capability=(7, 5)), "TITAN RTX"
+    estimator = Estimator(full_phi4(), turing, FRESH, LoraSpec(**config.lora.model_dump()), on_card=True)
+    available = int(loop.memory_share * ((memory_of(card) or 0) - CONTEXT_BYTES))
+    samples = [made_sample(0, 276, 250, 25), made_sample(1, 125, 250, 230)]
+    plan = plan_memory(loop, samples, Device(card, available), estimator.layers, estimator.peak_bytes)
+    print(f"\n{PAPER}: {plan.describe()}; fits: {plan.fits}")
+    for count, checkpointed in ((8, 32), (8, 16), (4, 32), (4, 0), (2, 0), (1, 0)):
+        shape = Shape(count, plan.length, count * 231)
+        needed = estimator.peak_bytes(shape, checkpointed)
+        print(f"{count} x {plan.length}, {checkpointed} of 32 layers checkpointed: {needed / 2**30:.1f} GiB")
+
+
+def full_phi4() -> BaseModel:
+    """Return the base model of the full Phi-4-multimodal."""
+    config = Phi4MultimodalConfig(num_attention_heads=24, tie_word_embeddings=True)
+    return BaseModel("", None, False, config, find_model(PHI4), None, None)
+
+
+def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
+    """Return a sample whose text comes before the audio. Prompts of the same length have equal text."""
+    text = random.Random(prompt)
+    before = tuple(text.randrange(3, 5300) for _ in range(prompt))
+    own = random.Random(f"answer {number}")
+    return Sample(
+        id=str(number),
+        task="",
+        recording=Recording(str(number), bytes),
+        target="",
+        prompt=(*before, *[1] * audio, 3, 4),
+        answer=tuple(own.randrange(3, 5300) for _ in range(answer)),
+        end=(5,),
+        audio=(prompt, prompt + audio),
+    )
 
 
 def base_of(row: Row) -> BaseModel:

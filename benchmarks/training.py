@@ -20,12 +20,11 @@ from typing import Any
 import torch
 from peft import get_peft_model
 from peft.tuners.lora import Linear
-from transformers import Phi4MultimodalConfig, Phi4MultimodalForCausalLM
+from transformers import Phi4MultimodalForCausalLM
 
-from benchmarks.memory import PHI4, Row, base_of, batch_of
+from benchmarks.memory import PHI4, Row, base_of, batch_of, full_phi4, made_sample
 from remote.payload.training import shared_prefix
 from remote.payload.training.base_model import (
-    BaseModel,
     cast_trainable,
     checkpoint_layers,
     freeze_base,
@@ -40,7 +39,6 @@ from remote.payload.training.lora import embed_audio, lora_config
 from remote.payload.training.memory import Estimator, LiveBytes, Shape
 from remote.payload.training.memory_plan import Device, plan_memory
 from remote.payload.training.micro_batches import TOKENS_OF_A_PASS, StepSampler
-from remote.payload.training.recordings import Recording
 from remote.payload.training.samples import Sample, SampleSet
 from remote.policy.precision import judge_precision
 from remote.protocol.precision import PrecisionPlan
@@ -191,23 +189,6 @@ def mixed_lengths() -> tuple[Variant, Variant]:
     )
 
 
-def made_sample(number: int, prompt: int, audio: int, answer: int) -> Sample:
-    """Return a sample whose text comes before the audio. Prompts of the same length have equal text."""
-    text = random.Random(prompt)
-    before = tuple(text.randrange(3, 5300) for _ in range(prompt))
-    own = random.Random(f"answer {number}")
-    return Sample(
-        id=str(number),
-        task="",
-        recording=Recording(str(number), bytes),
-        target="",
-        prompt=(*before, *[1] * audio, 3, 4),
-        answer=tuple(own.randrange(3, 5300) for _ in range(answer)),
-        end=(5,),
-        audio=(prompt, prompt + audio),
-    )
-
-
 def collated(micro_batches: Sequence[Sequence[Sample]], most_work: float) -> list[Batch]:
     """Return the micro-batches as tensors. If `most_work` is 0, prefixes are not shared."""
     collator, usual = Collator(find_model(PHI4), None, 0), shared_prefix.MOST_WORK
@@ -264,8 +245,7 @@ def compare_full_model() -> None:
     Both variants have float16 weights and no vision tower. Without the precision plan, plain PEFT would have float32
     weights.
     """
-    config = Phi4MultimodalConfig(num_attention_heads=24, tie_word_embeddings=True)
-    base = BaseModel("", None, False, config, find_model(PHI4), None, None)
+    base = full_phi4()
     turing, shape = judge_precision(capability=(7, 5)), Shape(8, 900, 8 * 120)
     ours = Estimator(base, turing, FRESH, LoraSpec(), on_card=True).peak_bytes(shape, 32)
     plain = Estimator(base, turing, FRESH, LoraSpec(), on_card=True)
