@@ -50,13 +50,14 @@ EVALUATION = ("eval/", "test/", "validation/")
 class Drawn:
     """A chart with its title and a note on its scale.
 
-    `data` is the JSON from which the page's script draws the chart.
+    `data` is the JSON from which the page's script draws the chart. `has_means` is True if a line has a mean beside it.
     """
 
     title: str
     svg: str
     note: str = ""
     data: str = ""
+    has_means: bool = False
 
 
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
@@ -133,7 +134,8 @@ def draw(panel: Panel, lines: Sequence[Line], frame: Frame | None = None) -> Dra
         scale = Scale.LOG
     svg = render_chart(lines, title=panel.title, frame=frame, scale=scale, suffix=panel.suffix)
     notes = [MEANS_NOTE] * any(line.curve.tag == MEANS for line in lines) + ["logarithmic"] * (scale is Scale.LOG)
-    return Drawn(text(panel.title), svg, ", ".join(notes), chart_data(lines, scale, panel.suffix))
+    has_means = any(line.soften for line in lines)
+    return Drawn(text(panel.title), svg, ", ".join(notes), chart_data(lines, scale, panel.suffix), has_means)
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:

@@ -15,9 +15,12 @@ from remote.protocol.proof import DtypeRow, ProofReport
 from remote.protocol.quantities import count, memory
 
 MAX_DIFF_LINES = 400
-GUIDE = (
+LINES = (
     "Thin line: each logged value. Thick line: the mean over the last 10 optimizer steps, or over the last thirtieth "
-    'of a longer run. <span class="interactive">Drag across a curve to zoom all curves; double-click to see the '
+    "of a longer run. "
+)
+GUIDE = (
+    '<span class="interactive">Drag across a curve to zoom all curves; double-click to see the '
     "whole run again. The arrow keys move from step to step.</span>"
 )
 STAGE_TONES = {
@@ -55,7 +58,9 @@ def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
     """Return the loss as a wide chart with an explanation, and the other curves as small charts."""
     wide = _figure(loss, " wide") if loss else ""
     small = "".join(_figure(panel) for panel in panels)
-    guide = f'<p class="guide">{GUIDE}</p>' if wide or small else ""
+    drawn = [*([loss] if loss else []), *panels]
+    lines = LINES if any(chart.has_means for chart in drawn) else ""
+    guide = f'<p class="guide">{lines}{GUIDE}</p>' if drawn else ""
     return section("Training", wide + (f'<div class="charts">{small}</div>' if small else "") + guide)
 
 
