@@ -81,9 +81,9 @@ class Train:
         succeeded = self.check(context.view).ok
         (write_note if succeeded else write_start)(records, note_of(context.view, run))
         name, folder = records.run_name(run, host), records.run(run, host)
+        write_inputs(folder, inputs_to_record(context.view))
         if succeeded:
             return StageResult(reason=self.found(context.view))
-        write_inputs(folder, inputs_to_record(context.view))
         number = self._start_job(context, run, name, fresh_code=fresh_code)
         context.on_job(context)
         if context.options.detach:

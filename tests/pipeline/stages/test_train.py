@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.records.run_inputs import write_inputs
+from pipeline.records.run_inputs import read_inputs, write_inputs
 from pipeline.records.runs import find_note, list_notes, write_start
 from pipeline.runs.new_run import inputs_of
 from pipeline.runs.start import note_of
@@ -40,7 +40,10 @@ def test_a_run_that_ended_well_is_found_and_not_trained_again(tmp_path: Path) ->
     assert done.report.ok
     assert "found" in done.reason
     assert host.calls == [], "a host that refuses everything was asked for nothing"
-    assert find_note(view.records, None).run == view.survey.runs[0].run
+    run = view.survey.runs[0].run
+    assert find_note(view.records, None).run == run
+    recorded = read_inputs(view.records.run(run, view.host.name))
+    assert recorded is not None, "without them, the next new run could not name the files that differ"
 
 
 @pytest.mark.parametrize("force", ["train", "verify", "sync"])
