@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 from remote.protocol.events import Scalar
 from remote.protocol.loss import LARGEST, mean_losses
@@ -106,15 +108,28 @@ def _curve(tag: str, scalars: Iterable[Scalar]) -> Curve:
     by_file: dict[str, list[Scalar]] = {}
     for scalar in scalars:
         by_file.setdefault(scalar.file, []).append(scalar)
-    kept: list[Scalar] = []
-    for written in sorted(by_file.values(), key=_start_time):
-        first = min(scalar.step for scalar in written)
-        kept = [scalar for scalar in kept if scalar.step < first or scalar.wall_time > _start_time(written)] + written
     latest: dict[int, Scalar] = {}
-    for scalar in kept:
+    for scalar in _not_replaced(
+        sorted(((_start_time(written), written) for written in by_file.values()), key=itemgetter(0))
+    ):
         if scalar.step not in latest or scalar.wall_time >= latest[scalar.step].wall_time:
             latest[scalar.step] = scalar
     return Curve(tag, tuple((step, latest[step].value) for step in sorted(latest)))
+
+
+def _not_replaced(files: Sequence[tuple[float, list[Scalar]]]) -> Iterator[Scalar]:
+    """Yield the scalars of files, each with its start time, in this order.
+
+    Omit a scalar if a file that started after it begins at its step or before.
+    """
+    starts = [start for start, _ in files]
+    firsts = [min(scalar.step for scalar in written) for _, written in files]
+    lowest = [*itertools.accumulate(reversed(firsts), min)][::-1]  # the lowest step of each file and of all later files
+    for number, (_, written) in enumerate(files, 1):
+        for scalar in written:
+            later = max(number, bisect_left(starts, scalar.wall_time))
+            if later == len(files) or scalar.step < lowest[later]:
+                yield scalar
 
 
 def _start_time(scalars: Iterable[Scalar]) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Deque, Iterable, Iterator, Optional, Tuple
+from typing import Iterable, Iterator, List, Optional, Tuple
 
 FEWEST = 10
 LARGEST = 1e100
@@ -37,21 +36,37 @@ class MeanLoss:
         self.lowest: Optional[float] = None
         self.first: Optional[float] = None
         self._first: Optional[int] = None
-        self._steps: Deque[int] = deque()
-        self._losses: Deque[float] = deque()
+        self._front: List[Tuple[int, float]] = []
+        self._back: List[Tuple[int, float]] = []
+        self._back_sum = 0.0
 
     def add(self, step: int, loss: float) -> None:
         """Add the loss of a step, which must be finite. Steps must be added in order; steps may be missing."""
         if self._first is None:
             self._first, self.first = step, loss
-        self._steps.append(step)
-        self._losses.append(loss)
-        while self._steps[0] <= step - steps_in_mean(step):
-            self._steps.popleft()
-            self._losses.popleft()
-        self.mean = sum(self._losses) / len(self._losses)
+        self._back.append((step, loss))
+        self._back_sum += loss
+        while (self._front[-1] if self._front else self._back[0])[0] <= step - steps_in_mean(step):
+            self._drop_oldest()
+        total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
+        self.mean = total / (len(self._front) + len(self._back))
         if self.lowest is None or step - self._first < FEWEST or self.mean < self.lowest:
             self.lowest = self.mean
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest loss. Losses move from `_back` to `_front` once, so that a loss costs the same in any window.
+
+        An entry of `_front`, whose last entry is the oldest, contains the sum of its loss and all newer ones of
+        `_front`. Nothing is subtracted, so no rounding errors accumulate.
+        """
+        if not self._front:
+            total = 0.0
+            for step, loss in reversed(self._back):
+                total += loss
+                self._front.append((step, total))
+            self._back.clear()
+            self._back_sum = 0.0
+        self._front.pop()
 
 
 def mean_losses(points: Iterable[Tuple[int, float]]) -> Iterator[Tuple[int, float]]:

@@ -121,3 +121,80 @@ def test_any_number_can_be_formatted(value):
 )
 def test_durations_have_their_two_largest_units(seconds, words):
     assert duration(seconds).replace("\u00a0", " ") == words
+
+
+SCALARS = st.builds(
+    Scalar,
+    tag=st.just("loss"),
+    step=st.integers(0, 6),
+    value=st.floats(0, 9),
+    wall_time=st.integers(0, 12).map(float),
+    file=st.sampled_from("abcd"),
+)
+
+
+def replaced_one_file_after_the_other(scalars: list[Scalar]) -> list[tuple[int, float]]:
+    """Return the points of `gather_curves`, computed by definition."""
+    files = {name: [one for one in scalars if one.file == name] for name in dict.fromkeys(one.file for one in scalars)}
+    kept: list[Scalar] = []
+    for written in sorted(files.values(), key=lambda file: min(one.wall_time for one in file)):
+        first, start = min(one.step for one in written), min(one.wall_time for one in written)
+        kept = [one for one in kept if one.step < first or one.wall_time > start] + written
+    latest: dict[int, Scalar] = {}
+    for one in kept:
+        if one.step not in latest or one.wall_time >= latest[one.step].wall_time:
+            latest[one.step] = one
+    return [(step, latest[step].value) for step in sorted(latest)]
+
+
+@given(st.lists(SCALARS, min_size=1, max_size=40))
+def test_later_files_replace_points_as_if_they_were_read_one_after_the_other(scalars: list[Scalar]) -> None:
+    (curve,) = gather_curves(scalars)
+    assert list(curve.points) == replaced_one_file_after_the_other(scalars)
+
+
+class Counted(float):
+    """A number that counts its comparisons and additions."""
+
+    operations = 0
+
+    def __lt__(self, other: float) -> bool:
+        Counted.operations += 1
+        return float(self) < other
+
+    def __gt__(self, other: float) -> bool:
+        Counted.operations += 1
+        return float(self) > other
+
+    def __ge__(self, other: float) -> bool:
+        Counted.operations += 1
+        return float(self) >= other
+
+    def __add__(self, other: float) -> float:
+        Counted.operations += 1
+        return float(self) + other
+
+    __radd__ = __add__
+
+
+@pytest.mark.parametrize(("files", "points"), [(2, 1000), (200, 10), (2000, 1)])
+@pytest.mark.parametrize("joined", [True, False])
+def test_SE_22_curves_of_many_points_and_files_need_few_comparisons(files: int, points: int, joined: bool) -> None:
+    """Files of a hostile host overlap, so that each of them replaces points of the others."""
+    start = 1e-3 if joined else 1e6
+    Counted.operations = 0
+    gather_curves(
+        Scalar("loss", step if joined else file * points + step, 1.0, Counted(file * start + step), str(file))
+        for file in range(files)
+        for step in range(points)
+    )
+    assert Counted.operations < 30 * files * points
+
+
+def test_SE_22_a_mean_over_all_steps_adds_each_loss_only_a_few_times() -> None:
+    """At a high step number, the mean covers all steps that an event file contains."""
+    first, count = 10**15, 2000
+    Counted.operations = 0
+    means = smooth(Curve("loss", tuple((first + at, Counted(1.5)) for at in range(count))))
+    assert means.points[-1] == (first + count - 1, 1.5)
+    assert Counted.operations < 10 * count

@@ -6,8 +6,7 @@ import math
 import os
 import sys
 import time
-from collections import deque
-from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .device import peak_bytes
 from .step import Step
@@ -24,21 +23,33 @@ class MeanLoss:
         self.lowest: Optional[float] = None
         self.first: Optional[float] = None
         self._first: Optional[int] = None
-        self._steps: Deque[int] = deque()
-        self._losses: Deque[float] = deque()
+        self._front: List[Tuple[int, float]] = []
+        self._back: List[Tuple[int, float]] = []
+        self._back_sum = 0.0
 
     def add(self, step: int, loss: float) -> None:
         """Add the finite loss of a step."""
         if self._first is None:
             self._first, self.first = step, loss
-        self._steps.append(step)
-        self._losses.append(loss)
-        while self._steps[0] <= step - max(10, step // 30):
-            self._steps.popleft()
-            self._losses.popleft()
-        self.mean = sum(self._losses) / len(self._losses)
+        self._back.append((step, loss))
+        self._back_sum += loss
+        while (self._front[-1] if self._front else self._back[0])[0] <= step - max(10, step // 30):
+            self._drop_oldest()
+        total = self._back_sum + (self._front[-1][1] if self._front else 0.0)
+        self.mean = total / (len(self._front) + len(self._back))
         if self.lowest is None or step - self._first < 10 or self.mean < self.lowest:
             self.lowest = self.mean
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest loss, as in remote/protocol/loss.py."""
+        if not self._front:
+            total = 0.0
+            for step, loss in reversed(self._back):
+                total += loss
+                self._front.append((step, total))
+            self._back.clear()
+            self._back_sum = 0.0
+        self._front.pop()
 
 
 class LossFile:
