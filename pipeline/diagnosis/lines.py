@@ -55,7 +55,7 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
     """
     lines = []
     text, first = _end_of(text.removeprefix("\ufeff"), first)
-    labels = tuple(set(LABEL.findall(text)))
+    labels = frozenset(LABEL.findall(text))
     for number, raw in enumerate(text.split("\n"), first):
         for shown in ESCAPES.sub("", raw).split("\r"):
             lines.append(_parse_line(number, shown, labels))
@@ -94,9 +94,9 @@ def _join_wrapped(lines: Sequence[Line]) -> list[Line]:
     return joined
 
 
-def _parse_line(number: int, shown: str, labels: tuple[str, ...]) -> Line:
+def _parse_line(number: int, shown: str, labels: frozenset[str]) -> Line:
     rank = None
-    if labels and shown.startswith(labels):
+    if labels and "".join(shown.partition(": ")[:2]) in labels:
         shown = shown.partition(": ")[2]
     for _ in range(MOST_PREFIXES if PREFIX.match(shown) else 0):
         match = STAMP.match(shown) or RANK.match(shown) or SOURCE.match(shown)

@@ -35,6 +35,16 @@ def test_SE_09_a_number_of_thousands_of_digits_is_text(line: str) -> None:
     assert [one.check for one in diagnose_log(log)] == ["cuda-oom"]
 
 
+@pytest.mark.parametrize("after", ["", f"h1: {OUT_OF_MEMORY}\n"])
+def test_SE_09_each_line_is_looked_up_among_the_labels_of_a_log_in_one_step(after: str) -> None:
+    """If each line were compared with each label, this log would take an hour."""
+    hosts = 200_000
+    text = "".join(f"h{host:x}: Traceback (most recent call last):\n" for host in range(hosts))
+    lines = parse_log(text + after)
+    assert {line.text for line in lines[:hosts]} == {"Traceback (most recent call last):"}
+    assert lines[hosts].text == after.removeprefix("h1: ").strip()
+
+
 @pytest.mark.parametrize("end", ["\n", "\r"])
 def test_SE_09_only_the_last_lines_of_a_log_are_kept_with_their_numbers(end: str) -> None:
     lines = parse_log(end * (2 * MOST_LINES) + "\nlast")
