@@ -198,7 +198,7 @@ class Screen:
         """Ask a question; return `default` without a terminal or if only Enter was typed."""
         if not sys.stdin.isatty():
             return default
-        self._print_question(f"{safe_text(question)}{f' [{one_line(default)}]' if default else ''}")
+        self._print_question(f"{one_line(question)}{f' [{one_line(default)}]' if default else ''}")
         return sys.stdin.readline().strip() or default
 
     def _print_question(self, question: str) -> None:

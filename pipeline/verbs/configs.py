@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from pipeline.config.document import read_document
@@ -12,6 +13,9 @@ from pipeline.config.shipped import place_of
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
+from remote.protocol.regular import open_regular
+
+FIRST_LINE_BYTES = 4096
 
 
 def configs(as_json: bool = False) -> int:
@@ -32,9 +36,14 @@ def _use(name: str, path: Path) -> str:
         validate(RunConfig, read_document(path))
     except HalfstepError:
         return "not a valid config"
-    return f"pipeline run --host HOST --config {name}"
+    return f"pipeline run --host HOST --config {shlex.quote(name)}"
 
 
 def _first_comment(path: Path) -> str:
-    first = next(iter(path.read_text("utf-8", "replace").splitlines()), "")
+    try:
+        with open_regular(path, follow=True) as file:
+            start = file.read(FIRST_LINE_BYTES)
+    except OSError:
+        return ""
+    first = next(iter(start.decode("utf-8", "replace").splitlines()), "")
     return first.lstrip("# ") if first.startswith("#") else ""

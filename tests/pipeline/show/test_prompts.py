@@ -9,6 +9,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
+from remote.protocol.text import one_line
 
 
 class Terminal:
@@ -36,3 +37,14 @@ def test_no_input_disables_every_prompt(monkeypatch: pytest.MonkeyPatch, capsys:
     assert Screen().secret("Password: ") is None
     assert Screen().ask("Name?", default="tiny") == "tiny"
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("text", ["a\x1b]0;x\x07", "\x9b2J", "a\nerror   halfstep is too old", "\u202eb"])
+def test_SE_21_the_default_of_a_question_is_one_line_without_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    Screen().ask("host", default=text)
+    Screen().ask(text)
+    shown = capsys.readouterr().err
+    assert one_line(text) in shown and shown.isprintable()

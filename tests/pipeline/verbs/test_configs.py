@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,35 @@ def test_each_config_has_its_use(
         "use": use,
         "file": str(tmp_path / "configs" / "base.yaml"),
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["x$(id>PWN)", "y`id`", "w;id", "a b", "q'id'", "n\nid"], ids=["$", "`", ";", "space", "quote", "line"]
+)
+def test_the_name_of_a_config_is_one_word_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / f"{name}.yaml").write_text("train: {epochs: 1}\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["configs", "--json"]) == 0
+    use = json.loads(capsys.readouterr().out)["configs"][0]["use"]
+    assert shlex.split(use) == ["pipeline", "run", "--host", "HOST", "--config", name]
+
+
+def test_of_a_huge_config_only_the_first_line_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "commented.yaml").write_text("# the first line\n")
+    (tmp_path / "configs" / "plain.yaml").write_text("")
+    for name in ("commented", "plain"):
+        with (tmp_path / "configs" / f"{name}.yaml").open("ab") as file:
+            file.truncate(2**40)
+    monkeypatch.chdir(tmp_path)
+    assert run(["configs", "--json"]) == 0
+    found = {one["name"]: one["use"] for one in json.loads(capsys.readouterr().out)["configs"]}
+    assert (found["commented"], found["plain"]) == ("the first line", "not a valid config")
 
 
 def test_hosts_check_shows_each_problem_once(capsys: pytest.CaptureFixture[str]) -> None:
