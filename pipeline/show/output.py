@@ -6,9 +6,13 @@ For a redrawn progress bar, only the last state is shown.
 from __future__ import annotations
 
 import codecs
+from collections import deque
 from collections.abc import Iterator
 
 from remote.protocol.lines import LineCollapser
+
+MOST_LINES = 200_000
+MOST_CHARACTERS = 16 * 2**20
 
 
 class OutputLines:
@@ -26,3 +30,23 @@ class OutputLines:
         """Yield the remaining lines. The last line gets a newline, so that the shell prompt starts on a new line."""
         for line in self._collapser.feed(self._decoder.decode(b"", final=True), final=True):
             yield line if line.endswith("\n") else f"{line}\n"
+
+
+class LastLines:
+    """Keeps the last lines of an output of any length: at most MOST_LINES lines and MOST_CHARACTERS characters."""
+
+    def __init__(self) -> None:
+        self.omitted = 0
+        self._lines: deque[str] = deque()
+        self._characters = 0
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+        self._characters += len(line)
+        while len(self._lines) > MOST_LINES or self._characters > MOST_CHARACTERS:
+            self._characters -= len(self._lines.popleft())
+            self.omitted += 1
+
+    def lines(self) -> list[str]:
+        """Return the kept lines without their newlines."""
+        return [line.rstrip("\n") for line in self._lines]

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.output import read_output
 from pipeline.records.runs import named_run
-from pipeline.show.output import OutputLines
+from pipeline.show.output import LastLines, OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exit_code_of import exit_code_of
@@ -18,8 +18,8 @@ from remote.protocol.exits import ExitCode
 def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:
     """Print the output of the run's newest job. If the host is unreachable, print the local copy and its age."""
     screen = Screen(as_json=as_json, on_stderr=True)
-    kept: list[str] = []
-    show = kept.append if as_json else screen.raw
+    kept = LastLines()
+    show = kept.add if as_json else screen.raw
     output = OutputLines()
 
     def take(data: bytes) -> None:
@@ -37,7 +37,7 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
         outcome_for("logs", note),
         exit_code=exit_code_of(stale, ExitCode.PULL),
         findings=stale,
-        more={"lines": [line.rstrip("\n") for line in kept]} if as_json else {},
+        more={"lines": kept.lines(), "omitted_lines": kept.omitted} if as_json else {},
     )
     screen.closing(outcome)
     return outcome.exit_code

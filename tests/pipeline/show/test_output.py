@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.show.output import OutputLines
+from pipeline.show.output import MOST_CHARACTERS, MOST_LINES, LastLines, OutputLines
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,16 @@ from pipeline.show.output import OutputLines
 def test_the_last_line_is_complete(output: bytes, shown: list[str]) -> None:
     lines = OutputLines()
     assert [*lines.feed(output), *lines.end()] == shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "length", "kept"),
+    [(MOST_LINES + 5, 0, MOST_LINES), (300, MOST_CHARACTERS // 100, 99), (3, 9, 3), (2, MOST_CHARACTERS, 0)],
+)
+def test_SE_09_only_the_last_lines_of_an_output_are_kept(lines: int, length: int, kept: int) -> None:
+    last = LastLines()
+    line = "x" * length + "\n"
+    for _ in range(lines):
+        last.add(line)
+    assert (len(last.lines()), last.omitted) == (kept, lines - kept)
+    assert set(last.lines()) <= {"x" * length}
