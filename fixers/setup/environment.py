@@ -62,8 +62,10 @@ from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.frames import parse_value
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from remote.protocol.survey import Survey
+from remote.protocol.text import whole_number
 
 name = "environment"
 version = 5
@@ -72,6 +74,7 @@ safety = "unsafe"
 BASE = "python3"
 REQUESTED = ("create", True)
 MARK = "halfstep.json"
+MOST_MARK_BYTES = 2**20
 VENV = "venv"
 """The venv's folder, relative to the project, if no interpreter is configured."""
 OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
@@ -229,7 +232,8 @@ def _judge_mark(site: Site, host: Host, tree: str, venv: str | None) -> Finding 
         return None
     where, contents = posixpath.join(tree, venv, MARK), contents_of(site)
     try:
-        mark = json.loads(host.read_bytes(where))
+        data = host.read_bytes(where)
+        mark: Any = parse_value(data) if len(data) <= MOST_MARK_BYTES else None
     except (FileNotFoundError, ValueError):
         return None
     state = mark.get("state") if isinstance(mark, Mapping) else None
@@ -255,8 +259,8 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
         return _error(
             f"torch {torch.version} contains no code for {gpu.name}: {' '.join(torch.arch_list)}", python.path
         )
-    major = torch.cuda.partition(".")[0]
-    if driver.version and major.isdigit() and not driver_supports(driver.version, int(major)):
+    major = whole_number(torch.cuda.partition(".")[0])
+    if driver.version and major is not None and not driver_supports(driver.version, major):
         return _error(f"driver {driver.version} does not support CUDA {torch.cuda}, which torch needs", python.path)
     return None
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from remote.protocol.text import whole_number
+
 Capability = tuple[int, int]
 
 LEGACY: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 6), (9, 0))
@@ -76,5 +78,5 @@ def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bo
 def driver_supports(driver: str, cuda_major: int) -> bool:
     """Return True if the driver supports this CUDA major version."""
     oldest = OLDEST_DRIVER.get(cuda_major)
-    branch = driver.partition(".")[0]
-    return oldest is not None and branch.isdigit() and int(branch) >= oldest
+    branch = whole_number(driver.partition(".")[0])
+    return oldest is not None and branch is not None and branch >= oldest

@@ -13,6 +13,7 @@ from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
+from remote.protocol.text import whole_number
 
 OLDEST_PYTHON = (3, 9)
 OLDEST_PYTHON_OF_TRAINER = (3, 10)
@@ -137,9 +138,10 @@ def _install_hint(python: Interpreter, packages: list[str]) -> str:
 def _version(text: str) -> tuple[int, ...]:
     numbers = []
     for part in text.split("+", maxsplit=1)[0].split("."):
-        if not part.isdigit():
+        number = whole_number(part)
+        if number is None:
             break
-        numbers.append(int(part))
+        numbers.append(number)
     return tuple(numbers)
 
 
@@ -190,10 +192,10 @@ def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
     """
     for arch in arch_list:
         kind, _, digits = arch.partition("_")
-        digits = digits.rstrip("af")
-        if not digits.isdigit():
+        number = whole_number(digits.rstrip("af"))
+        if number is None:
             continue
-        built = (int(digits[:-1]), int(digits[-1]))
+        built = divmod(number, 10)
         same_family = built[0] == capability[0] and built[1] <= capability[1]
         if (kind == "sm" and same_family) or (kind == "compute" and built <= capability):
             return True

@@ -94,7 +94,7 @@ def training_spec_of(job: JobSpec, hint: str) -> TrainingSpec:
         if pair == TRAIN and number + 2 < len(job.argv):
             try:
                 return decode(TrainingSpec, json.loads(job.argv[number + 2]))
-            except (ValueError, Malformed):
+            except (ValueError, Malformed, RecursionError):
                 break
     raise BadUsage(
         f"{job.run} was trained by the project's own command, so its model and data are unknown",

@@ -10,7 +10,7 @@ from remote.link.bootstrap import PYTHON_FOLDERS, PYTHONS
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.frames import hello
-from remote.protocol.text import safe_text
+from remote.protocol.text import safe_text, whole_number
 
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
@@ -68,8 +68,8 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
         path, _, output = path_and_output.partition("\t")
         if not tab:
             continue
-        parts = output.split(".")
-        version = tuple(map(int, parts)) if len(parts) == 3 and all(part.isdigit() for part in parts) else ()
+        numbers = [number for part in output.split(".") if (number := whole_number(part)) is not None]
+        version = tuple(numbers) if len(numbers) == 3 and output.count(".") == 2 else ()
         rows.setdefault(path, Candidate(name, path, version, safe_text(output)))
     return tuple(rows.values())
 

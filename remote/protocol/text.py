@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Union
+from typing import Optional, Union
 
 MAX_LINE = 2000
 # C0 and C1 controls and DEL; line and paragraph separators; and Unicode's default ignorable characters, which a
@@ -69,6 +69,14 @@ def _cut(line: str, limit: int) -> str:
 def one_line(text: str) -> str:
     """Return `text` as `safe_text` does, with line feeds and tabs escaped too, so that it stays on one line."""
     return safe_text(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def whole_number(text: str) -> Optional[int]:
+    """Return the number of up to nine ASCII digits, or None for any other text.
+
+    `str.isdigit` also accepts digits such as a superscript two, which `int` rejects.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
 def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:

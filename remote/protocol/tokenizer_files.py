@@ -73,6 +73,8 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
         value = json.loads(text)
     except ValueError as error:
         return _judge_json_error(text, error)
+    except RecursionError:
+        return Fault("not-json", "it is nested too deeply")
     if not isinstance(value, dict):
         return Fault("not-json", f"expected an object, got {type(value).__name__}")
     if name == MAIN and not isinstance(value.get("model"), dict):

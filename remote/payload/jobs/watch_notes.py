@@ -6,8 +6,10 @@ import json
 import os
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.findings import valid_check
 from remote.protocol.jobs import Started, WatchNote
 from remote.protocol.layout import RunLayout
+from remote.protocol.text import one_line
 
 TAIL_BYTES = 2**18
 CLOCK_TOLERANCE_S = 2.0
@@ -21,9 +23,13 @@ def read_watch_notes(run: RunLayout, started: Optional[Started]) -> Tuple[WatchN
         try:
             row = json.loads(line)
             note = WatchNote(
-                str(row["check"]), str(row["severity"]), str(row["message"]), int(row["step"]), float(row["at_unix"])
+                valid_check(str(row["check"])),
+                one_line(str(row["severity"])),
+                one_line(str(row["message"])),
+                int(row["step"]),
+                float(row["at_unix"]),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # the training may write any line
             continue
         if note.at_unix >= since:
             first.setdefault(note.check, note)

@@ -6,6 +6,7 @@ import pytest
 
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.findings import resolved
+from fixers.setup.environment import MOST_MARK_BYTES
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup.planned_environment import (
     ASSUMED,
@@ -146,6 +147,9 @@ def test_an_interpreter_that_supports_the_card_causes_no_finding():
         (b'{"state": "unfinished", "recipe": "x"}', True),
         (b"[]", False),
         (b"{", False),
+        (b"[" * 100_000, False),
+        (b'{"state": "unfinished", "x": [' + b"[]," * 10**6 + b"[]]}", False),
+        (b'{"state": "unfinished"}' + b" " * MOST_MARK_BYTES, False),
         (None, False),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from fixers.setup.tokenizer_judgement import FaultyFile, good_copy, judge_files
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.tokenizer_files import Fault, TokenizerFile
+from remote.protocol.tokenizer_files import Fault, TokenizerFile, judge_file
 
 PATH = "/t/model/tokenizer.json"
 UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
@@ -102,3 +102,12 @@ ASSET = file_of("/t/assets/tokenizer.json")
 )
 def test_a_good_copy_is_valid_and_from_the_configured_folder_or_the_same_model(files, source, repo, revision, copy):
     assert good_copy(BAD, files, source, repo, revision) == copy
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.json"])
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, b'{"model":' * 100_000, b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"]
+)
+def test_a_nested_file_is_a_fault_of_the_file(name, data):
+    fault = judge_file(name, data)
+    assert fault is not None and fault.kind in ("not-json", "truncated")

@@ -98,6 +98,8 @@ def test_machine_code_runs_on_cards_of_its_major_and_no_lower_minor_capability(b
         ("999", 10, False),
         ("999", 14, False),
         ("?", 12, False),
+        ("\u00b2\u00b2\u00b2", 12, False),
+        ("9" * 5000, 12, False),
         ("", 12, False),
     ],
 )

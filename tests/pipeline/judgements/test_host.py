@@ -155,6 +155,7 @@ def test_BI_45_a_desktop_on_the_card_is_not_called_busy(share: float, findings: 
         (("sm_100",), (1, 0), False),
         ((), (7, 5), False),
         (("gfx90a",), (9, 0), False),
+        (("sm_7\u00b2", "sm_", "sm_7", "sm_" + "7" * 99), (7, 5), False),
     ],
 )
 def test_BI_45_a_build_runs_only_on_cards_of_its_architectures(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from remote.operations.jobs import follow_job, stop_job
 from remote.payload.jobs.watch_notes import read_watch_notes
+from remote.protocol.findings import UNNAMED
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.layout import RunLayout
+from remote.protocol.values import dumps
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
@@ -45,3 +47,13 @@ def test_a_note_of_the_watch_reaches_followers_at_once_and_later_surveys(bench: 
     assert (update.state, [note.check for note in update.watched]) == (JobState.RUNNING, ["memory-creep"])
     stop_job(bench.host, PROJECT, bench.run)
     assert [note.check for note in bench.survey().watched] == ["memory-creep"]
+
+
+def test_SE_21_a_line_that_the_training_wrote_is_no_obstacle_to_a_survey(tmp_path: Path):
+    run = RunLayout(str(tmp_path))
+    strange = ("[" * 100_000 + "\n", line("memory-creep", 1.0, step=1e999), line("memory-creep", 1.0, step="\u00b2"))
+    texts = line("x\x1b]52;c;QUFB\x07", 1.0, message="a\nnext: b\ud800\u202e", severity="error\x1b")
+    Path(run.watched).write_text("".join(strange) + texts)
+    [note] = read_watch_notes(run, None)
+    assert (note.check, note.severity, note.message) == (UNNAMED, "error\\x1b", "a\\nnext: b\\ud800\\u202e")
+    assert dumps(note)

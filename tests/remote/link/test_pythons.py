@@ -11,7 +11,7 @@ import pytest
 
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.pythons import find_python
+from remote.link.pythons import choose_python, find_python, parse_candidates
 from remote.link.streams import LocalStarter, ProcessStream
 
 
@@ -66,3 +66,15 @@ def test_the_agent_runs_with_the_named_interpreter_if_it_is_the_only_one(named: 
 def test_only_an_absolute_path_or_one_under_the_home_folder_is_tried(written: str, tried: bool, tmp_path: Path) -> None:
     address = replace(Address("here", "local", workdir=str(tmp_path)), python=written)
     assert address.python_outside_project == (written if tried else "")
+
+
+@pytest.mark.parametrize(
+    "version", ["3.9.\u00b2", "3.9." + "9" * 5000, "3..9", "3.9", "3.9.1.2", "3.x.9.1", "", "\u0663.9.1"]
+)
+def test_SE_07_a_version_with_other_characters_than_digits_is_no_version(version: str) -> None:
+    [found] = parse_candidates(f"python3\t/usr/bin/python3\t{version}\n")
+    assert found.version == () and choose_python((found,)) is None
+
+
+def test_a_version_has_three_numbers() -> None:
+    assert [one.version for one in parse_candidates("python3\t/p\t3.11.2\n")] == [(3, 11, 2)]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.protocol.text import MAX_LINE, first_line, one_line, safe_json, safe_text
+from remote.protocol.text import MAX_LINE, first_line, one_line, safe_json, safe_text, whole_number
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,12 @@ def test_BI_55_the_terminal_gets_no_escape_through_a_pty() -> None:
 )
 def test_the_first_line_with_text_is_returned(text: str | bytes, line: str) -> None:
     assert first_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("123456789", 123456789), ("1234567890", None), ("\u00b2", None), ("\u0663", None)]
+    + [(text, None) for text in ("", "-1", "+1", " 1", "1\n", "1_0", "9" * 5000)],
+)
+def test_a_whole_number_has_up_to_nine_ascii_digits(text: str, number: int | None) -> None:
+    assert whole_number(text) == number
