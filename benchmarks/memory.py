@@ -1,8 +1,8 @@
 """`python -m benchmarks.memory [WORD...]`: compare estimated and real peak memory of training steps over 22 shapes.
 
-The real steps run on the CPU with random weights and audio. The same counter of living tensors measures the real steps
-and the estimate. The estimate uses neither weights nor audio. Then the memory of the config `paper_r64` is planned for
-a TITAN RTX. With words (`phi4_multimodal`, `qwen2_audio`, `paper_r64`), only these parts run.
+The real steps run on the CPU with random weights and audio. One counter of the bytes of live tensors measures both the
+real steps and the estimate. The estimate uses neither weights nor audio. Then the memory of the config `paper_r64` is
+planned for a TITAN RTX. With words (`phi4_multimodal`, `qwen2_audio`, `paper_r64`), only these parts run.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ What it does
     `set_device`, `torch.device`, `.to`, `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`. Other
     uses of the same variable are not changed. A file is changed only if it belongs to a script that a command of the
     project starts on several machines (`--nnodes 2`, `--nnodes $NNODES` without a default of 1, `srun`), or to the
-    script of the config, which halfstep may start on several hosts. Other files get a warning; they are only listed if
-    some command of the project starts processes on one machine.
+    script of the config, which halfstep may start on several hosts. For other files, there is a warning. If commands of
+    the project start processes on one machine and none on several, there is no warning, and `pipeline fix -v` lists the
+    files instead.
 
 Why
     RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.

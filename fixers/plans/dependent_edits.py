@@ -15,10 +15,10 @@ from fixers.sources.unparsable import Unparsable
 
 
 def plan_dependent(consumers: Consumers, plan_with: Callable[[Consumers], Plan]) -> tuple[Plan, Consumers]:
-    """Return the plan without the values that a reader would reject, and the readers with which it was made.
+    """Return a plan whose new values all readers accept, and the readers on which it is based.
 
-    If the plan does not make a reader accept the new value, the reader is locked: its values are not replaced. Then the
-    plan is made again, until every reader accepts its new values.
+    If a reader would reject a new value and the plan does not change the reader, the reader is locked: its values are
+    not replaced. Then the plan is made again, until every reader accepts its new values.
     """
     plan = plan_with(consumers)
     while locked := list(_unedited(plan, consumers)):

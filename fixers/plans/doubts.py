@@ -47,15 +47,12 @@ class Sharing:
         return is_unneeded(self.changes[path], program, self.read)
 
     def with_shared_files(self, doubts: Mapping[str, Doubt]) -> dict[str, Doubt]:
-        """Add a doubt for each program that needs a withheld change.
-
-        Another program is the reason for withholding it.
-        """
+        """Add a doubt for each program that needs a change which is withheld because of another program."""
         spread = dict(doubts)
         while True:
             new: dict[str, Doubt] = {}
             for path, own in self.attached.items():
-                doubted = self.holding_back(path, own, _binding(spread)) if len(own) > 1 else None
+                doubted = self.holding_back(path, own, _unproved_on_card(spread)) if len(own) > 1 else None
                 if doubted is not None:
                     reason = f"it shares {path} with {doubted}, which is not proved to work in float16"
                     needing = (each for each in own if each.entry not in spread and not self.is_unneeded(path, each))
@@ -76,11 +73,11 @@ class Sharing:
         that can run on this card. If a program of the file cannot run on this card, the change is also withheld if no
         proved program uses the changed code.
         """
-        binding = _binding(doubts)
+        unproved = _unproved_on_card(doubts)
         return frozenset(
             path
             for path, own in self.attached.items()
-            if not self.proved_with(path, own, doubts) or self.holding_back(path, own, binding) is not None
+            if not self.proved_with(path, own, doubts) or self.holding_back(path, own, unproved) is not None
         )
 
     def proved_with(self, path: str, own: Iterable[Program], doubts: Mapping[str, Doubt]) -> bool:
@@ -94,8 +91,8 @@ class Sharing:
         return bool(proved)
 
 
-def _binding(doubts: Mapping[str, Doubt]) -> set[str]:
-    """Return the programs that a change must not affect: those that run on this card."""
+def _unproved_on_card(doubts: Mapping[str, Doubt]) -> set[str]:
+    """Return the entries of the unproved programs that can run on this card: no change may affect these programs."""
     return {entry for entry, doubt in doubts.items() if not doubt.of_flash}
 
 

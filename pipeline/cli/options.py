@@ -94,7 +94,10 @@ def as_json() -> click.Option:
 
 def yes() -> click.Option:
     """`--yes`."""
-    message = "allow more than 16 runs; reject new host keys and unconfirmed files; prompt only for passwords"
+    message = (
+        "allow more than 16 runs; reject new host keys, and host files, data and secrets that you have not confirmed; "
+        "prompt only for passwords"
+    )
     return flag("-y", "--yes", help=message)
 
 

@@ -35,11 +35,11 @@ class AgentHost:
     """A host that is reached through an agent. The first call connects.
 
     If `keep` is False, no payload is stored on the host. `python` is the path of an interpreter, absolute or under ~/,
-    which runs the agent if no other interpreter works. `image` is the image of the container in which `starter` starts
-    processes. If `trusts_owners` is True, folders above the workdir may belong to other users. If the connection is
-    lost, a read-only call is retried over a new connection. A call that makes a change raises ConnectionLost instead,
-    because it is unknown whether the change was made. Calls from several threads run one at a time, except `follow`,
-    which uses an agent of its own.
+    which is tried next if the first Python on the host's PATH cannot run the agent. `image` is the image of the
+    container in which `starter` starts processes. If `trusts_owners` is True, folders above the workdir may belong to
+    other users. If the connection is lost, a read-only call is retried over a new connection. A call that makes a
+    change raises ConnectionLost instead, because it is unknown whether the change was made. Calls from several threads
+    run one at a time, except `follow`, which uses an agent of its own.
     """
 
     def __init__(

@@ -126,7 +126,8 @@ def _compares_with_device(test: ast.expr, operators: tuple[type[ast.cmpop], ...]
 def _names_bfloat16(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the test selects bfloat16, and does not read a config key or a flag that is on by default.
 
-    The fixers do not rename a config key that this file reads, so they must change the branch of that key.
+    The fixers do not rename a config key that this file reads without a float16 key. They change the code in the branch
+    of that key instead.
     """
     text = source.segment(test)
     if isinstance(test, ast.UnaryOp) or not NAMES_BFLOAT16.search(text) or any(key in text for key in _keys(source)):

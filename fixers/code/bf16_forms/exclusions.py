@@ -174,10 +174,7 @@ def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
-    """Return True for a decorator, such as the parameters of a test.
-
-    Decorators for autocast and options are excluded.
-    """
+    """Return True for a decorator, such as `pytest.mark.parametrize`, that is not for autocast or for an option."""
     if child not in above.decorator_list:
         return False
     if not isinstance(child, ast.Call):

@@ -26,12 +26,12 @@ CASTS = frozenset(
     {"to", "type", "bfloat16", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty"}
     | {"empty_like", "new_empty", "full", "full_like", "new_full", "tensor", "as_tensor", "arange", "linspace"}
 )
-GROWS = frozenset(
+REDUCTIONS = frozenset(
     {"sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "norm", "vector_norm", "var", "std"}
 )
 """Functions that sum or multiply the values of a tensor. The dtype is an argument, or the tensor is cast before the
 call."""
-GROWS_AT_ONCE = frozenset({"pow", "square", "exp", "logsumexp"}) | GROWS
+GROWING_METHODS = frozenset({"pow", "square", "exp", "logsumexp"}) | REDUCTIONS
 HOLDERS = frozenset({"Parameter", "Buffer", "register_buffer"})
 TRANSPOSES = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "adjoint"})
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "addmm", "baddbmm"})
@@ -46,7 +46,7 @@ def needs_range(source: PythonSource, node: ast.expr) -> bool:
         is_chosen(source, node, NEEDS_RANGE)
         or _is_given_to_optimizer(source, node)
         or _is_within(source, node)
-        or _is_grown(source, node)
+        or _may_overflow(source, node)
         or any(TENSORS.fullmatch(name) for name in _holders(source, node))
     )
 
@@ -107,19 +107,19 @@ def _transposed(factor: ast.expr) -> str:
     return ""
 
 
-def _is_grown(source: PythonSource, node: ast.expr) -> bool:
+def _may_overflow(source: PythonSource, node: ast.expr) -> bool:
     """Return True if a sum or a power in bfloat16 could overflow in float16, as in `x.to(torch.bfloat16) ** 2`."""
-    cast = _cast_of(source, node, CASTS | GROWS)
+    cast = _cast_of(source, node, CASTS | REDUCTIONS)
     if cast is None:
         return False
     above = source.names.parent(cast)
     match above:
         case ast.Attribute(attr=method) if above.value is cast:
             called = source.names.parent(above)
-            return tail_of(cast) in GROWS or (isinstance(called, ast.Call) and method in GROWS_AT_ONCE)
+            return tail_of(cast) in REDUCTIONS or (isinstance(called, ast.Call) and method in GROWING_METHODS)
         case ast.BinOp(op=ast.Pow(), left=left) if left is cast:
             return True
-    return tail_of(cast) in GROWS
+    return tail_of(cast) in REDUCTIONS
 
 
 def _holders(source: PythonSource, node: ast.expr) -> Iterator[str]:

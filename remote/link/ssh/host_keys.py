@@ -72,7 +72,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
 def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
     """Return True if a known_hosts file has an entry for the name, with any port.
 
-    A hashed entry can only be found for no port or for the given port.
+    A hashed entry is found only if it was stored without a port or with the given port.
     """
     try:
         text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace")

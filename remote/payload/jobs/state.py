@@ -117,9 +117,9 @@ def read_progress(run: RunLayout, number: int, state: JobState) -> Optional[Prog
 
 
 def list_jobs(run: RunLayout, until: int) -> Tuple[StartAnswer, ...]:
-    """Return the state and the steps of each job up to that number, oldest first.
+    """Return the state of each job up to that number, oldest first, with the steps of all but the run's last job.
 
-    The last job of the run has its steps in the run's progress.
+    The steps of the last job are in the run's progress.
     """
     jobs = []
     for number in range(1, until + 1):

@@ -42,11 +42,11 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
     share = sum(row.counted for row in rows) / sum(row.total for row in rows)
     if share < LEAST_SHARE:
         return warning("labels-masked", f"only {share:.2%} of all labels contribute to the loss")
-    lines = [row for row in rows if isinstance(row, LabelCounts) and len(row.shape) > 1]
-    lost, all_lines = sum(row.empty_rows for row in lines), sum(row.shape[0] for row in lines)
-    if lost:
+    batches = [row for row in rows if isinstance(row, LabelCounts) and len(row.shape) > 1]
+    unlabelled, all_rows = sum(row.empty_rows for row in batches), sum(row.shape[0] for row in batches)
+    if unlabelled:
         return warning(
-            "labels-masked", f"all labels of {lost} of {all_lines} rows are -100: nothing is learnt from them"
+            "labels-masked", f"all labels of {unlabelled} of {all_rows} rows are -100: nothing is learnt from them"
         )
     return passed("labels-masked", f"{share:.0%} of all labels contribute to the loss")
 
@@ -70,7 +70,11 @@ def _padding(labels: List[LabelCounts]) -> Result:
 
 
 def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Result:
-    """Judge labels at padding positions. The mask may belong to an encoder whose input is as long as the labels."""
+    """Judge labels at padding positions.
+
+    A few such labels, or labels with different ids, are only a warning: the mask may belong to an encoder whose input
+    is as long as the labels.
+    """
     count = sum(row.padding_counted or 0 for row in learnt)
     one_id = all(row.padding_ids == 1 for row in learnt)
     grade = error if one_id and count > sum(row.shape[0] for row in masked) else warning
@@ -96,7 +100,7 @@ def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
     if any(row.total for row in losses):
         yield passed("labels-ignored", "targets of losses without an ignore_index are never -100")
     else:
-        yield NotChecked("labels-ignored", "no loss that lacks an ignore_index was called")
+        yield NotChecked("labels-ignored", "no loss such as binary cross entropy, CTC or mean squared error was called")
 
 
 def _counts(rows: List[ValueTargets]) -> Tuple[int, int]:

@@ -14,7 +14,7 @@ from remote.protocol.proof import NotChecked
 LOWEST_SCALE = 128.0
 A_FEW_SKIPS = 4
 NO_SCALER = "add torch.amp.GradScaler to the training loop, or fp16=True to the trainer's arguments"
-CHOOSERS = ("trainer", "accelerator", "autocast")
+AUTOCAST_ORIGINS = ("trainer", "accelerator", "autocast")
 _ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
 
 
@@ -39,9 +39,11 @@ def _autocast(evidence: Evidence) -> Result:
     if "bfloat16" in states and evidence.float16_only_on_card:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
-        message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
+        message = "autocast runs in bfloat16 on a card that only emulates it" + explain(
+            evidence, AUTOCAST_ORIGINS, states
+        )
         otherwise = "precision: auto" if planned == "bfloat16" else "pipeline fix --only bf16-to-fp16"
-        return error("autocast", message, hint=remedy(evidence, CHOOSERS, otherwise))
+        return error("autocast", message, hint=remedy(evidence, AUTOCAST_ORIGINS, otherwise))
     if planned and states == ["off"]:
         return _without_autocast(evidence)
     if planned and planned not in states:

@@ -44,7 +44,7 @@ class Shape:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
-    """Counts the bytes of living tensors, and their peak, while it is active. Works on real and on fake tensors.
+    """Counts the bytes of live tensors, and their peak, while it is active. Works on real and on fake tensors.
 
     Storages are counted, so views add nothing. Memory inside a kernel is not counted.
     """
