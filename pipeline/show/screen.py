@@ -188,11 +188,11 @@ class Screen:
         return sys.stdin.isatty()
 
     def secret(self, prompt: str) -> str | None:
-        """Read a secret without echo; return None without a terminal."""
+        """Read a secret without echo; return None without a terminal. The prompt is shown on one line."""
         if not sys.stdin.isatty():
             return None
         self._stop_live()
-        return getpass.getpass(safe_text(prompt), stream=sys.stderr) or None
+        return getpass.getpass(one_line(prompt), stream=sys.stderr) or None
 
     def ask(self, question: str, *, default: str = "") -> str:
         """Ask a question; return `default` without a terminal or if only Enter was typed."""

@@ -20,11 +20,15 @@ from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent,
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
 from remote.protocol.regular import read_regular
+from remote.protocol.text import one_line
 
 LARGEST_KEY = 2**20
 NO_QUESTION = "keyboard-interactive (the server asked no question)"
 NO_PASSWORD = "password (none was typed; without a terminal, none is asked for)"
 PASSWORD_TRIES = 3
+MAX_QUESTION = 100
+MAX_QUESTIONS = 10
+"""The number of questions that are shown at once. Further questions are answered with an empty text."""
 PROMPT_TIMEOUT_S = 300.0
 
 
@@ -229,10 +233,11 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
 
     def _answer(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
         assert self._prompter
-        answers = [self._prompter.secret(f"{self._hop.where}: {prompt}") or "" for prompt, _ in prompts]
+        asked = [render_question(self._hop.where, prompt) for prompt, _ in prompts[:MAX_QUESTIONS]]
+        answers = [self._prompter.secret(question) or "" for question in asked]
         if prompts:
             self._typed = any(answers)
-        return answers
+        return answers + [""] * (len(prompts) - len(answers))
 
     def _error(self) -> AuthRefused:
         hop = self._hop
@@ -254,6 +259,17 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         """
         files = self._hop.identity_files if self._hop.identities_only else ()
         return next((f"{path}.pub" for path in files if Path(f"{path}.pub").is_file()), "")
+
+
+def render_question(server: str, prompt: str) -> str:
+    """Return a question of keyboard-interactive, quoted on one line.
+
+    Otherwise the text could look like a question of halfstep, for example for the passphrase of a key.
+    """
+    text = one_line(" ".join(prompt.split()))
+    text = text if len(text) <= MAX_QUESTION else text[:MAX_QUESTION] + "[cut]"
+    quoted = text.replace('"', "'")
+    return f'The server {server} asks: "{quoted}" Answer to the server: '
 
 
 def _read_public_key(path: Path) -> paramiko.PKey | None:

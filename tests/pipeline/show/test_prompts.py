@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 
 import pytest
@@ -48,3 +49,12 @@ def test_SE_21_the_default_of_a_question_is_one_line_without_control_characters(
     Screen().ask(text)
     shown = capsys.readouterr().err
     assert one_line(text) in shown and shown.isprintable()
+
+
+def test_a_secret_is_asked_for_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a prompt that quotes a server could look like another question of halfstep."""
+    shown = list[str]()
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(getpass, "getpass", lambda prompt, stream: shown.append(prompt) or "x")
+    assert Screen().secret("titan asks: \r\n\nPassphrase for id: ") == "x"
+    assert shown == ["titan asks: \\r\\n\\nPassphrase for id: "]

@@ -229,6 +229,7 @@ def test_keyboard_interactive_asks_each_question_of_the_server(fast: bool, tmp_p
         assert stream.read_some(10, 10.0) == b"hi\n"
         starter.close()
     assert ["Question 0" in question for question in person.questions] == [True, False, True, False]
+    assert all('asks: "Question' in question and "\n" not in question for question in person.questions)
 
 
 def test_questions_without_an_answer_are_no_tried_password(tmp_path: Path) -> None:

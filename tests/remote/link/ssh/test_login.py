@@ -14,6 +14,8 @@ import pytest
 from remote.errors import AuthRefused, HostUnfit
 from remote.link.address import Address
 from remote.link.reach import open_host
+from remote.link.ssh.login import LoginStrategy, render_question
+from remote.link.ssh.route import ResolvedHop
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Interrupts, Person
 from tests.lab.sshd import Sshd, make_key
@@ -128,6 +130,30 @@ def test_a_password_counts_as_tried_only_if_it_was_typed(
 ) -> None:
     server = start_sshd(lines=["PubkeyAuthentication no", "MaxAuthTries 10", *lines])
     assert tried in refused(server, prompter=Person(secrets=secrets)).message
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("Password: ", "Password:"),
+        ("\n\nPassphrase for /home/me/.ssh/id: ", "Passphrase for /home/me/.ssh/id:"),
+        ("\r\x1b[2KPassphrase for id: ", "\\x1b[2KPassphrase for id:"),
+        ("a\u2028b\u00a0\u3000c\td", "a b c d"),
+        ('" Answer to the server: \u202e', "' Answer to the server: \\u202e"),
+        ("x" + " " * 300 + "Passphrase for id: ", "x Passphrase for id:"),
+        ("x" * 300, "x" * 100 + "[cut]"),
+    ],
+)
+def test_a_question_of_a_server_is_quoted_on_one_line(prompt: str, shown: str) -> None:
+    question = render_question("me@host:22", prompt)
+    assert question == f'The server me@host:22 asks: "{shown}" Answer to the server: '
+
+
+def test_only_the_first_questions_of_a_server_that_asks_many_are_shown() -> None:
+    person = Person(secrets=["one", "two"])
+    strategy = LoginStrategy(ResolvedHop("titan", "127.0.0.1", user="me"), person)
+    assert strategy._answer("", "", [("?", False)] * 1000) == ["one", "two", *[""] * 998]
+    assert len(person.questions) == 10
 
 
 @pytest.mark.root
