@@ -17,6 +17,7 @@ from typing import BinaryIO
 from remote.errors import HostKeyRefused
 from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
+from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import user_file
 from remote.protocol.regular import read_regular
@@ -99,6 +100,7 @@ def verify_host_key(
     hop: ResolvedHop, known: KnownHosts, presented: HostKey, own: Path, prompter: Prompter | None
 ) -> None:
     """Raise HostKeyRefused unless `presented` is a trusted key of the hop. The user is prompted for an unknown key."""
+    require_not_revoked(hop, presented)
     verdict = judge_host_key(known.entries, hop.key_name, presented, pinned=hop.host_key)
     if verdict.trust is Trust.TRUSTED:
         return

@@ -84,6 +84,7 @@ def _hop(
         identities_only=bool(identity_file) or _first_value(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
+        revoked_keys=tuple(_expand(path, folder) for path in options.get("revokedhostkeys", ()) if path != "none"),
         key_name=_first_value(options, "hostkeyalias") or known_hosts_name(host, port),
         host_key=address.host_key if is_target else None,
         proxy_command=None if jumped else _proxy_command(options),

@@ -10,7 +10,8 @@ class ResolvedHop:
     """One SSH server of a route, as resolved by `ssh -G`.
 
     `key_name` is its name in known_hosts; `host_key` is the fingerprint that the host file pins.
-    `destination` is the value of --host, for hints; all hops of a route have the same value.
+    `revoked_keys` are the
+    files of RevokedHostKeys. `destination` is the value of --host, for hints; all hops of a route have the same value.
     """
 
     alias: str
@@ -21,6 +22,7 @@ class ResolvedHop:
     identities_only: bool = False
     agent_socket: str | None = None
     known_hosts: tuple[str, ...] = ()
+    revoked_keys: tuple[str, ...] = ()
     key_name: str = ""
     host_key: str | None = None
     proxy_command: str | None = None
