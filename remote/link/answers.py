@@ -10,6 +10,7 @@ from remote.errors import DeadlineExceeded, RemoteFault
 from remote.host import Json
 from remote.link.frame_reader import FrameReader
 from remote.link.host_hints import hint_of_host
+from remote.link.streams import SLOWEST_BYTES_PER_S
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.text import one_line, safe_text
@@ -20,6 +21,8 @@ LONGEST_CALL_S = 24 * 3600.0
 """The longest time that a host's progress can extend a call."""
 PROGRESS = frozenset({"doing", "done", "total", "note", "downloads"})
 """The keys of events that report progress. Other events are heartbeats."""
+PAUSES = 5
+"""The pauses of a stream may take this multiple of the timeout in all."""
 MAX_MESSAGE = 8000
 
 
@@ -44,10 +47,12 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
 
     Raises RemoteFault for an error that the host reports, BadFrame for an unexpected frame, and DeadlineExceeded.
     """
-    received, stream_ended = 0, accepted.sink is None
+    received, waited_s, stream_ended = 0, 0.0, accepted.sink is None
     start = last_news = reader.clock()
     while True:
+        before = reader.clock()
         kind, body = reader.read_frame(timeout_s)
+        waited_s += reader.clock() - before
         if kind is FrameKind.JSON:
             answer = parse_json(body)
             if "event" not in answer:
@@ -65,6 +70,8 @@ def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESU
             raise BadFrame(f"an unexpected {kind.name} frame")
         if received > accepted.limit:
             raise BadFrame(f"a stream of more than {accepted.limit} bytes")
+        if waited_s > PAUSES * timeout_s + received / SLOWEST_BYTES_PER_S:
+            raise DeadlineExceeded("the host sends its data too slowly", hint="run the command again")
         stream_ended = kind is FrameKind.END
         if accepted.sink is not None and kind is FrameKind.BYTES:
             accepted.sink(body)

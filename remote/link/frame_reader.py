@@ -6,21 +6,20 @@ import time
 from collections.abc import Callable
 
 from remote.errors import DeadlineExceeded, HostUnfit
-from remote.link.streams import ProcessStream
+from remote.link.streams import SLOWEST_BYTES_PER_S, ProcessStream
 from remote.protocol.frames import MAX_CHUNK, FrameKind, read_frame
 from remote.protocol.text import first_line
 
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
-SLOWEST_BYTES_PER_S = 1024
 
 
 class FrameReader:
     """Reads frames from a stream, after skipping the output of the login shell.
 
     Raises DeadlineExceeded if a frame or line does not begin within `timeout_s`, or is not complete within `timeout_s`
-    after its first byte. For a frame, the time that its bytes take at `SLOWEST_BYTES_PER_S` is added. A host that sends
-    single bytes therefore cannot extend a deadline.
+    after its first byte. For a frame, the time that the received bytes take at `SLOWEST_BYTES_PER_S` is added. Neither
+    single bytes nor the announced size of a frame therefore extend a deadline.
     """
 
     def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +44,7 @@ class FrameReader:
 
         def read_exactly(size: int) -> bytes:
             while len(self._buffer) < size:
-                self._receive(start + size / SLOWEST_BYTES_PER_S)
+                self._receive(start + len(self._buffer) / SLOWEST_BYTES_PER_S)
             return self._take(size)
 
         return read_frame(read_exactly)

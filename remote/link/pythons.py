@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from remote.errors import ConnectionLost, DeadlineExceeded, HostUnfit
@@ -79,7 +81,14 @@ def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
-def find_python(starter: Starter, host: str, output: str, configured: str = "", image: str = "") -> str:
+def find_python(
+    starter: Starter,
+    host: str,
+    output: str,
+    configured: str = "",
+    image: str = "",
+    clock: Callable[[], float] = time.monotonic,
+) -> str:
     """Return the absolute path of a Python that can run the agent.
 
     Raises HostUnfit with the candidates that were tried. `configured` is the interpreter of the host file if its path
@@ -87,7 +96,7 @@ def find_python(starter: Starter, host: str, output: str, configured: str = "", 
     error quotes this text if the host runs no commands at all. `image` is the image of the container, or "" if the host
     has none.
     """
-    candidates = parse_candidates(_search(starter, host, output, configured))
+    candidates = parse_candidates(_search(starter, host, output, configured, clock))
     chosen = choose_python(candidates)
     if chosen is not None:
         return chosen.path
@@ -114,14 +123,17 @@ def find_python(starter: Starter, host: str, output: str, configured: str = "", 
     )
 
 
-def _search(starter: Starter, host: str, output: str, configured: str) -> str:
+def _search(starter: Starter, host: str, output: str, configured: str, clock: Callable[[], float]) -> str:
     nonce = secrets.token_hex(8)
     stream = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, configured))
-    reader = FrameReader(stream)
+    reader = FrameReader(stream, clock)
     rows: list[str] = []
+    deadline = reader.clock() + SEARCH_LIMIT_S
     try:
-        reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S, reader.clock() + SEARCH_LIMIT_S)
+        reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S, deadline)
         while (row := reader.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
+            if reader.clock() > deadline:
+                raise DeadlineExceeded(f"the search for a Python on {host} takes too long", where=host)
             rows.append(row)
             if len(rows) > MAX_ROWS:
                 raise HostUnfit(f"the search for a Python on {host} prints more than {MAX_ROWS} lines", where=host)

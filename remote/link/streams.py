@@ -7,10 +7,14 @@ import os
 import select
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from remote.errors import AgentEnded, DeadlineExceeded
+
+SLOWEST_BYTES_PER_S = 1024
+"""The slowest connection. A transfer may take its timeout, and the time that its bytes take at this rate."""
 
 
 class ProcessStream(Protocol):
@@ -24,7 +28,7 @@ class ProcessStream(Protocol):
         ...
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """Send all of `data`. Raises DeadlineExceeded, ConnectionLost."""
+        """Send all of `data`. Raises ConnectionLost, and DeadlineExceeded if the host reads too slowly."""
         ...
 
     @property
@@ -57,6 +61,11 @@ class Starter(Protocol):
     def close(self) -> None:
         """Close the streams of all processes. The next `start` connects again."""
         ...
+
+
+def write_limit_s(data: bytes, timeout_s: float) -> float:
+    """Return the longest time that sending all of `data` may take."""
+    return timeout_s + len(data) / SLOWEST_BYTES_PER_S
 
 
 class LocalProcessStream:
@@ -97,9 +106,11 @@ class LocalProcessStream:
 
     def write(self, data: bytes, timeout_s: float) -> None:
         view = memoryview(data)
+        deadline = time.monotonic() + write_limit_s(data, timeout_s)
         while view:
-            _, writable, _ = select.select([], [self._stdin], [], timeout_s)
-            if not writable:
+            remaining_s = max(0.0, min(timeout_s, deadline - time.monotonic()))
+            _, writable, _ = select.select([], [self._stdin], [], remaining_s)
+            if not writable or time.monotonic() > deadline:
                 raise DeadlineExceeded(f"the agent on this machine read nothing for {timeout_s:.0f} s")
             try:
                 view = view[os.write(self._stdin, view) :]

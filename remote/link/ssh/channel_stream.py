@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded
+from remote.link.streams import write_limit_s
 
 KEPT_STDERR = 65536
 POLL_S = 0.5
 CLOSE_TIMEOUT_S = 2.0
 STDERR_TIMEOUT_S = 5.0
+LONGEST_SEND_S = 3600.0
+"""The longest time for which data that is still being sent extends the deadline of an answer."""
 
 
 class Channel(Protocol):
@@ -48,6 +51,7 @@ class ChannelStream:
         deadline: Callable[[float], AbstractContextManager[None]],
         progress: Callable[[], object],
         in_flight: Callable[[], int | None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._channel = channel
         self._name = name
@@ -55,20 +59,22 @@ class ChannelStream:
         self._deadline = deadline
         self._progress = progress
         self._in_flight = in_flight
+        self._clock = clock
         self._stderr = bytearray()
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
-        deadline = time.monotonic() + timeout_s
+        deadline = self._clock() + timeout_s
+        latest = deadline + LONGEST_SEND_S
         progress = self._progress()
         while True:
-            remaining = deadline - time.monotonic()
+            remaining = deadline - self._clock()
             self._channel.settimeout(max(0.0, min(POLL_S, remaining)))
             try:
                 data = self._channel.recv(limit)
             except TimeoutError:
                 self._drain_stderr()
-                if progress != (now := self._progress()):
-                    progress, deadline = now, time.monotonic() + timeout_s
+                if progress != (now := self._progress()) and remaining > deadline - latest:
+                    progress, deadline = now, min(latest, self._clock() + timeout_s)
                 elif remaining <= 0:
                     raise DeadlineExceeded(
                         f"{self._name} sent nothing for {timeout_s:.0f} s", where=self._name
@@ -82,8 +88,9 @@ class ChannelStream:
 
     def write(self, data: bytes, timeout_s: float) -> None:
         view = memoryview(data)
+        deadline = self._clock() + write_limit_s(data, timeout_s)
         while view:
-            self._channel.settimeout(timeout_s)
+            self._channel.settimeout(max(0.0, min(timeout_s, deadline - self._clock())))
             try:
                 with self._deadline(timeout_s):
                     sent = self._channel.send(view)

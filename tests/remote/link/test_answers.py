@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import chain, repeat
 
 import pytest
@@ -14,6 +15,7 @@ from remote.host import Json
 from remote.link.agent_start import START_LIMIT_S
 from remote.link.answers import IDLE_LIMIT_S, Accepted, read_events, read_result
 from remote.link.frame_reader import FrameReader
+from remote.link.ssh.channel_stream import ChannelStream
 from remote.protocol.frames import BadFrame, FrameKind, pack, pack_json
 from tests.remote.link.hostile_agents import ENDLESS, MANIFESTS, ROOT, SURVEYS
 
@@ -115,6 +117,93 @@ def test_SE_09_a_large_answer_over_a_slow_line_has_the_time_that_it_needs() -> N
     frame = pack(FrameKind.BYTES, b"".join(chunks))
     reader = reader_of(frame[:5], *chunks, step_s=10.0)
     assert reader.read_frame(60.0) == (FrameKind.BYTES, b"".join(chunks))
+
+
+def test_SE_09_a_stream_of_single_bytes_ends() -> None:
+    """The longest pause is below the timeout, so only the rate of the whole stream shows that it has no end."""
+    drip = reader_of(forever=pack(FrameKind.BYTES, b"x"), step_s=20.0)
+    pieces: list[bytes] = []
+    with pytest.raises(DeadlineExceeded, match="sends its data too slowly"):
+        read_result(drip, 60.0, collect(pieces))
+    assert 10 <= len(pieces) <= 20
+
+
+def test_SE_09_a_frame_that_announces_many_bytes_and_sends_few_ends() -> None:
+    large = pack(FrameKind.JSON, b'{"ok": true, "result": {"a": "' + b"a" * 10**7 + b'"}}')
+    reader = reader_of(large[:5], forever=b"a", step_s=20.0)
+    with pytest.raises(DeadlineExceeded, match="too slowly"):
+        read_result(reader, 60.0)
+    assert reader.clock() < 120.0
+
+
+def test_SE_09_a_stream_over_a_slow_line_with_pauses_has_the_time_that_it_needs() -> None:
+    pieces: list[bytes] = []
+    frames = [pack(FrameKind.BYTES, bytes(2**16))] * 100
+    pauses = [pack(FrameKind.BYTES, b"x")] * 4
+    reader = reader_of(*pauses, *frames, END, RESULT, step_s=55.0)
+    assert read_result(reader, 60.0, collect(pieces, 10**8)) == {"is": 1}
+    assert sum(map(len, pieces)) == 100 * 2**16 + 4
+
+
+def test_SE_09_the_time_that_the_laptop_takes_for_a_stream_does_not_count() -> None:
+    stream = Slow(iter([PIECE, PIECE, END, RESULT]), 1.0)
+
+    def slow_disk(data: bytes) -> None:
+        stream.now += 10_000.0
+
+    assert read_result(FrameReader(stream, lambda: stream.now), 60.0, Accepted(slow_disk, 100)) == {"is": 1}
+
+
+class Trickle:
+    """A channel that accepts or announces a little at a time, and a clock that advances by 20 s with each call."""
+
+    def __init__(self) -> None:
+        self.now, self.sent, self.extended = 0.0, 0, 0
+
+    def send(self, data: bytes | memoryview) -> int:
+        self.now += 20.0
+        self.sent += 1
+        return 1
+
+    def recv(self, size: int) -> bytes:
+        self.now += 20.0
+        self.extended += 1
+        raise TimeoutError
+
+    def recv_stderr_ready(self) -> bool:
+        return False
+
+    def recv_stderr(self, size: int) -> bytes:
+        return b""
+
+    def settimeout(self, seconds: float | None) -> None:
+        if seconds is not None and seconds <= 0.0 and self.sent:
+            self.send = self._refuse  # type: ignore[method-assign]
+
+    def _refuse(self, data: bytes | memoryview) -> int:
+        raise TimeoutError
+
+    def close(self) -> None:
+        pass
+
+    def stream(self) -> ChannelStream:
+        return ChannelStream(
+            self, "titan", lambda: "", lambda _: nullcontext(), lambda: self.extended, lambda: None, lambda: self.now
+        )
+
+
+def test_SE_09_a_host_that_reads_single_bytes_does_not_extend_a_write() -> None:
+    channel = Trickle()
+    with pytest.raises(DeadlineExceeded, match="read nothing"):
+        channel.stream().write(bytes(100 * 1024), 60.0)
+    assert channel.sent == (60 + 100) / 20
+
+
+def test_SE_09_a_host_that_opens_its_window_does_not_extend_a_read_for_ever() -> None:
+    channel = Trickle()
+    with pytest.raises(DeadlineExceeded, match="sent nothing"):
+        channel.stream().read_some(100, 60.0)
+    assert 3600 <= channel.now < 4000
 
 
 def test_SE_09_a_line_of_the_bootstrap_must_arrive_in_time() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
 
+from remote.errors import HostUnfit
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.pythons import choose_python, find_python, parse_candidates
-from remote.link.streams import LocalStarter, ProcessStream
+from remote.link.pythons import SEARCH_LIMIT_S, choose_python, find_python, parse_candidates
+from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
+from remote.protocol.frames import hello
 
 
 class WithoutTheUsual(LocalStarter):
@@ -78,3 +81,36 @@ def test_SE_07_a_version_with_other_characters_than_digits_is_no_version(version
 
 def test_a_version_has_three_numbers() -> None:
     assert [one.version for one in parse_candidates("python3\t/p\t3.11.2\n")] == [(3, 11, 2)]
+
+
+class Endless(LocalStarter):
+    """A host that prints a candidate every 25 s, and never the end of the list."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        rows = (f"a\t/b{number}\tno\n".encode() for number in count())
+        return Slow(chain([hello(argv[4])], rows), 25.0, self)
+
+
+class Slow(LocalProcessStream):
+    def __init__(self, chunks: Iterator[bytes], step_s: float, clock: Endless) -> None:
+        self._chunks, self._step_s, self._clock = chunks, step_s, clock
+
+    def read_some(self, limit: int, timeout_s: float) -> bytes:
+        self._clock.now += self._step_s
+        return next(self._chunks)
+
+    def stderr_text(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_search_for_a_python_has_one_deadline() -> None:
+    starter = Endless()
+    with pytest.raises(HostUnfit, match="can run the agent"):
+        find_python(starter, "titan", "", clock=lambda: starter.now)
+    assert starter.now < SEARCH_LIMIT_S + 60.0
