@@ -252,6 +252,8 @@ def valid_run(name: str) -> str:
 
 
 RunId = Annotated[str, valid_run]
+OptionalRunId = Annotated[str, lambda name: valid_run(name) if name else ""]
+"""A run id, or "" for no run."""
 
 
 def run_name(config: str, fingerprint: str, serial: int = 1) -> str:

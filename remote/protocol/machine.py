@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
-from remote.protocol.layout import RunId
+from remote.protocol.layout import OptionalRunId
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class GpuProcess:
     name: str
     used_bytes: int
     user: str = ""
-    ours: RunId = ""
+    ours: OptionalRunId = ""
 
 
 @dataclass(frozen=True)

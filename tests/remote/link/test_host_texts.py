@@ -13,6 +13,7 @@ from pipeline.show.live_view import LiveView
 from remote.host import read_answer
 from remote.protocol.findings import UNNAMED, Finding
 from remote.protocol.jobs import JobNews, JobSpec, JobState, RunSurvey, StartAnswer, WatchNote
+from remote.protocol.machine import GpuProcess
 from remote.protocol.proof import NotChecked
 from remote.protocol.text import one_line
 from remote.protocol.values import decode
@@ -91,3 +92,11 @@ def test_SE_21_a_text_in_the_live_view_stays_on_its_line(field: str) -> None:
     view.stop()
     lines = [line.strip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert not any(line.startswith(("error", "next:")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("ours", "run"), [("", ""), ("plain-1", "plain-1"), ("x; curl evil.example", "x__curl_evil.example")]
+)
+def test_a_process_of_nobody_stays_nobody_s(ours: str, run: str) -> None:
+    process = answer_of(GpuProcess, {"pid": 1, "name": "game", "used_bytes": 1, "ours": ours})
+    assert process.ours == run
