@@ -18,6 +18,7 @@ from pipeline.runs.missing_modules import missing_after
 from pipeline.runs.runtime import describe_runtime
 from pipeline.runs.secrets import judge_secrets
 from pipeline.runs.selection import Selection
+from pipeline.runs.view import View
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.show.wrapping import wrap_text
@@ -91,9 +92,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
     report = judge_without_proof(view).plus(Report(seen.sync.report.findings + seen.fixes.findings))
     unset = judge_secrets(view.host.config, view.config, Severity.ERROR if proof_wanted else Severity.WARNING)
     report = report.plus(laptop_paths(context.host, view)).plus(Report(unset))
-    why_not = obstacle_to_proof(view) if proof_wanted else "--no-proof was given"
-    if not report.ok:
-        why_not = "the errors must be fixed first"
+    why_not = _obstacle(view, report, wanted=proof_wanted)
     if why_not:
         # Each error has its own hint.
         again = ("pipeline run --until verify" if proof_wanted else "pipeline verify") if report.ok else ""
@@ -132,6 +131,13 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
 def proved_before(stages: Sequence[StageOutcome]) -> bool:
     """Return True if an earlier proof is still valid."""
     return any(stage.name == "verify" and stage.state is StageState.SKIPPED for stage in stages)
+
+
+def _obstacle(view: View, report: Report, *, wanted: bool) -> str:
+    """Return why the proof is not run, or "" if it is run."""
+    if not report.ok:
+        return "the errors must be fixed first"
+    return obstacle_to_proof(view) if wanted else "--no-proof was given"
 
 
 def _not_checked(why: str, again: str, stages: Sequence[StageOutcome], *, wanted: bool) -> Report:
