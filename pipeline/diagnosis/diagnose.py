@@ -13,6 +13,7 @@ from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised, message_at
 from pipeline.messages.masked import mask_tokens
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.hidden import without_hidden
 
 UNKNOWN = "unknown-error"
 CONTEXT_LINES = 3
@@ -92,11 +93,11 @@ def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
 
 
 def _masked(one: Diagnosis) -> Diagnosis:
-    """Return the diagnosis with access tokens masked in its text."""
-    line = replace(one.line, text=mask_tokens(one.line.text))
-    frame = one.frame and replace(one.frame, code=mask_tokens(one.frame.code))
-    context = tuple(mask_tokens(text) for text in one.context)
-    return replace(one, line=line, frame=frame, context=context, message=mask_tokens(one.message))
+    """Return the diagnosis with secrets and access tokens masked in its text."""
+    line = replace(one.line, text=_mask(one.line.text))
+    frame = one.frame and replace(one.frame, code=_mask(one.frame.code))
+    context = tuple(_mask(text) for text in one.context)
+    return replace(one, line=line, frame=frame, context=context, message=_mask(one.message))
 
 
 def _rank(one: Diagnosis) -> tuple[int, int]:
@@ -177,3 +178,7 @@ def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> t
     """Return the findings of one log, the earliest first, or () for a healthy log. `log` is the name of the log."""
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
     return tuple(as_finding(one, log) for one in diagnose_log(whole, first))
+
+
+def _mask(text: str) -> str:
+    return mask_tokens(without_hidden(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from remote.operations.jobs import adopt_if_orphaned, take_survey
 from remote.project.identity import project_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.hidden import hide
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.survey import Survey, SurveyRequest
 
@@ -82,6 +84,8 @@ def open_note(
 ) -> Iterator[OpenRun]:
     """Connect to the host of a recorded run. Errors contain the names of the host, the config and the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
+    if note.own:
+        hide(os.environ.get(name, "") for name in note.secrets)
     host = host_of_note(note, records)
     try:
         with connected(host, keep=keep, prompter=prompter) as link:

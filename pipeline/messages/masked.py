@@ -6,24 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from remote.protocol.hidden import INSTEAD, mask
 from remote.protocol.values import decode, encode
 
 T = TypeVar("T")
-INSTEAD = "***"
 TOKENS = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
-SHORTEST = 6
-"""Shorter values are not replaced, because they may also occur as ordinary words."""
-
-
-def mask(text: str, secrets: Iterable[str]) -> str:
-    """Replace each secret in the text.
-
-    Longer secrets are replaced first, because a secret may begin with another secret.
-    """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST:
-            text = text.replace(secret, INSTEAD)
-    return text
 
 
 def mask_tokens(text: str) -> str:

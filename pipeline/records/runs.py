@@ -42,7 +42,7 @@ class RunNote:
     jobs before the newest one. `waits` is the reason why the job is queued, or "". `rewritten` are the files on the
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
     record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
-    job ended, in the words of the host.
+    job ended, in the words of the host. `secrets` are the names of the job's secrets.
     """
 
     run: str
@@ -81,6 +81,7 @@ class RunNote:
     own: bool = True
     disk_full: bool = False
     reason: str = ""
+    secrets: tuple[str, ...] = ()
 
     @property
     def resume_command(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.messages.masked import mask, mask_tokens
+from pipeline.messages.masked import mask_tokens
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.files import write_atomic
 from pipeline.records.run_inputs import RunInputs, read_inputs
@@ -19,6 +19,7 @@ from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
 from remote.project.digests import read_json
 from remote.protocol.evaluation import RESULT, EvaluationResult
+from remote.protocol.hidden import mask
 from remote.protocol.lines import LineCollapser
 from remote.protocol.regular import open_regular
 from remote.protocol.values import Malformed, decode, dumps

@@ -16,7 +16,9 @@ from pipeline.config.overrides import host_overrides, parse_override, run_overri
 from pipeline.messages.errors import findings_of
 from pipeline.messages.hints import override_arguments, selection_arguments
 from pipeline.runs.grid import Point
+from pipeline.runs.secrets import secret_values
 from remote.errors import BadUsage, HalfstepError
+from remote.protocol.hidden import hide
 
 T = TypeVar("T")
 PROJECT = ("project",)
@@ -73,6 +75,7 @@ def load_selection(host: str, config: str, overrides: Sequence[str], cwd: Path, 
         reached = replace(reached, config=reached.config.model_copy(update={"gpus": loaded.config.gpus}))
     given = selection_arguments(host, config, override_arguments(overrides, card))
     project_typed, data_typed, secrets_typed = (is_set(key, overrides) for key in (PROJECT, DATA_PATH, SECRETS))
+    hide(secret_values(reached.config, loaded.config).values())
     return Selection(loaded, reached, given, project_typed, data_typed, secrets_typed)
 
 

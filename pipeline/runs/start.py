@@ -36,6 +36,7 @@ def note_of(view: View, name: str) -> RunNote:
         given=with_absolute_paths(view.given),
         varied=view.loaded.varied,
         rewritten=tuple(sorted(view.survey.tree.fixed)),
+        secrets=secrets_of(view.host.config, view.config),
     )
 
 
@@ -57,6 +58,7 @@ def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb
         varied=training.varied,
         verb=verb,
         own=training.own,
+        secrets=training.secrets,
     )
 
 

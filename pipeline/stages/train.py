@@ -14,7 +14,6 @@ from pipeline.hosts.tail import tail_of
 from pipeline.judgements.job import is_repeated, judge_end, judge_run, judge_watched
 from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
-from pipeline.messages.masked import mask
 from pipeline.messages.outcome import StageState
 from pipeline.records.inputs import Inputs
 from pipeline.records.last_seen import note_job
@@ -35,6 +34,7 @@ from remote.host import Host
 from remote.operations.jobs import prepare_resume
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.hidden import mask
 from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.loss import mean_loss_text
 from remote.protocol.regular import open_regular

@@ -13,6 +13,7 @@ from remote.link.host_hints import hint_of_host
 from remote.link.streams import SLOWEST_BYTES_PER_S
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, FrameKind, parse_json
+from remote.protocol.hidden import without_hidden
 from remote.protocol.text import one_line, safe_text
 
 IDLE_LIMIT_S = 3600.0
@@ -125,11 +126,11 @@ def _result(answer: Json) -> Json:
 
 
 def _text(value: object) -> str:
-    return safe_text(str(value)[:MAX_MESSAGE])
+    return safe_text(without_hidden(str(value))[:MAX_MESSAGE])
 
 
 def _line(value: object) -> str:
-    return one_line(str(value)[:MAX_MESSAGE])
+    return one_line(without_hidden(str(value))[:MAX_MESSAGE])
 
 
 def _exit_code(code: object) -> ExitCode:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Annotated, Tuple
 
 from remote.protocol.exits import ExitCode
-from remote.protocol.text import safe_text
+from remote.protocol.hidden import Lines
 
 CHECK_NAME = re.compile(r"[a-z0-9-]{1,64}")
 UNNAMED = "unnamed-check"
@@ -28,8 +28,6 @@ def valid_check(name: str) -> str:
 
 
 CheckName = Annotated[str, valid_check]
-Lines = Annotated[str, safe_text]
-"""A text of several lines. When it is decoded, its control characters are escaped."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import CheckName
 from remote.protocol.gauges import Gauges
+from remote.protocol.hidden import Message
 from remote.protocol.layout import RunId
 from remote.protocol.values import Verbatim
 
@@ -88,7 +89,7 @@ class JobResult:
     oom_killed: bool = False
     preempted: bool = False
     disk_full: bool = False
-    reason: str = ""
+    reason: Message = ""
     ended_unix: float = 0.0
     next_job: int = 0
 
@@ -128,7 +129,7 @@ class WatchNote:
 
     check: CheckName
     severity: str
-    message: str
+    message: Message
     step: int
     at_unix: float = 0.0
 
@@ -190,11 +191,11 @@ class RunSurvey:
     orphans: Tuple[int, ...] = ()
     stalled: bool = False
     created_unix: float = 0.0
-    warnings: Tuple[str, ...] = ()
+    warnings: Tuple[Message, ...] = ()
     watched: Tuple[WatchNote, ...] = ()
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
-    waits: str = ""
+    waits: Message = ""
     slurm_end: str = ""
     earlier_s: float = 0.0
 
@@ -237,7 +238,7 @@ class JobNews:
     watched: Tuple[WatchNote, ...] = ()
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
-    waits: str = ""
+    waits: Message = ""
     slurm_end: str = ""
     earlier_s: float = 0.0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import CheckName, Finding, Report
+from remote.protocol.hidden import Message
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.quantities import duration
 from remote.protocol.values import Verbatim
@@ -45,7 +46,7 @@ class NotChecked:
     """A check that could not be made, and the reason."""
 
     check: CheckName
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True)

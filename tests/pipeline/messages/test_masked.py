@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.messages.masked import mask, masked
+from pipeline.messages.masked import masked
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.hidden import mask
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from pipeline.records.runs import RunNote, read_note, write_note
 from pipeline.verbs.status import describe_rewritten
 from remote.errors import Interrupted
 from remote.payload.checkpoints import published
+from remote.protocol import hidden
 from remote.protocol.job_requests import RunRecord
 from remote.protocol.jobs import JobResult, Started
 from remote.protocol.layout import ProjectLayout
@@ -94,7 +96,11 @@ def test_weights_without_an_adapter_are_named_with_the_command_that_downloads_th
     (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
     code, answer = types("pull", "--weights")
     [finding] = answer["findings"]
-    assert (code, finding["check"], finding["hint"]) == (50, "adapter-missing", f"cp -r {saved} .")
+    folder = Records(tmp_path).run(RUN, "here") / "own-weights"
+    command = f"mkdir -p {folder} && cp -r {saved} {folder}"
+    assert (code, finding["check"], finding["hint"]) == (50, "adapter-missing", command)
+    subprocess.run(["sh", "-c", command], check=True)
+    assert [path.name for path in folder.iterdir()] == ["last.pt"]
     assert str(saved) in finding["message"]
 
 
@@ -237,3 +243,20 @@ def test_the_fix_of_a_diagnosed_run_names_its_host_and_config(
     capsys.readouterr()
     assert run(["diagnose"]) == 40
     assert typed in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("verb", ["status", "diagnose", "wait"])
+def test_SE_18_values_of_secrets_are_masked_in_notes_of_the_watch_and_in_diagnoses(
+    types: Types, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr(hidden, "_values", set())
+    monkeypatch.setenv("OUR_PASSPHRASE", "blue-elephant-77")
+    note = read_note(Records(tmp_path).run(RUN, "here"))
+    assert note is not None
+    write_note(Records(tmp_path), replace(note, secrets=("OUR_PASSPHRASE", "UNSET_NAME")))
+    layout, work = ProjectLayout("p-1").run(RUN), tmp_path / "work"
+    (work / layout.job(1).output).write_text("Traceback (most recent call last):\nOddError: no blue-elephant-77 here\n")
+    row = {"check": "memory-creep", "severity": "warning", "message": "at blue-elephant-77", "step": 3, "at_unix": 9e9}
+    (work / layout.watched).write_text(json.dumps(row) + "\n")
+    _, answer = types(verb)
+    assert "***" in str(answer) and "elephant" not in str(answer)

@@ -1,0 +1,48 @@
+"""The values of secrets on this machine. They are replaced in the messages of a host and in diagnoses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Iterable, Set
+
+from remote.protocol.text import one_line, safe_text
+
+INSTEAD = "***"
+SHORTEST = 6
+"""Shorter values are not replaced, because they may also occur as ordinary words."""
+
+_values: Set[str] = set()
+
+
+def hide(values: Iterable[str]) -> None:
+    """Replace these values in every message that is decoded from now on in this process."""
+    _values.update(values)
+
+
+def without_hidden(text: str) -> str:
+    """Return the text with each value that was passed to `hide` replaced."""
+    return mask(text, _values) if _values else text
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Replace each secret in the text.
+
+    Longer secrets are replaced first, because a secret may begin with another secret.
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SHORTEST:
+            text = text.replace(secret, INSTEAD)
+    return text
+
+
+def _message(text: str) -> str:
+    return one_line(without_hidden(text))
+
+
+def _lines(text: str) -> str:
+    return safe_text(without_hidden(text))
+
+
+Message = Annotated[str, _message]
+"""A text of one line, in which hidden values and control characters are replaced when it is decoded."""
+Lines = Annotated[str, _lines]
+"""A text of several lines, in which hidden values and control characters are replaced when it is decoded."""

@@ -1,0 +1,54 @@
+"""A value that was passed to `hide` appears in no message of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.diagnosis.diagnose import diagnose_log
+from remote.errors import RemoteFault
+from remote.host import read_answer
+from remote.link.answers import read_result
+from remote.protocol import hidden
+from remote.protocol.findings import Finding
+from remote.protocol.frames import pack_json
+from remote.protocol.hidden import hide, without_hidden
+from remote.protocol.jobs import JobNews, WatchNote
+from tests.lab.fake_host import FakeHost
+from tests.remote.link.test_answers import reader_of
+
+SECRET = "correct horse\tbattery"
+
+
+@pytest.fixture(autouse=True)
+def hidden_secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(hidden, "_values", set())
+    hide([SECRET, "", "short"])
+    yield
+
+
+def test_SE_18_a_secret_is_replaced_in_every_message_of_an_answer() -> None:
+    note = {"check": "loss-rising", "severity": "warning", "message": f"a {SECRET} b", "step": 1}
+    result = {"exit": 1, "reason": f"refused {SECRET}"}
+    data = {"number": 1, "state": "failed", "result": result, "watched": [note], "waits": SECRET}
+    news = read_answer(JobNews, FakeHost(), data)
+    finding = {"check": "command-failed", "severity": "error", "message": f"one\n{SECRET}"}
+    assert news.result is not None
+    texts = (news.watched[0].message, news.result.reason, news.waits, read_answer(Finding, FakeHost(), finding).message)
+    assert texts == ("a *** b", "refused ***", "***", "one\n***")
+    assert read_answer(WatchNote, FakeHost(), {**note, "message": "a short word"}).message == "a short word"
+
+
+def test_SE_18_a_secret_is_replaced_in_an_error_of_the_host_and_in_a_diagnosis() -> None:
+    error = {"kind": "busy", "message": f"no {SECRET}", "where": SECRET, "exit_code": 60}
+    with pytest.raises(RemoteFault) as caught:
+        read_result(reader_of(pack_json({"ok": False, "error": error})), 1.0)
+    assert (caught.value.message, caught.value.where) == ("no ***", "***")
+    [one] = diagnose_log(f"Traceback (most recent call last):\nOddError: login with {SECRET} failed\n")
+    assert SECRET not in repr(one) and "***" in one.message
+
+
+def test_a_longer_secret_is_replaced_before_one_that_is_its_prefix() -> None:
+    hide(["correct horse\tbattery staple"])
+    assert without_hidden("correct horse\tbattery staple correct horse\tbattery") == "*** ***"
