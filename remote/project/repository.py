@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from remote.project.git_index import read_index
@@ -85,9 +85,14 @@ def find_repository(folder: Path) -> Repository | None:
 
 
 def repository_at(folder: Path) -> Repository | None:
-    """Return the repository whose work tree is `folder`, or None if git would not accept `folder` as a repository."""
+    """Return the repository whose work tree is `folder`, or None if git would not accept `folder` as a repository.
+
+    Git does not accept a repository of another user either: its settings and its index decide which files are sent.
+    """
     dot_git = folder / ".git"
     try:
+        if foreign_owner(folder) is not None:
+            return None
         git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git
         if git_folder is None or not os.path.lexists(git_folder / "HEAD"):
             return None
@@ -97,6 +102,62 @@ def repository_at(folder: Path) -> Repository | None:
     except OSError:
         return None
     return Repository(folder, git_folder, common) if whole else None
+
+
+def foreign_owner(folder: Path) -> int | None:
+    """Return the id of another user who owns the repository in `folder`, or None if git would accept its owner.
+
+    Git accepts the user's own folders and those in the setting `safe.directory` (git-config(1)); under sudo, also those
+    of the user who ran it. Folders of root are accepted too.
+    """
+    dot_git = folder / ".git"
+    accepted = {os.geteuid(), 0, *([int(sudo)] if (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else [])}
+    try:
+        owners = [dot_git.lstat().st_uid, dot_git.stat().st_uid]
+        if accepted.issuperset(owners) and dot_git.is_file() and (target := _pointer(dot_git, "gitdir:")):
+            owners.append(target.stat().st_uid)
+    except OSError:
+        return None
+    owner = next((one for one in owners if one not in accepted), None)
+    return None if owner is None or _is_safe_directory(folder) else owner
+
+
+def find_foreign(folder: Path) -> tuple[Path, int] | None:
+    """Return the innermost `.git` of another user above `folder`, or in it, and the owner's id, or None.
+
+    Folders above an accepted repository are not searched.
+    """
+    for place in (folder, *folder.parents):
+        owner = foreign_owner(place)
+        if owner is not None:
+            return place / ".git", owner
+        if repository_at(place) is not None:
+            return None
+    return None
+
+
+@cache
+def _is_safe_directory(folder: Path) -> bool:
+    argv = ["git", "config", "--null", "--get-all", "safe.directory"]
+    # Without a repository, git reads only the settings of the user and of the system.
+    environment = own_environment() | {"GIT_DIR": os.devnull}
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=DEADLINE_S,
+            env=environment,
+            cwd="/",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    safe = False
+    for value in os.fsdecode(done.stdout).split("\0")[:-1]:
+        inside = value.endswith("/*") and folder.is_relative_to(value[:-2])
+        safe = value != "" and (safe or value == "*" or inside or Path(value).expanduser() == folder)
+    return safe
 
 
 def _pointer(file: Path, prefix: str = "") -> Path | None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 from remote.project.included_files import Walk
 from remote.project.records_folder import RECORDS_FOLDER
+from remote.project.repository import find_foreign
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import count
 from remote.protocol.text import one_line
 
 
-def judge_repositories(walk: Walk) -> Iterable[Finding]:
-    """Warn about tracked records of halfstep, and about repositories that git cannot read."""
+def judge_repositories(walk: Walk, root: Path) -> Iterable[Finding]:
+    """Warn about tracked records of halfstep, and about repositories that git cannot read or that others own."""
+    if foreign := find_foreign(root):
+        dot_git, owner = foreign
+        message = f"the repository belongs to another user (uid {owner}), so halfstep does not use it, like git"
+        hint = f"if you trust this user: git config --global --add safe.directory {shlex.quote(str(dot_git.parent))}"
+        yield Finding.warning("git-not-used", message, one_line(str(dot_git)), hint)
     tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
     if tracked:  # everyone who clones the project gets these files, with the settings of all runs
         message = (

@@ -93,7 +93,7 @@ def scan_project(
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
-    judged = (*_judge_special_files(walk), *large, *_judge_untracked(walk, limits), *judge_repositories(walk))
+    judged = (*_judge_special_files(walk), *large, *_judge_untracked(walk, limits), *judge_repositories(walk, root))
     report = Report((*judged, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, data_link)
