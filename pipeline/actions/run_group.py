@@ -22,6 +22,7 @@ from pipeline.hosts.pending import PendingHost
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
+from pipeline.runs.consent import require_group_consent
 from pipeline.runs.group_checks import GroupState, group_of, judge_group, judge_group_state
 from pipeline.runs.run_id import folder_of, name_of, newest_serial, next_serial, run_id, run_of, work_fingerprint
 from pipeline.runs.secrets import require_secrets, secret_values
@@ -53,6 +54,7 @@ def run_on_all(
     """Run all stages on all hosts, and return one outcome for all hosts."""
     for selection, _ in chosen:
         _refuse_scheduler(selection)
+    require_group_consent([selection.host for selection, _ in chosen], prompter)
     listener.stage_started("connect")
     with contextlib.ExitStack() as stack:
         contexts = [

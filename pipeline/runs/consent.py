@@ -1,9 +1,10 @@
-"""Ask the user to confirm that a project's config may send secrets, or files from outside of the project."""
+"""Ask the user to confirm what a project takes from the laptop, and the hosts that train together with it."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from pipeline.config.hosts import LoadedHost
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.view import data_folder
-from remote.errors import DataUntrusted, SecretsUntrusted
+from remote.errors import DataUntrusted, HostFileUntrusted, SecretsUntrusted
+from remote.link.address import LOCAL, is_this_machine
 from remote.link.prompter import Prompter
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
@@ -94,6 +96,31 @@ def require_secret_consent(
     message = f"{loaded.path} requests {', '.join(names)} from the local environment"
     setting, fields = f"secrets=[{','.join(names)}]", (" ".join(names), str(loaded.path.absolute()))
     _require(Transfer(message, setting, "trusted_secrets", fields, SecretsUntrusted), prompter, command, host)
+
+
+def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None) -> None:
+    """Ask the user to confirm that this machine trains together with other hosts. Raises HostFileUntrusted.
+
+    torchrun unpickles what the hosts of a training exchange, so each of them can run code on the others. A confirmation
+    is valid for the same machines.
+    """
+    others = [host for host in hosts if not is_this_machine(host.config.host) and host.config.host != LOCAL]
+    if not others or len(others) == len(hosts):
+        return
+    kept, fields = user_file("trusted_groups", os.environ), sorted(host.destination for host in others)
+    if is_confirmed(kept, *fields):
+        return
+    names = one_line(", ".join(f"{host.name} ({host.config.host})" for host in others))
+    message = (
+        f"in a training with this machine, {names} can run code as you on this machine, because torch unpickles data"
+    )
+    if prompter is None or not prompter.confirm(f"{message}.\nDo you trust these hosts that far?"):
+        raise HostFileUntrusted(
+            f"{message}, and you have not confirmed that",
+            where="--host",
+            hint=f"pipeline run --host {shlex.quote(','.join(host.name for host in others))}",
+        )
+    keep_consent(kept, *fields)
 
 
 def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: LoadedHost | None) -> None:
