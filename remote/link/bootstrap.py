@@ -142,7 +142,9 @@ def status_of(place):
         except FileExistsError: pass
         return os.lstat(place)
     except FileNotFoundError: return None
-    except OSError as error: cannot_store(error, "creating " + place)
+    except OSError as error:
+        if error.errno == 30: return None  # nobody can create a folder on a read-only file system
+        cannot_store(error, "creating " + place)
 def judge_places():
     todo, at, links = workdir.split("/")[::-1], "", 0
     judge("/", os.lstat("/"), True)
