@@ -74,6 +74,14 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         cast_trainable(self.model, self.plan)
         return super().create_optimizer(model)
 
+    def _load_scaler(self, checkpoint: Any) -> None:
+        """Load the loss scale of a checkpoint, unless this job needs none: a cure may have changed the precision.
+
+        transformers 5.23 fails without a scaler.
+        """
+        if self.accelerator.scaler is not None:
+            super()._load_scaler(checkpoint)
+
     def is_local_process_zero(self) -> bool:
         """Return True for the process that writes to the run's folder on this host."""
         return bool(super().is_local_process_zero()) and (self.is_world_process_zero() or not shares_run_folder())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import signal
 from collections.abc import Callable
@@ -24,7 +25,9 @@ from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.families.granite_speech import LogMel
 from remote.payload.training.families.registry import MODELS, TINY, find_model
 from remote.payload.training.generate import Generator
+from remote.payload.training.run import train
 from remote.payload.training.saving import export_adapter
+from remote.payload.training.stop_request import StopRequest
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
@@ -148,6 +151,31 @@ def test_an_interrupted_training_of_each_family_resumes_to_identical_weights(
     assert training(resumed).sample_ids == training(whole).sample_ids
     one, two = (Path(spec.paths.adapter) / "adapter_model.safetensors" for spec in (whole, resumed))
     assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(("requested", "audio"), [("fp32", "last"), ("fp16-mixed", "first")])
+@every
+def test_each_family_resumes_with_shared_prefixes_and_with_a_loss_scale(
+    model: str, requested: str, audio: str, make_spec: Callable[..., Any]
+) -> None:
+    def spec_of(run: str, resume_from: str = "") -> Any:
+        loop = {"epochs": 2, "save_steps": 2, "keep_checkpoints": 3, "resume_from": resume_from}
+        spec = make_spec(model=model, requested=requested, run=run, **loop)
+        return dataclasses.replace(spec, data=dataclasses.replace(spec.data, audio_position=audio))
+
+    whole = spec_of("whole")
+    train(whole, StopRequest())
+    middle = Path(whole.paths.checkpoints) / "checkpoint-4"
+    assert (middle / "scaler.pt").exists() == (requested == "fp16-mixed")
+    plan = json.loads((Path(whole.paths.run) / "memory.json").read_text())
+    assert audio == "first" or plan["shared_length"] > 0
+    rest = spec_of("rest", str(middle))
+    train(rest, StopRequest())
+    one, two = (Path(spec.paths.adapter) / "adapter_model.safetensors" for spec in (whole, rest))
+    assert one.read_bytes() == two.read_bytes()
+    samples = [Path(spec.paths.run, "samples.jsonl").read_text().splitlines() for spec in (whole, rest)]
+    assert samples[0][4:] == samples[1]
 
 
 def clips_of(one: Any) -> list[Any]:

@@ -68,13 +68,23 @@ def test_a_run_leaves_checkpoints_curves_an_adapter_and_scores(
     assert scalars["eval/mdd/per"] == [(steps, pytest.approx(metrics["mdd"]["per"], rel=1e-6))]
 
 
-@pytest.mark.parametrize("audio", ["first", "last"])
+@pytest.mark.parametrize(
+    ("requested", "audio", "printed"),
+    [
+        ("fp32", "first", r"memory: micro-batches of up to 2 x \d+ tokens, 0 of 4 layers"),
+        ("fp32", "last", r"memory: micro-batch 2 x 2, shared prefixes once, 0 of 4 layers"),
+        ("fp16-mixed", "first", r"step 9/9 .* scale \d"),
+    ],
+    ids=["by tokens", "shared prefixes", "loss scale"],
+)
 def test_a_stopped_run_resumes_to_identical_weights(
-    audio: str, make_spec: Callable[..., Any], training: Callable[..., Any]
+    requested: str, audio: str, printed: str, make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     def spec_of(run: str, resume_from: str = "") -> TrainingSpec:
-        spec = make_spec(run=run, epochs=3, resume_from=resume_from)
-        return dataclasses.replace(spec, data=dataclasses.replace(spec.data, audio_position=audio))
+        spec = make_spec(run=run, epochs=3, requested=requested, resume_from=resume_from)
+        # A loss scale of 2^24 overflows, so the first steps are skipped and halve it.
+        precision = dataclasses.replace(spec.precision, init_scale=2.0**24) if spec.precision.scaler else spec.precision
+        return dataclasses.replace(spec, precision=precision, data=dataclasses.replace(spec.data, audio_position=audio))
 
     whole, cut = spec_of("whole"), spec_of("cut")
     assert training(whole).run()[0] == 0
@@ -93,31 +103,19 @@ def test_a_stopped_run_resumes_to_identical_weights(
     resumed = spec_of("cut", str(run / checkpoint.name))
     code, out, _ = training(resumed).run()
     assert code == 0
+    assert re.search(printed, out), out
     assert f"step {checkpoint.step + 1}/9" in out
     assert f"step {checkpoint.step}/9" not in out
     assert training(resumed).sample_ids == training(whole).sample_ids
     one, two = (Path(spec.paths.adapter) / "adapter_model.safetensors" for spec in (whole, resumed))
     assert one.read_bytes() == two.read_bytes()
-    steps = [step for step, _ in scalars_of(resumed)["train/loss"]]
-    assert steps == list(range(1, 10))
+    kept = [tag for tag in scalars_of(whole) if tag not in ("train/tokens_per_second", "train/peak_memory")]
+    # As text, because the gradient norm of a skipped step is NaN.
+    assert {tag: str(scalars_of(resumed)[tag]) for tag in kept} == {tag: str(scalars_of(whole)[tag]) for tag in kept}
+    assert [step for step, _ in scalars_of(resumed)["train/loss"]] == list(range(1, 10))
 
 
-def test_a_run_that_resumes_with_smaller_micro_batches_trains_each_sample_once(
-    make_spec: Callable[..., Any], training: Callable[..., Any]
-) -> None:
-    settings = {"samples": 24, "epochs": 1, "batch_size": 4, "gradient_accumulation": 2}
-    first = make_spec(max_steps=1, micro_batch=4, **settings)
-    assert training(first).run()[0] == 0
-    checkpoint = str(Path(first.paths.checkpoints) / "checkpoint-1")
-    rest = make_spec(micro_batch=2, resume_from=checkpoint, **settings)
-    code, out, err = training(rest).run()
-    assert code == 0, err
-    assert re.search(r"memory: micro-batches of up to 2 x \d+ tokens, 0 of 4 layers checkpointed: estimated", out)
-    trained = [name for step in training(rest).sample_ids for name in step]
-    assert len(trained) == len(set(trained)) == 24
-
-
-def test_fp16_with_a_scaler_trains_on_a_cpu_and_a_resume_keeps_the_scale(
+def test_fp16_with_a_scaler_trains_on_a_cpu_and_reports_skipped_steps(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     spec = make_spec(requested="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)

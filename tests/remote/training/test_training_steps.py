@@ -7,6 +7,7 @@ import os
 import signal
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from remote.payload.training.failure import Preempted
 from remote.payload.training.reporting import applied_steps, render_step
 from remote.payload.training.stop_request import StopRequest
+from remote.payload.training.trainer import AudioTrainer
 
 
 def test_skipped_steps_are_the_steps_that_adam_did_not_count() -> None:
@@ -28,6 +30,17 @@ def test_skipped_steps_are_the_steps_that_adam_did_not_count() -> None:
         scaler.update()
     assert applied_steps(optimizer) == 2
     assert scaler.get_scale() == 2.0
+
+
+@pytest.mark.parametrize("scales", [True, False])
+def test_the_loss_scale_of_a_checkpoint_is_loaded_only_by_a_job_that_scales_its_loss(
+    scales: bool, tmp_path: Path
+) -> None:
+    torch.save(torch.amp.GradScaler("cpu", init_scale=8.0).state_dict(), tmp_path / "scaler.pt")
+    trainer = object.__new__(AudioTrainer)
+    trainer.accelerator = SimpleNamespace(scaler=torch.amp.GradScaler("cpu") if scales else None)
+    trainer._load_scaler(str(tmp_path))
+    assert not scales or trainer.accelerator.scaler.get_scale() == 8.0
 
 
 def test_the_log_line_of_a_step() -> None:
