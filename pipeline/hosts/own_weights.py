@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -89,9 +91,13 @@ def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:
 
 
 def download_command(config: HostConfig, places: Sequence[str], folder: Path) -> str:
-    """Return the command that copies absolute paths of the host into `folder`, which it creates."""
-    create = shlex.join(["mkdir", "-p", str(folder)])
-    return f"{create} && {shlex.join([*_copy(config, places), str(folder)])}"
+    """Return the command that copies absolute paths of the host into a new folder: `folder`, or `folder-2` and so on.
+
+    A cloned project may contain such a folder with links. The command then copies nothing, because `mkdir` fails.
+    """
+    names = itertools.chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2)))
+    new = str(next(name for name in names if not os.path.lexists(name)))
+    return f"{shlex.join(['mkdir', new])} && {shlex.join([*_copy(config, places), new])}"
 
 
 def _copy(config: HostConfig, places: Sequence[str]) -> list[str]:

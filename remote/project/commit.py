@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -77,7 +78,8 @@ def _git(repository: Repository, *words: str) -> str | None:
     """
     environment = own_environment() | {
         "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
+        # No transport has this name. A fixed name could be that of an alias, which older versions of git run.
+        "GIT_ALLOW_PROTOCOL": secrets.token_hex(16),
         "GIT_OPTIONAL_LOCKS": "0",
     }
     argv = ["git", f"--git-dir={repository.git_folder}", *words]

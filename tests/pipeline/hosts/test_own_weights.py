@@ -46,7 +46,7 @@ def test_saved_weights_are_found_as_files_or_as_a_saved_model(paths: list[str], 
     assert found is not None
     expected = [f"{host.workdir}/{RUN}/{place}" for place in places]
     copy = ["scp", "-r", *(f"titan:{place}" for place in expected), str(FOLDER / "own-weights")]
-    assert shlex.split(found.command) == ["mkdir", "-p", str(FOLDER / "own-weights"), "&&", *copy]
+    assert shlex.split(found.command) == ["mkdir", str(FOLDER / "own-weights"), "&&", *copy]
     assert f"stay on {host.name}: {', '.join(expected)} (" in found.message
 
 
@@ -58,11 +58,11 @@ def test_weights_that_the_project_contains_were_not_saved_by_the_run() -> None:
 def test_the_command_has_the_connection_settings_of_the_host() -> None:
     config = HostConfig(host="10.0.0.7", port=2222, user="me", identity_file="/k/id", proxy_jump=("gate", "b"))
     command = "scp -r -P 2222 -i /k/id -J gate,b me@10.0.0.7:/w/a /p/new"
-    assert download_command(config, ["/w/a"], NEW) == f"mkdir -p /p/new && {command}"
+    assert download_command(config, ["/w/a"], NEW) == f"mkdir /p/new && {command}"
     copy = download_command(HostConfig(host="local"), ["/w/a b"], Path("/p/a b"))
-    assert copy == "mkdir -p '/p/a b' && cp -r '/w/a b' '/p/a b'"
+    assert copy == "mkdir '/p/a b' && cp -r '/w/a b' '/p/a b'"
     command = download_command(HostConfig(host="fe80::1"), ["/w/a"], NEW)
-    assert command == "mkdir -p /p/new && scp -r '[fe80::1]:/w/a' /p/new"
+    assert command == "mkdir /p/new && scp -r '[fe80::1]:/w/a' /p/new"
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,17 @@ class Listed(FakeHost):
 
     def list_files(self, path: str) -> tuple[Entry, ...]:
         return tuple(Entry(name, "f", 10, 0o600) for name in self._paths if "/runs/" in path)
+
+
+@pytest.mark.parametrize("planted", ["a link", "a folder with a link", "a broken link"])
+def test_SE_12_weights_are_never_copied_into_a_folder_that_exists(tmp_path: Path, planted: str) -> None:
+    folder, target = tmp_path / "own-weights", tmp_path / "target"
+    target.mkdir()
+    if planted == "a folder with a link":
+        folder.mkdir()
+        (folder / "src").symlink_to(target)
+    else:
+        folder.symlink_to(target if planted == "a link" else tmp_path / "nowhere")
+    command = download_command(HostConfig(host="local"), ["/w/src"], folder)
+    assert shlex.split(command)[:2] == ["mkdir", str(tmp_path / "own-weights-2")]
+    assert shlex.split(command)[-1] == str(tmp_path / "own-weights-2")

@@ -97,7 +97,7 @@ def test_weights_without_an_adapter_are_named_with_the_command_that_downloads_th
     code, answer = types("pull", "--weights")
     [finding] = answer["findings"]
     folder = Records(tmp_path).run(RUN, "here") / "own-weights"
-    command = f"mkdir -p {folder} && cp -r {saved} {folder}"
+    command = f"mkdir {folder} && cp -r {saved} {folder}"
     assert (code, finding["check"], finding["hint"]) == (50, "adapter-missing", command)
     subprocess.run(["sh", "-c", command], check=True)
     assert [path.name for path in folder.iterdir()] == ["last.pt"]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,3 +102,22 @@ def test_SE_no_command_of_a_repositorys_settings_is_run(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("b\n")
     assert read_commit(tmp_path, ("a.py",)) == Commit(made, ("a.py",))
     assert not trace.exists()
+
+
+def test_the_only_permitted_transport_has_a_name_that_a_repository_cannot_guess(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.py": "a\n"})
+    git(tmp_path, "init", "--quiet")
+    commit_all(tmp_path)
+    permitted: list[str] = []
+    popen = subprocess.Popen
+
+    def start(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        permitted.append(options["env"]["GIT_ALLOW_PROTOCOL"])
+        return popen(argv, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert read_commit(tmp_path, ["a.py"]).id
+    assert len(permitted) == len(set(permitted)) > 1
+    assert all(len(name) == 32 and name.isalnum() for name in permitted)
