@@ -47,6 +47,13 @@ def test_hosts_without_this_machine_and_this_machine_alone_need_no_confirmation(
     require_group_consent(hosts(tmp_path, me="local", again="127.0.0.1"), None)
 
 
+@pytest.mark.parametrize("setting", ["port: 2222", "proxy_jump: [gate.example]"])
+def test_a_tunnel_at_an_address_of_this_machine_is_another_machine(tmp_path: Path, setting: str) -> None:
+    group = hosts(tmp_path, me="local", tunnel=f"localhost\n{setting}")
+    with pytest.raises(HostFileUntrusted, match=r"tunnel \(localhost\) can run code as you"):
+        require_group_consent(group, None)
+
+
 def test_no_host_is_connected_before_the_confirmation(tmp_path: Path) -> None:
     hosts(tmp_path, evil="10.0.0.1")
     (tmp_path / "train.py").touch()
