@@ -58,6 +58,7 @@ class CodeFacts:
     `on_machines`: files with ranks that run on several machines, because commands start their scripts there, or because
     a config starts them. None if the commands of the project were not read.
     `flash_defaults`: arguments with FlashAttention as their default, if some call omits the argument.
+    `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
     """
@@ -78,6 +79,7 @@ class CodeFacts:
     deepspeed_only: tuple[str, ...] = ()
     on_machines: tuple[str, ...] | None = None
     uncalled: tuple[str, ...] = ()
+    only_inference: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from fixers.frame.change import FileChange, SkippedPlace
+from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
 from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
+from fixers.frame.site import Tree
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
-from fixers.plans.uncalled import without_uncalled
+from fixers.plans.inference_code import FIXER, ONLY_INFERENCE
+from fixers.plans.uncalled import NOT_CALLED, without_functions
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
 from fixers.sources.source import Source
@@ -67,6 +69,23 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     return FileOutcome(change, findings, left)
 
 
+def plan_again(
+    tree: Tree, functions: Collection[str], reason: str, fixers: Sequence[SourceFixer], target: Target, plan: Plan
+) -> Plan:
+    """Return the plan with new changes of the files of these functions, and the places that stay for this reason."""
+    paths = {each.rpartition(":")[0] for each in functions}
+    kept: list[FileChange | HostChange] = []
+    skipped: list[SkippedPlace] = []
+    for change in plan.changes:
+        if not isinstance(change, FileChange) or change.path not in paths:
+            kept.append(change)
+            continue
+        outcome = plan_file(change.path, tree.read(change.path), fixers, target)
+        kept += [outcome.change] if outcome.change else []
+        skipped += [each for each in outcome.skipped if each.reason == reason]
+    return replace(plan, changes=tuple(kept), skipped=(*plan.skipped, *skipped))
+
+
 def may_apply(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
     """Return True if a fixer reads files of this name and the file contains one of its needles."""
     return any(fixer.matches(path) and holds_any(data, fixer.needles) for fixer in fixers)
@@ -99,7 +118,10 @@ def _compose(
 def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
     """Return the fixer's rewrite and the rewritten file. Raises Refused if the rewritten file does not parse."""
     try:
-        rewrite = without_uncalled(fixer.rewrite(source, target), source, target.code_facts.uncalled)
+        facts = target.code_facts
+        rewrite = without_functions(fixer.rewrite(source, target), source, facts.uncalled, NOT_CALLED)
+        if fixer.name == FIXER:
+            rewrite = without_functions(rewrite, source, facts.only_inference, ONLY_INFERENCE)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
     except EditRefused as refused:
         raise Refused(error(fixer.name, refused.message, source.where(refused.offset))) from None

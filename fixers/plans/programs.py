@@ -61,10 +61,15 @@ def loaded_by(program: Program, read: Callable[[str], bytes]) -> frozenset[str]:
 
 def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
     """Return those of the paths whose modules import one of the targets, directly or indirectly."""
+    parts = closures(paths, modules)
+    return frozenset(path for path, own in parts.items() if any(part in targets for part in own))
+
+
+def closures(paths: Iterable[str], modules: Iterable[Module]) -> dict[str, frozenset[str]]:
+    """Return, for each of the paths, the file and all files that it imports, directly or indirectly."""
     by_path = {module.path: module for module in modules}
     graph = _ImportGraph(by_path)
-    parts = {path: graph.closure(by_path[path]) for path in paths if path in by_path}
-    return frozenset(path for path, own in parts.items() if any(part.path in targets for part in own))
+    return {path: frozenset(part.path for part in graph.closure(by_path[path])) for path in paths if path in by_path}
 
 
 def _unstarted(modules: Mapping[str, Module], reached: set[str], graph: _ImportGraph) -> Iterator[Program]:

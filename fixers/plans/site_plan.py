@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import gc
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from fixers.frame.change import FileChange, HostChange, Plan, SkippedPlace
+from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.code_traits import Traits
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
@@ -22,8 +22,9 @@ from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.dependent_edits import plan_dependent
 from fixers.plans.file_facts import FileFacts, read_files
-from fixers.plans.file_plan import FileOutcome, plan_file
+from fixers.plans.file_plan import FileOutcome, plan_again, plan_file
 from fixers.plans.in_processes import in_processes
+from fixers.plans.inference_code import ONLY_INFERENCE, find_inference_code
 from fixers.plans.own_code import read_code_facts
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
@@ -60,9 +61,8 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
             chosen, files = chosen_names(site, only), read_files(site.tree)
             target = full_target(site, files)
             sources = _sources(chosen, target)
-            modules = [each.module for each in files if each.module and not is_outside(each.module, target)]
             offered, target = _offered(site, files, sources, target)
-            rewrites = _proved(site, sources, target, modules, offered)
+            rewrites = _proved(site, sources, target, [each.module for each in files if each.module], offered)
             setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
             fixed = replace(site, tree=as_planned(site.tree, rewrites))
             return one_change_each(rewrites.plus(_plan_setups(fixed, setups)))
@@ -99,17 +99,24 @@ def _offered(
     return plan.plus(Plan(tuple(map(_unscaled, loops)))), _with_consumers(target, consumers)
 
 
-def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: Sequence[Module], plan: Plan) -> Plan:
-    """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept."""
+def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Sequence[Module], plan: Plan) -> Plan:
+    """Return the plan without precision changes of programs that are not proved. Other changes of a file are kept.
+
+    `found`: all modules of the project.
+    """
     precise = {fixer.name for fixer in fixers if fixer.name in OF_PRECISION}
-    named = _of_fixers(plan, precise)
-    if not named.changes:
+    changes = _files(_of_fixers(plan, precise))
+    if not changes:
         return plan
-    changes = [each for each in named.changes if isinstance(each, FileChange)]
+    modules = [each for each in found if not is_outside(each, target)]
     uncalled = find_uncalled(changes, site.tree, modules)
     target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
-    plan = _planned_again(site, {each.rpartition(":")[0] for each in uncalled}, _scaling(fixers, target), target, plan)
+    plan = plan_again(site.tree, uncalled, NOT_CALLED, _scaling(fixers, target), target, plan)
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree)
+    inferring = find_inference_code(_files(_of_fixers(plan, precise)), owners, _scripts(found, target))
+    target = replace(target, code_facts=replace(target.code_facts, only_inference=inferring))
+    plan = plan_again(site.tree, inferring, ONLY_INFERENCE, _scaling(fixers, target), target, plan)
+    owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring else owners
 
     def replan(path: str, traits: Traits) -> FileOutcome:
         seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
@@ -126,25 +133,18 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, modules: 
     return Plan(findings + proof.findings, tuple(sorted(kept, key=_path)), plan.skipped + proof.skipped)
 
 
-def _planned_again(
-    site: Site, paths: Collection[str], fixers: Sequence[SourceFixer], target: Target, plan: Plan
-) -> Plan:
-    """Return the plan with new changes of these files, and the places of functions that nothing calls."""
-    kept: list[FileChange | HostChange] = []
-    skipped: list[SkippedPlace] = []
-    for change in plan.changes:
-        if _path(change) not in paths:
-            kept.append(change)
-            continue
-        outcome = plan_file(_path(change), site.tree.read(_path(change)), fixers, target)
-        kept += [outcome.change] if outcome.change else []
-        skipped += [each for each in outcome.skipped if each.reason == NOT_CALLED]
-    return replace(plan, changes=tuple(kept), skipped=(*plan.skipped, *skipped))
-
-
 def _of_fixers(plan: Plan, names: set[str]) -> Plan:
     findings = tuple(each for each in plan.findings if each.check in names)
     return replace(plan, findings=findings, changes=tuple(e for e in plan.changes if names & _fixers_of(e)))
+
+
+def _scripts(found: Sequence[Module], target: Target) -> list[Module]:
+    """Return the scripts that never train."""
+    return [each for each in found if each.path in target.code_facts.scripts and is_outside(each, target)]
+
+
+def _files(plan: Plan) -> list[FileChange]:
+    return [each for each in plan.changes if isinstance(each, FileChange)]
 
 
 def _scaling(fixers: Sequence[SourceFixer], target: Target) -> Sequence[SourceFixer]:

@@ -52,26 +52,29 @@ def find_uncalled(changes: Iterable[FileChange], tree: Tree, modules: Sequence[M
     may_be_named = any(module.dynamic for module in modules)
     changed = [each for change in changes if change.path.endswith(".py") for each in _changed(change, may_be_named)]
     names = _unused({each.name for each in changed}, {each.path: None for each in changed}, tree)
-    classes = _Classes(tree, modules)
+    classes = OwnClasses(tree, modules)
     found = (each for each in changed if each.name in names)
     own = (each for each in found if not each.owner or classes.are_own(each.owner, each.path))
     return tuple(sorted({f"{each.path}:{each.name}" for each in own}))
 
 
-def without_uncalled(rewrite: Rewrite, source: Source, uncalled: Iterable[str]) -> Rewrite:
-    """Return the rewrite without the edits in these functions, and without imports that only these edits need."""
-    names = {each.rpartition(":")[2] for each in uncalled if each.startswith(f"{source.path}:")}
+def without_functions(rewrite: Rewrite, source: Source, functions: Iterable[str], reason: str) -> Rewrite:
+    """Return the rewrite without the edits in these functions, and without imports that only these edits need.
+
+    `functions`: as `path:name`. `reason`: why the places are not changed.
+    """
+    names = {each.rpartition(":")[2] for each in functions if each.startswith(f"{source.path}:")}
     if not names or not rewrite.edits:
         return rewrite
-    spans = list(_spans(source.python.tree, names))
+    spans = list(spans_of(source.python.tree, names))
     left = [edit for edit in rewrite.edits if any(line_of(source.data, edit.start) in span for span in spans)]
     kept = tuple(edit for edit in rewrite.edits if edit not in left)
     needless = left and all(IMPORT.match(edit.replacement) and not edit.expected for edit in kept)
-    places = tuple(SkippedPlace(source.where(edit.start), NOT_CALLED) for edit in left)
+    places = tuple(SkippedPlace(source.where(edit.start), reason) for edit in left)
     return Rewrite(() if needless else kept, rewrite.findings, rewrite.skipped + places)
 
 
-def _spans(tree: ast.Module, names: Collection[str]) -> Iterator[range]:
+def spans_of(tree: ast.Module, names: Collection[str]) -> Iterator[range]:
     """Yield the lines of the functions with these names."""
     for node in ast.walk(tree):
         if isinstance(node, FUNCTIONS) and node.name in names:
@@ -86,20 +89,20 @@ def _changed(change: FileChange, may_be_named: bool) -> Iterator[_Function]:
     if CALLED_BY_NAME.search(change.before):
         return
     with suppress(SyntaxError, ValueError):
-        old, new = list(_functions(change.before)), list(_functions(change.after))
+        old, new = list(functions_in(change.before)), list(functions_in(change.after))
         pairs = zip(old, new, strict=True) if len(old) == len(new) else ()
         for (owner, node, text), (_, _, other) in pairs:
             is_free = node.name.startswith("_") or not (owner or may_be_named or node.name == "main")
-            if text != other and is_free and not node.name.endswith("__") and _is_only_wrapped(node):
+            if text != other and is_free and not node.name.endswith("__") and is_only_wrapped(node):
                 yield _Function(change.path, node.name, owner)
 
 
-def _is_only_wrapped(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_only_wrapped(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return False if a decorator may register the function."""
     return all(WRAPS.search(each) or each in KINDS for each in map(ast.unparse, function.decorator_list))
 
 
-def _functions(data: bytes) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bytes]]:
+def functions_in(data: bytes) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bytes]]:
     """Yield the functions of the module and the methods of its classes, with their text."""
     lines = data.splitlines()
     for node in parse_python(data).body:
@@ -129,10 +132,10 @@ def _unused(names: set[str], first: Iterable[str], tree: Tree) -> set[str]:
 def _is_used(name: bytes, data: bytes, composed: Iterable[re.Match[bytes]]) -> bool:
     if name in data and re.search(rb"(?<!def )(?<!\w)%b(?!\w)" % re.escape(name), data):
         return True
-    return any(_may_compose(each[2], name, is_attribute=bool(each[1])) for each in composed)
+    return any(may_compose(each[2], name, is_attribute=bool(each[1])) for each in composed)
 
 
-def _may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
+def may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
     parts = VALUE.split(text) if VALUE.search(text) else [text, b""]
     lacks_start = name.startswith(b"_") and not parts[0]
     if not is_attribute and (lacks_start or sum(map(len, parts)) < SHORTEST):
@@ -141,7 +144,7 @@ def _may_compose(text: bytes, name: bytes, *, is_attribute: bool) -> bool:
 
 
 @dataclass(frozen=True)
-class _Classes:
+class OwnClasses:
     """The classes in the modules of the project."""
 
     tree: Tree
