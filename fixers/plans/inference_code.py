@@ -170,13 +170,18 @@ class _Search:
         users = [each for each, modules in self.imports.items() if path in modules and self._uses_any(each, names)]
         if not names or not users or self._reads_changed_config(path):
             return False
+        return self._only_loads_change(users, left) and all(self._casts(each) for each in users)
+
+    def _only_loads_change(self, users: Iterable[str], left: Mapping[str, Collection[str]]) -> bool:
+        """Return True if the changes of the modules of these scripts only edit arguments of loaded models.
+
+        A module that imports other modules by computed names may run any change.
+        """
         parts = frozenset().union(*(self.imports[each] for each in users))
         if any(each.dynamic for each in self.modules if each.path in parts):
             return False
-        changed = [self.changes[each] for each in parts if each in self.changes and each in self.trained]
-        if not all(only_loads(each, left.get(each.path, ())) for each in changed):
-            return False
-        return all(self._casts(each) for each in users)
+        changed = (self.changes[each] for each in parts & self.trained if each in self.changes)
+        return all(only_loads(each, left.get(each.path, ())) for each in changed)
 
     def _own(self, user: str) -> frozenset[str]:
         """Return the modules of an inference script that no training program contains."""
