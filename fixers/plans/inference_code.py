@@ -61,10 +61,7 @@ def find_inference_code(
     `scripts`: scripts that never train, which `owners` does not contain.
     """
     search = _Search({each.path: each for each in changes}, owners, (*owners.modules, *scripts))
-    shared = [each for each in changes if each.path.endswith(".py") and each.path in search.trained]
-    if not shared or not search.casting or search.trains_by_generating():
-        return ()
-    found = {each.path: search.only_inference(each) for each in shared}
+    found = {each.path: search.only_inference(each) for each in search.shared()}
     while failing := {path for path, names in found.items() if not search.may_stay(path, names, found)}:
         found = {path: names for path, names in found.items() if path not in failing}
     return tuple(sorted(f"{path}:{name}" for path, names in found.items() for name in names))
@@ -106,6 +103,11 @@ class _Search:
     def imports(self) -> Mapping[str, frozenset[str]]:
         """The modules that no training program contains, with all modules that they import."""
         return closures([each.path for each in self.modules if each.path not in self.trained], self.modules)
+
+    def shared(self) -> list[FileChange]:
+        """Return the changed modules of training programs, or none if no function of the project may stay."""
+        found = [each for each in self.changes.values() if each.path.endswith(".py") and each.path in self.trained]
+        return found if found and self.casting and not self.trains_by_generating() else []
 
     def trains_by_generating(self) -> bool:
         """Return True if a trainer of the project may call `generate` of a model."""
