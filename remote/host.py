@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from remote.errors import Garbled
 from remote.protocol.frames import BadFrame, parse_value
-from remote.protocol.text import first_line, one_line
+from remote.protocol.hidden import message_line, without_hidden
+from remote.protocol.text import first_line
 from remote.protocol.values import Malformed, decode
 
 T = TypeVar("T")
@@ -129,10 +130,11 @@ class Host(Protocol):
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
     """Decode the host's answer as an instance of `kind`. Raises Garbled if the answer has another structure.
 
-    Line breaks and control characters of texts are escaped, except in fields with another rule (`Verbatim`, ...).
+    Hidden values, line breaks and control characters of texts are replaced, except in fields with another rule
+    (`Identifier`, `Verbatim`, ...).
     """
     try:
-        return decode(kind, data, text_rule=one_line)
+        return decode(kind, data, text_rule=message_line)
     except Malformed as error:
         raise garbled(host.name, f"a malformed answer: {error}") from None
 
@@ -157,9 +159,9 @@ def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:
 
 
 def garbled(name: str, what: str) -> Garbled:
-    """Return the error for unexpected data from the host `name`. The message contains no control characters."""
+    """Return the error for unexpected data from the host `name`. Hidden values and control characters are replaced."""
     return Garbled(
-        f"{name} sent {first_line(what)}",
+        f"{name} sent {first_line(without_hidden(what))}",
         where=name,
         hint="try again; if the error persists, another program on the host interferes with the agent",
     )

@@ -14,6 +14,7 @@ from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
 from remote.errors import SyncRefused
 from remote.host import read_field
+from remote.protocol.hidden import Identifier
 from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
@@ -65,7 +66,7 @@ def undo_on_host(context: Context) -> tuple[str, ...]:
 def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
     """Undo one setup fixer. Return the paths that it restored or removed, except those in `fixed`."""
     answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
-    restored = read_field(tuple[str, ...], context.host, answer, "restored")
+    restored = read_field(tuple[Identifier, ...], context.host, answer, "restored")
     tree = f"{context.host.workdir}/{context.view.layout.tree}/"
     return tuple(path for path in restored if path.removeprefix(tree) not in fixed)
 

@@ -14,6 +14,7 @@ from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.runs.view import View, data_folder
 from remote.host import Host, read_field
 from remote.protocol.findings import Report
+from remote.protocol.hidden import Identifier
 
 
 def laptop_paths(host: Host, view: View) -> Report:
@@ -27,7 +28,9 @@ def laptop_paths(host: Host, view: View) -> Report:
     if not found:
         return Report()
     paths = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
-    on_host = read_field(tuple[str, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
+    on_host = (
+        read_field(tuple[Identifier, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
+    )
     return judge_laptop_paths(found, laptop, frozenset(on_host))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import Finding
+from remote.protocol.hidden import Identifier
 from remote.protocol.precision import PrecisionPlan
 
 QUEUE_S = 1800.0
@@ -39,17 +40,17 @@ class CardFacts:
     device failed, `error` is set and the other fields contain the measurements so far.
     """
 
-    device: str
+    device: Identifier
     capability: Optional[Tuple[int, int]] = None
-    torch: str = ""
+    torch: Identifier = ""
     losses: Tuple[Optional[float], ...] = ()
     scale: Optional[float] = None
     skipped: int = 0
     loss_gap: Optional[float] = None
     padding_gap: Optional[float] = None
-    trained_dtypes: Tuple[str, ...] = ()
-    state_dtypes: Tuple[str, ...] = ()
-    attention: str = ""
+    trained_dtypes: Tuple[Identifier, ...] = ()
+    state_dtypes: Tuple[Identifier, ...] = ()
+    attention: Identifier = ""
     resumed_equal: Optional[bool] = None
     peak_bytes: Optional[int] = None
     seconds: float = 0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Tuple
 
+from remote.protocol.hidden import Identifier
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -13,8 +15,8 @@ class Copy:
     If `shadows` is True, the interpreter would import it instead of the project's file.
     """
 
-    path: str
-    sha256: str
+    path: Identifier
+    sha256: Identifier
     shadows: bool = False
 
 
@@ -25,6 +27,6 @@ class CollatorFacts:
     `edited` is True if the collator's content differs from the digest in the sync manifest.
     """
 
-    digest: str
+    digest: Identifier
     edited: bool = False
     copies: Tuple[Copy, ...] = ()

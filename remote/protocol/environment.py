@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.hidden import Identifier
 from remote.protocol.machine import Disk, Interpreter
 
 
@@ -31,7 +32,7 @@ class CardTrial:
     """One card, by torch's index, after a small matrix product. `error` is set if the product failed."""
 
     index: int
-    name: str
+    name: Identifier
     capability: Tuple[int, int]
     error: str = ""
 

@@ -34,7 +34,8 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _message(text: str) -> str:
+def message_line(text: str) -> str:
+    """Return the text on one line, with hidden values and control characters replaced: the default rule of answers."""
     return one_line(without_hidden(text))
 
 
@@ -42,7 +43,14 @@ def _lines(text: str) -> str:
     return safe_text(without_hidden(text))
 
 
-Message = Annotated[str, _message]
+Message = Annotated[str, message_line]
 """A text of one line, in which hidden values and control characters are replaced when it is decoded."""
 Lines = Annotated[str, _lines]
 """A text of several lines, in which hidden values and control characters are replaced when it is decoded."""
+Output = Annotated[str, without_hidden]
+"""The output of a program, in which only hidden values are replaced when it is decoded."""
+Identifier = Annotated[str, one_line]
+"""A path, digest, version or other name, which code compares or sends back. Hidden values are kept when it is decoded.
+
+A secret may be the name of a folder, and the path of a host with `***` in it would be another path.
+"""

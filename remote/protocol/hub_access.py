@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remote.protocol.hidden import Identifier
+
 
 @dataclass(frozen=True)
 class HubFacts:
@@ -15,8 +17,8 @@ class HubFacts:
     """
 
     cached: bool
-    cache: str
-    token: str = ""
-    fault: str = ""
+    cache: Identifier
+    token: Identifier = ""
+    fault: Identifier = ""
     message: str = ""
     withheld: bool = False

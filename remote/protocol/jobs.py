@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import CheckName
 from remote.protocol.gauges import Gauges
-from remote.protocol.hidden import Message
+from remote.protocol.hidden import Identifier, Message
 from remote.protocol.layout import RunId
 from remote.protocol.values import Verbatim
 
@@ -66,10 +66,10 @@ class Started:
 
     pid: int
     start_ticks: int
-    boot_id: str
+    boot_id: Identifier
     child_pid: int = 0
     child_start_ticks: int = 0
-    backend: str = "setsid"
+    backend: Identifier = "setsid"
     started_unix: float = 0.0
 
 
@@ -128,7 +128,7 @@ class WatchNote:
     """A note of the watch about a step. An `error` ended the training. An `info` reports where the training began."""
 
     check: CheckName
-    severity: str
+    severity: Identifier
     message: Message
     step: int
     at_unix: float = 0.0
@@ -138,7 +138,7 @@ class WatchNote:
 class Checkpoint:
     """A trainer checkpoint with a SHA-256 manifest. `problem` is "" if every digest matches."""
 
-    name: str
+    name: Identifier
     step: int
     bytes: int = 0
     problem: str = ""
@@ -148,9 +148,9 @@ class Checkpoint:
 class ResumePoint:
     """The checkpoint from which the next job resumes, its path on the host, and renamed broken checkpoints."""
 
-    path: str
+    path: Identifier
     checkpoint: Checkpoint
-    broken: Tuple[str, ...] = ()
+    broken: Tuple[Identifier, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,10 @@ class EventFile:
     complete record.
     """
 
-    name: str
+    name: Identifier
     size_bytes: int
-    head_sha256: str = ""
-    ending: str = "clean"
+    head_sha256: Identifier = ""
+    ending: Identifier = "clean"
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class RunSurvey:
     """
 
     run: RunId
-    config: str
-    fingerprint: str
+    config: Identifier
+    fingerprint: Identifier
     job: int
     state: JobState
     started: Optional[Started] = None
@@ -187,7 +187,7 @@ class RunSurvey:
     progress: Optional[Progress] = None
     checkpoints: Tuple[Checkpoint, ...] = ()
     events: Tuple[EventFile, ...] = ()
-    adapter_sha256: str = ""
+    adapter_sha256: Identifier = ""
     orphans: Tuple[int, ...] = ()
     stalled: bool = False
     created_unix: float = 0.0
@@ -196,7 +196,7 @@ class RunSurvey:
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
     waits: Message = ""
-    slurm_end: str = ""
+    slurm_end: Identifier = ""
     earlier_s: float = 0.0
 
     @property
@@ -239,7 +239,7 @@ class JobNews:
     gauges: Gauges = field(default_factory=Gauges)
     elapsed_s: Optional[float] = None
     waits: Message = ""
-    slurm_end: str = ""
+    slurm_end: Identifier = ""
     earlier_s: float = 0.0
 
     @property

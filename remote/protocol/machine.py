@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.hidden import Identifier
 from remote.protocol.layout import OptionalRunId
 
 
@@ -12,21 +13,21 @@ from remote.protocol.layout import OptionalRunId
 class Torch:
     """One torch build. `arch_list` is `torch.cuda.get_arch_list()`: () for a CPU build, None if it was not checked."""
 
-    version: str
-    cuda: Optional[str] = None
-    arch_list: Optional[Tuple[str, ...]] = None
+    version: Identifier
+    cuda: Optional[Identifier] = None
+    arch_list: Optional[Tuple[Identifier, ...]] = None
 
 
 @dataclass(frozen=True)
 class Interpreter:
     """The Python that trains. If it cannot run, `error` is set and the other fields are empty."""
 
-    path: str
-    realpath: str = ""
+    path: Identifier
+    realpath: Identifier = ""
     version: Tuple[int, ...] = ()
-    prefix: str = ""
+    prefix: Identifier = ""
     torch: Optional[Torch] = None
-    packages: Dict[str, str] = field(default_factory=dict)
+    packages: Dict[str, Identifier] = field(default_factory=dict)
     error: str = ""
 
 
@@ -46,12 +47,12 @@ class Gpu:
     """One card as the driver reports it. `capability` is (major, minor); it decides whether bfloat16 is supported."""
 
     index: int
-    uuid: str
-    name: str
+    uuid: Identifier
+    name: Identifier
     capability: Tuple[int, int]
     memory_bytes: int
     used_bytes: int = 0
-    compute_mode: str = "Default"
+    compute_mode: Identifier = "Default"
     processes: Tuple[GpuProcess, ...] = ()
     assumed: bool = False
 
@@ -63,8 +64,8 @@ NO_DRIVER = "no nvidia-smi on PATH"
 class Driver:
     """The NVIDIA driver. `error` is set if the driver is absent, hangs or has lost the card."""
 
-    version: str = ""
-    cuda: str = ""
+    version: Identifier = ""
+    cuda: Identifier = ""
     error: str = ""
 
     @property
@@ -81,13 +82,13 @@ class Disk:
     to use instead.
     """
 
-    path: str
-    mount: str
+    path: Identifier
+    mount: Identifier
     free_bytes: int
     total_bytes: int
     free_inodes: int
     error: str = ""
-    volume: str = ""
+    volume: Identifier = ""
 
 
 @dataclass(frozen=True)
@@ -98,19 +99,19 @@ class OwnContainer:
     if the name still refers to `image`.
     """
 
-    engine: str
-    name: str
-    image: str
-    newer: str = ""
+    engine: Identifier
+    name: Identifier
+    image: Identifier
+    newer: Identifier = ""
 
 
 @dataclass(frozen=True)
 class Machine:
     """Identity and resources of the host. `container` is True if the agent runs in a container of any kind."""
 
-    hostname: str
-    machine_id: str
-    system: str
+    hostname: Identifier
+    machine_id: Identifier
+    system: Identifier
     shm_bytes: int
     clock_unix: float
     container: bool = False

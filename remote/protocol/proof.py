@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import CheckName, Finding, Report
-from remote.protocol.hidden import Message
+from remote.protocol.hidden import Identifier, Message, Output
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.quantities import duration
-from remote.protocol.values import Verbatim
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,12 @@ class NotChecked:
 class DtypeRow:
     """The number and size of tensors of one dtype. `kind` is trainable, frozen, buffer or state (optimizer state)."""
 
-    kind: str
-    dtype: str
+    kind: Identifier
+    dtype: Identifier
     tensors: int
     elements: int
     bytes: int
-    examples: Tuple[str, ...] = ()
+    examples: Tuple[Identifier, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,11 @@ class HalfOrigin:
     call, or "".
     """
 
-    kind: str
-    dtype: str
-    used: str
-    source: str = ""
-    installed: str = ""
+    kind: Identifier
+    dtype: Identifier
+    used: Identifier
+    source: Identifier = ""
+    installed: Identifier = ""
     tensors: int = 0
 
 
@@ -110,16 +109,16 @@ class ProofReport:
     unseen: Tuple[NotChecked, ...] = ()
     dtypes: Tuple[DtypeRow, ...] = ()
     steps: Tuple[ProvedStep, ...] = ()
-    device: str = ""
+    device: Identifier = ""
     ranks: int = 0
-    attention: Tuple[str, ...] = ()
+    attention: Tuple[Identifier, ...] = ()
     step_seconds: Optional[float] = None
     eta_s: Optional[float] = None
     peak_bytes: Optional[int] = None
     total_bytes: Optional[int] = None
     wall_s: float = 0.0
     exit: Optional[int] = None
-    output_tail: Verbatim = ""
+    output_tail: Output = ""
     origins: Tuple[HalfOrigin, ...] = ()
     memory: str = ""
 

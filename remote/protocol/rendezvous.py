@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remote.protocol.hidden import Identifier
+
 
 @dataclass(frozen=True)
 class OpenPort:
@@ -12,9 +14,9 @@ class OpenPort:
     `interface` is "" if no interface of the host has the address, for example behind a NAT.
     """
 
-    address: str
+    address: Identifier
     port: int
-    interface: str = ""
+    interface: Identifier = ""
 
 
 @dataclass(frozen=True)

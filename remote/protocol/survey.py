@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.hidden import Identifier
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.tree import TreeSurvey
@@ -28,7 +29,7 @@ class SurveyRequest:
 class Survey:
     """The state of a host at one moment."""
 
-    payload: str
+    payload: Identifier
     machine: Machine
     interpreter: Interpreter
     driver: Driver
@@ -36,7 +37,7 @@ class Survey:
     disk: Disk
     tree: TreeSurvey
     runs: Tuple[RunSurvey, ...] = ()
-    data: Dict[str, str] = field(default_factory=dict)
+    data: Dict[str, Identifier] = field(default_factory=dict)
 
     def run(self, name: str) -> Optional[RunSurvey]:
         """Return the run with the id `name`, or None if the host does not have it."""

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from remote.protocol.hidden import Identifier
+
 MAIN = "tokenizer.json"
 COMPANIONS = (
     "tokenizer_config.json",
@@ -45,7 +47,7 @@ class Fault:
     yet in the manifest).
     """
 
-    kind: str
+    kind: Identifier
     detail: str
 
 
@@ -111,8 +113,8 @@ class Digest:
     """The expected size and digest. The hub identifies large files by SHA-256 and small files by Git's blob SHA-1."""
 
     size: int
-    sha256: str = ""
-    git_sha1: str = ""
+    sha256: Identifier = ""
+    git_sha1: Identifier = ""
 
     def mismatch(self, actual: Digest) -> str:
         """Return why a file with the size and digests of `actual` differs from the expected file, or ""."""
@@ -132,9 +134,9 @@ class HubTree:
     If the hub fails, `fault` is the kind of error, in one word.
     """
 
-    commit: str = ""
+    commit: Identifier = ""
     digests: Dict[str, Digest] = field(default_factory=dict)
-    fault: str = ""
+    fault: Identifier = ""
     message: str = ""
 
 
@@ -162,15 +164,15 @@ class TokenizerFile:
     tokenizers library, or "". `replaceable` is False for a file outside of the project's tree and the hub's cache.
     """
 
-    path: str
-    real: str
+    path: Identifier
+    real: Identifier
     size: int
-    sha256: str
+    sha256: Identifier
     fault: Optional[Fault] = None
     mismatch: str = ""
-    known_from: str = ""
+    known_from: Identifier = ""
     paired_merges: bool = False
     loads: str = ""
-    repo: str = ""
-    revision: str = ""
+    repo: Identifier = ""
+    revision: Identifier = ""
     replaceable: bool = True

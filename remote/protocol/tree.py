@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
+from remote.protocol.hidden import Identifier
 from remote.protocol.values import Malformed, Verbatim
 
 MANIFEST_VERSION = 1
@@ -30,8 +31,8 @@ class Row:
     `fixers` (name to version) rewrote the file. `link` is the target of a symlink, or "".
     """
 
-    source: str
-    installed: str
+    source: Identifier
+    installed: Identifier
     mode: int
     size: int
     link: Verbatim = ""
@@ -61,8 +62,8 @@ class Deviation:
     """A path that differs from the manifest: edited, missing, or not a regular file."""
 
     path: Verbatim
-    kind: str
-    digest: str = ""
+    kind: Identifier
+    digest: Identifier = ""
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,15 @@ class TreeSurvey:
     """
 
     exists: bool
-    source_digest: str = ""
-    installed_digest: str = ""
+    source_digest: Identifier = ""
+    installed_digest: Identifier = ""
     files: int = 0
     deviations: Tuple[Deviation, ...] = ()
     fixed: Dict[str, Row] = field(default_factory=dict)
     owner: Optional[Verbatim] = None
     pending: bool = False
     staged: int = 0
-    codecs: Tuple[str, ...] = ("zlib",)
+    codecs: Tuple[Identifier, ...] = ("zlib",)
     free_bytes: Optional[int] = field(default=None, compare=False)
 
 
@@ -98,14 +99,14 @@ class TreeReceived:
     torn: Tuple[Verbatim, ...]
     survey: Optional[TreeSurvey] = None
     edited: Tuple[Verbatim, ...] = ()
-    kept_in: str = ""
+    kept_in: Identifier = ""
 
 
 @dataclass(frozen=True)
 class DataSurvey:
     """The path of the data on the host if it is complete, or the number of bytes of each file that have arrived."""
 
-    path: str
+    path: Identifier
     have: Dict[str, int] = field(default_factory=dict)
     free_bytes: Optional[int] = None
 
@@ -114,7 +115,7 @@ class DataSurvey:
 class DataReceived:
     """The path of the received data, or the names of the files that arrived damaged."""
 
-    path: str
+    path: Identifier
     torn: Tuple[Verbatim, ...]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.host import Host, Json, read_answer
+from remote.protocol.hidden import Identifier
 from remote.protocol.layout import JobLayout, ProjectLayout
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
@@ -81,7 +82,7 @@ class _Piece:
 
     offset: int
     data: bytes
-    tail_sha256: str
+    tail_sha256: Identifier
 
 
 def follow_log(

@@ -9,6 +9,7 @@ from pathlib import Path
 from remote.errors import RemoteFault
 from remote.host import Host, read_field
 from remote.project.scan import Scan
+from remote.protocol.hidden import Identifier
 from remote.protocol.tree import Manifest, Row, TreeSurvey
 from remote.sync.agreed import known_host_manifest
 from remote.sync.background_packing import pack_in_background
@@ -83,7 +84,7 @@ def _send(
     head = pack_head({"rows": index, "deletes": [], "contents": sized})
     stream = pack_in_background(_pieces(head, scan.root, contents, rows, made), "zlib", lambda: host.in_flight)
     answer = host.send("tree.scratch", {"project": scan.project, "nonce": nonce, "codec": "zlib"}, stream)
-    return read_field(str, host, answer, "path")
+    return read_field(Identifier, host, answer, "path")
 
 
 def _pieces(

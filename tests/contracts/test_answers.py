@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import enum
+import importlib
+import typing
 from collections.abc import Iterator
+from typing import Any
 
+import pytest
+
+from remote.host import read_answer
+from remote.protocol import hidden
+from remote.protocol.findings import CheckName
+from remote.protocol.hidden import Identifier
+from remote.protocol.layout import OptionalRunId, RunId
+from remote.protocol.values import UNIONS, Verbatim, encode
 from tests.contracts.project_modules import Module, modules
+from tests.lab.fake_host import FakeHost
 
 CALLS = {"ask", "act", "send", "fetch"}
+DECODED_BY = {"read_answer", "read_field", "read_json_answer"}
+KEPT = (Identifier, Verbatim, RunId, OptionalRunId, CheckName)
+"""The types of names. A hidden value in one of them is not replaced."""
+FREE_TEXTS = frozenset({"error", "problem", "message", "reason", "waits", "warnings", "imports", "detail", "mismatch"})
+FREE_TEXTS |= {"loads", "where", "hint", "memory", "output_tail", "note"}
+"""Fields with texts of the host, or of programs on it."""
+SECRET = "correct-horse-battery"
 BOUNDARY = ("remote.link.", "remote.payload.")
 
 
@@ -45,3 +66,69 @@ def test_no_code_reads_a_host_s_answer_before_it_is_decoded() -> None:
     calls = [node for module in laptop for node in ast.walk(module.tree) if is_call_of_a_host(node)]
     assert len(calls) > 15
     assert [f"{module.where}:{line}" for module in laptop for line in raw_reads(module)] == []
+
+
+def kinds_of_answers() -> dict[str, Any]:
+    """Return the type of each answer that is decoded on the laptop, by its name."""
+    kinds: dict[str, Any] = {}
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in DECODED_BY:
+                name = ast.unparse(node.args[0])
+                if name != "kind":
+                    kinds[name] = eval(name, vars(importlib.import_module(module.name)))
+    return kinds
+
+
+def answer_with_secrets(kind: Any) -> Any:
+    """Return an answer of this type with the secret in each text."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return answer_with_secrets(args[0])
+    if origin in UNIONS:
+        return answer_with_secrets(next(arg for arg in args if arg is not type(None)))
+    if origin is dict:
+        return {"key": answer_with_secrets(args[1])}
+    if origin in (tuple, list):
+        return [answer_with_secrets(arg) for arg in args if arg is not ...]
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return {field.name: answer_with_secrets(hints[field.name]) for field in dataclasses.fields(kind)}
+    if issubclass(kind, enum.Enum):
+        return next(iter(kind)).value
+    return {str: f"a {SECRET} b", bytes: ""}.get(kind, 0) if kind is not bool else False
+
+
+def names_in(kind: Any, place: str = "") -> Iterator[str]:
+    """Yield the places of the texts in which a hidden value is kept."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind in KEPT:
+        yield place
+    elif origin is not None and origin is not typing.Annotated:
+        for arg in args:
+            yield from names_in(arg, place)
+    elif dataclasses.is_dataclass(kind):
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+            yield from names_in(hint, f"{place}.{name}")
+
+
+def places_with_secret(data: Any, place: str = "") -> Iterator[str]:
+    if isinstance(data, str) and SECRET in data:
+        yield place
+    for item in data if isinstance(data, list) else ():
+        yield from places_with_secret(item, place)
+    for name, item in data.items() if isinstance(data, dict) else ():
+        yield from places_with_secret(item, place if name == "key" else f"{place}.{name}")
+
+
+def test_SE_18_a_secret_is_replaced_in_each_text_of_an_answer_that_is_not_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hidden, "_values", {SECRET})
+    kinds = kinds_of_answers()
+    assert {"Survey", "JobNews", "ProofReport", "ConnectionAttempt", "ResumePoint", "EnvironmentFacts"} <= set(kinds)
+    for name, kind in kinds.items():
+        answer = answer_with_secrets(kind)
+        kept = set(places_with_secret(encode(read_answer(kind, FakeHost(), answer))))
+        assert kept <= set(names_in(kind)), name
+        assert not {place.rpartition(".")[2] for place in names_in(kind)} & FREE_TEXTS, name

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_log
-from remote.errors import RemoteFault
+from pipeline.runs.host_changes import report_event
+from remote.errors import Garbled, RemoteFault
 from remote.host import read_answer
 from remote.link.answers import read_result
 from remote.protocol import hidden
 from remote.protocol.findings import Finding
 from remote.protocol.frames import pack_json
 from remote.protocol.hidden import hide, without_hidden
-from remote.protocol.jobs import JobNews, WatchNote
+from remote.protocol.jobs import JobNews, StartAnswer, WatchNote
+from remote.protocol.machine import Interpreter
 from tests.lab.fake_host import FakeHost
 from tests.remote.link.test_answers import reader_of
 
@@ -52,3 +54,36 @@ def test_SE_18_a_secret_is_replaced_in_an_error_of_the_host_and_in_a_diagnosis()
 def test_a_longer_secret_is_replaced_before_one_that_is_its_prefix() -> None:
     hide(["correct horse\tbattery staple"])
     assert without_hidden("correct horse\tbattery staple correct horse\tbattery") == "*** ***"
+
+
+class Notes:
+    """The notes and details that a listener receives."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str, command: str = "") -> None:
+        self.texts.append(text)
+
+    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        self.texts.append(text)
+
+
+def test_SE_18_a_secret_is_replaced_in_events_and_free_texts_and_kept_in_paths() -> None:
+    listener = Notes()
+    report_event({"note": f"pip: Looking in indexes: https://u:{SECRET}@index"}, listener)  # type: ignore[arg-type]
+    report_event({"doing": f"pip {SECRET}"}, listener)  # type: ignore[arg-type]
+    assert listener.texts == ["pip: Looking in indexes: https://u:***@index", "pip ***"]
+    hide(["/home/teacher"])
+    broken = read_answer(Interpreter, FakeHost(), {"path": "/home/teacher/bin/python", "error": "no /home/teacher"})
+    assert (broken.path, broken.error) == ("/home/teacher/bin/python", "no ***")
+
+
+def test_SE_18_a_secret_is_replaced_in_the_error_for_a_malformed_answer() -> None:
+    with pytest.raises(Garbled) as caught:
+        read_answer(StartAnswer, FakeHost(), {"run": "r", "number": 1, "state": "correct-horse", "fresh": True})
+    assert "correct-horse" in caught.value.message
+    hide(["correct-horse"])
+    with pytest.raises(Garbled) as caught:
+        read_answer(StartAnswer, FakeHost(), {"run": "r", "number": 1, "state": "correct-horse", "fresh": True})
+    assert "correct-horse" not in caught.value.message
