@@ -19,7 +19,7 @@ from pipeline.hosts.address import address_of
 from pipeline.records.consents import is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
-from remote.link.prompter import Prompter
+from remote.link.prompter import Prompter, confirms
 from remote.link.ssh.aliases import is_alias
 from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
 from remote.link.ssh.resolve import resolve_route
@@ -63,7 +63,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
             keep_consent(used_hosts(environment), used)
         return
     message = one_line(f"{host.path} {' and '.join(reasons)}")
-    if prompter is None or not prompter.confirm(f"{message}.\nDo you trust this file?"):
+    if not confirms(prompter, f"{host.path} {' and '.join(reasons)}", "Do you trust this file?"):
         check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that; nothing was sent",

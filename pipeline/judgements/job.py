@@ -28,7 +28,8 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
     if run.state is JobState.LOST:
         return Report((_lost(name),))
     if run.state in (JobState.FAILED, JobState.STOPPED):
-        assert run.result is not None
+        if run.result is None:
+            return Report((_finding("job", f"{name} ended, but the host sent no result", ExitCode.CONNECT),))
         return Report((_failure(name, run.result, newest_kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:

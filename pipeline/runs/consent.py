@@ -16,7 +16,7 @@ from pipeline.records.consents import is_confirmed, keep_consent
 from pipeline.runs.view import data_folder
 from remote.errors import DataUntrusted, HostFileUntrusted, SecretsUntrusted
 from remote.link.address import LOCAL, is_this_machine
-from remote.link.prompter import Prompter
+from remote.link.prompter import Prompter, confirms
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
@@ -117,7 +117,7 @@ def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None
     message = (
         f"in a training with this machine, {names} can run code as you on this machine, because torch unpickles data"
     )
-    if prompter is None or not prompter.confirm(f"{message}.\nDo you trust these hosts that far?"):
+    if not confirms(prompter, message, "Do you trust these hosts that far?"):
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that",
             where="--host",
@@ -142,7 +142,7 @@ def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: 
     if is_confirmed(kept, *fields):
         return
     target = one_line(f"{host.name} ({host.config.host})") if host is not None else "the host"
-    if prompter is None or not prompter.confirm(f"{message}.\nMay they be sent to {target}?"):
+    if not confirms(prompter, transfer.message, f"May they be sent to {target}?"):
         raise transfer.error(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=transfer.setting.partition("=")[0],

@@ -16,11 +16,10 @@ from pipeline.hosts.trust import can_trust_owners, keep_trust, require_trust, tr
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, HalfstepError
-from remote.link.prompter import Prompter
+from remote.link.prompter import Prompter, confirms
 from remote.operations.inspection import Inspection, Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.text import one_line
 
 PINNED = re.compile(r"host\.host_key=(\S+)")
 CREATE = "fixers: {environment: create}"
@@ -88,7 +87,7 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
     if prompter is None or not seen.owner_untrusted or not can_trust_owners(host):
         return seen
     question = f"{host.path} sets `workdir: {host.config.workdir}`. {seen.owner_untrusted}"
-    if not prompter.confirm(f"{one_line(question)}.\nDo you trust this user and this file?"):
+    if not confirms(prompter, question, "Do you trust this user and this file?"):
         return seen
     keep_trust(host)
     return inspected()

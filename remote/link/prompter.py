@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from remote.protocol.text import one_line
+
+LONGEST = 1000
+"""The largest number of characters of a text that a user is asked to confirm."""
+
 
 class Prompter(Protocol):
     """The user at a terminal."""
@@ -19,3 +24,15 @@ class Prompter(Protocol):
     def secret(self, prompt: str) -> str | None:
         """Return the user's input, which is not echoed, or None if it is empty."""
         ...
+
+
+def confirms(prompter: Prompter | None, subject: str, question: str) -> bool:
+    """Return True if the user answers the question about `subject` with yes. Both are escaped, the subject to one line.
+
+    Return False without a prompter, and without a question if one of the texts has more than LONGEST characters: a
+    project could hide in a long text what the user confirms.
+    """
+    shown = one_line(subject)
+    if prompter is None or max(len(shown), len(question)) > LONGEST:
+        return False
+    return prompter.confirm(f"{shown}.\n{question}")

@@ -179,7 +179,7 @@ class Counted(float):
 
 @pytest.mark.parametrize(("files", "points"), [(2, 1000), (200, 10), (2000, 1)])
 @pytest.mark.parametrize("joined", [True, False])
-def test_SE_22_curves_of_many_points_and_files_need_few_comparisons(files: int, points: int, joined: bool) -> None:
+def test_curves_of_many_points_and_files_need_few_comparisons(files: int, points: int, joined: bool) -> None:
     """Files of a hostile host overlap, so that each of them replaces points of the others."""
     start = 1e-3 if joined else 1e6
     Counted.operations = 0
