@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import is_shipped_config
-from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.load import LoadedConfig, folder_of
 from pipeline.records.consents import is_confirmed, keep_consent
@@ -103,11 +102,13 @@ def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None
     """Ask the user to confirm that this machine trains together with other hosts. Raises HostFileUntrusted.
 
     torchrun unpickles what the hosts of a training exchange, so each of them can run code on the others. A confirmation
-    is valid for the same machines. Beside `local`, an address of this machine with another port or a gateway counts as
-    another machine, because it may be a tunnel.
+    is valid for the same machines. Beside `local`, every other host counts as another machine, also at an address of
+    this machine, because it may be a tunnel.
     """
     with_local = any(host.config.host == LOCAL for host in hosts)
-    others = [host for host in hosts if host.config.host != LOCAL and not _is_here(host.config, direct=with_local)]
+    others = [
+        host for host in hosts if host.config.host != LOCAL and (with_local or not is_this_machine(host.config.host))
+    ]
     if not others or len(others) == len(hosts):
         return
     kept, fields = user_file("trusted_groups", os.environ), sorted(host.destination for host in others)
@@ -124,12 +125,6 @@ def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None
             hint=f"pipeline run --host {shlex.quote(','.join(host.name for host in others))}",
         )
     keep_consent(kept, *fields)
-
-
-def _is_here(host: HostConfig, *, direct: bool) -> bool:
-    """Return True for an address of this machine. With `direct`, only for its standard port, without a gateway."""
-    is_tunnel = bool(host.proxy_jump) or host.port not in (None, 22)
-    return is_this_machine(host.host) and not (direct and is_tunnel)
 
 
 def _require(transfer: Transfer, prompter: Prompter | None, command: str, host: LoadedHost | None) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import os
 import secrets
 import subprocess
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -15,6 +16,7 @@ from remote.project.repository import Repository, find_repository, own_environme
 from remote.protocol.regular import read_regular
 
 DEADLINE_S = 10
+SHA256_CONFIG = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n"
 LARGEST = 2**20
 """The maximum size of a file that is compared. For larger files, a commit often contains only a Git LFS pointer."""
 MOST_BYTES = 2**25
@@ -40,8 +42,8 @@ def read_commit(project: Path, paths: Iterable[str]) -> Commit:
     repository = find_repository(project)
     if repository is None or not repository.is_readable:
         return Commit()
-    head = (_git(repository, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
-    listed = _git(repository, "ls-tree", "-r", "-z", "--full-tree", head) if head else None
+    head = (_git(repository.git_folder, {}, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
+    listed = _list_files(repository, head) if head else None
     if listed is None:
         return Commit()
     blobs = {name: words.split()[2] for words, _, name in (row.partition("\t") for row in listed.split("\0")) if name}
@@ -71,18 +73,31 @@ def _blob(content: bytes, like: str) -> str:
     return hashed(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
-def _git(repository: Repository, *words: str) -> str | None:
-    """Return the output of git, or None if it fails, exceeds DEADLINE_S or prints more than MOST_BYTES.
+def _list_files(repository: Repository, commit: str) -> str | None:
+    """Return the output of `git ls-tree` for all files of the commit, or None.
 
-    The call runs no command from the repository's settings, and downloads no objects.
+    An unpacked repository can have settings and hooks that run commands when an object is missing. git therefore reads
+    its objects through an empty repository without settings.
     """
+    with tempfile.TemporaryDirectory(prefix="halfstep-git-") as name:
+        empty = Path(name)
+        (empty / "refs").mkdir()
+        (empty / "HEAD").write_text("ref: refs/heads/none\n")
+        (empty / "config").write_text(SHA256_CONFIG if len(commit) == 64 else "")
+        objects = {"GIT_OBJECT_DIRECTORY": str(repository.common_folder / "objects")}
+        return _git(empty, objects, "ls-tree", "-r", "-z", "--full-tree", commit)
+
+
+def _git(git_folder: Path, variables: Mapping[str, str], *words: str) -> str | None:
+    """Return the output of git, or None if it fails, exceeds DEADLINE_S or prints more than MOST_BYTES."""
     environment = own_environment() | {
         "GIT_NO_LAZY_FETCH": "1",
         # No transport has this name. A fixed name could be that of an alias, which older versions of git run.
         "GIT_ALLOW_PROTOCOL": secrets.token_hex(16),
         "GIT_OPTIONAL_LOCKS": "0",
+        **variables,
     }
-    argv = ["git", f"--git-dir={repository.git_folder}", *words]
+    argv = ["git", f"--git-dir={git_folder}", *words]
     null = subprocess.DEVNULL
     try:
         process = subprocess.Popen(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, env=environment)

@@ -24,7 +24,9 @@ Each repository without an answer halves the deadline, so that a project with ma
 """
 MAX_POINTER = 2**16
 # git sets these variables while it runs a hook. With them, git would read another repository.
-REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
+REDIRECTING = frozenset(
+    {"GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"}
+)
 _SILENT = set[Path]()
 """The repositories for which git exceeded its deadline in this process."""
 
@@ -111,7 +113,8 @@ def foreign_owner(folder: Path) -> int | None:
     of the user who ran it. Folders of root are accepted too.
     """
     dot_git = folder / ".git"
-    accepted = {os.geteuid(), 0, *([int(sudo)] if (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else [])}
+    sudo = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
+    accepted = {os.geteuid(), 0, *([int(sudo)] if sudo.isdecimal() else [])}
     try:
         owners = [dot_git.lstat().st_uid, dot_git.stat().st_uid]
         if accepted.issuperset(owners) and dot_git.is_file() and (target := _pointer(dot_git, "gitdir:")):

@@ -104,20 +104,55 @@ def test_SE_no_command_of_a_repositorys_settings_is_run(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_the_only_permitted_transport_has_a_name_that_a_repository_cannot_guess(
+def test_git_reads_objects_without_the_settings_of_the_repository_and_permits_no_transport_that_they_can_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, {"a.py": "a\n"})
     git(tmp_path, "init", "--quiet")
     commit_all(tmp_path)
     permitted: list[str] = []
+    read: list[Path] = []
     popen = subprocess.Popen
 
     def start(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
         permitted.extend(filter(None, [(options.get("env") or {}).get("GIT_ALLOW_PROTOCOL")]))
+        if "ls-tree" in argv:
+            folder = Path(argv[1].removeprefix("--git-dir="))
+            read.append(folder)
+            assert (folder / "config").read_text() == "" and not (folder / "hooks").exists()
         return popen(argv, **options)
 
     monkeypatch.setattr(subprocess, "Popen", start)
-    assert read_commit(tmp_path, ["a.py"]).id
-    assert len(permitted) == len(set(permitted)) >= 1
+    assert read_commit(tmp_path, ["a.py"]).changed == ()
+    assert [folder.exists() for folder in read] == [False], "a folder of its own, which is deleted"
+    assert len(permitted) == len(set(permitted)) >= 2
     assert all(len(name) == 32 and name.isalnum() for name in permitted)
+
+
+def test_a_repository_whose_objects_are_missing_runs_no_hook_and_no_alias(tmp_path: Path) -> None:
+    project, other = tmp_path / "project", tmp_path / "other"
+    for folder in (project, other):
+        make(folder, {"a.py": "a\n"})
+        git(folder, "init", "--quiet")
+    commit_all(project)
+    tree = piped(project, "", "rev-parse", "HEAD^{tree}")
+    (project / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    ran = tmp_path / "ran"
+    hook = project / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    settings = f"""[core]
+    repositoryformatversion = 1
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = none::x
+    promisor = true
+[alias]
+    remote-none = "!touch {ran}"
+"""
+    with (project / ".git" / "config").open("a") as config:
+        config.write(settings)
+    assert read_commit(project, ["a.py"]) == Commit()
+    assert not ran.exists()
