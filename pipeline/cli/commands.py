@@ -28,15 +28,15 @@ VERBS: dict[str, Verb] = {
             ),
             options.card("GPU of the host, such as titan-rtx or 7.5, for a `plan` without a connection"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("-y", "--yes", help="accept every default and confirm every question; reject new host keys"),
+            options.flag("-y", "--yes", help="accept every default and every question except new host keys"),
         ],
         group=SET_UP,
     ),
     "run": Verb(
         "run all stages; stages that are already done are skipped",
-        "Run all stages on the host: sync, environment, fix, verify, train, logs. Stages that are already "
-        "done are skipped. Several configs or values, separated by commas, start several runs: all are verified first, "
-        "then trained one after another on the host.",
+        "Run all stages on the host: sync, environment, fix, verify, train, logs. Stages that are already done are "
+        "skipped. Several configs, or several values in one --set, start several runs: all are verified first, then "
+        "trained one after another on the host.",
         [
             options.host(f"{HOST}; a,b: one run on both hosts"),
             options.config(f"{CONFIG}; a,b: several runs"),
@@ -182,7 +182,7 @@ VERBS: dict[str, Verb] = {
     ),
     "diagnose": Verb(
         "explain the error in a log: cause, fix, and popular but wrong advice",
-        "Explain the errors in a log, the earliest first. Exit codes: 0 without errors, 22 on a full disk, else 40.",
+        "Explain the errors in a log, earliest first. Exit code: 0 if it has none, 22 if the disk was full, else 40.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
@@ -192,7 +192,7 @@ VERBS: dict[str, Verb] = {
     ),
     "explain": Verb(
         "print the page that explains a fixer, check, stage or error",
-        "Print the documentation page of NAME. Without NAME, list every name.",
+        "Print the documentation page of a fixer, check, stage or error. Without NAME, list these names.",
         [
             click.Argument(
                 ["name"], required=False, default="", metavar="[NAME]", shell_complete=options.completes("pages")

@@ -95,8 +95,8 @@ def as_json() -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "allow more than 16 runs; reject new host keys, and host files, data and secrets that you have not confirmed; "
-        "prompt only for passwords"
+        "start more than 16 runs without a question; answer no to new host keys and to unconfirmed host files, data "
+        "and secrets; prompt only for passwords"
     )
     return flag("-y", "--yes", help=message)
 
