@@ -22,7 +22,7 @@ from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.hidden import mask
 from remote.protocol.lines import LineCollapser
 from remote.protocol.regular import open_regular
-from remote.protocol.values import Malformed, decode, dumps
+from remote.protocol.values import Malformed, decode, dumps, encode
 from remote.pull.live import mirrored_scalars
 from remote.pull.log import mirrored_log
 from remote.pull.thinned import thinned
@@ -52,8 +52,15 @@ def save_report(folder: Path, report: RunReport) -> Path:
     """Write the report's values and its page into the run's folder, and return the path of the page."""
     earlier = read_report(folder)
     stages = _with_earlier(report.stages, earlier.stages if earlier else ())
-    write_atomic(folder / VALUES, dumps(replace(report, stages=stages)))
+    whole = replace(report, stages=stages, output=end_of_output(folder, report.secrets, report.output))
+    write_atomic(folder / VALUES, dumps(_without_secrets(whole)))
     return render_saved_report(folder)
+
+
+def _without_secrets(report: RunReport) -> RunReport:
+    """Return the report with the values of its secrets replaced, because they are not known when it is read again."""
+    values = [value for name in report.secrets if (value := os.environ.get(name))]
+    return decode(RunReport, encode(report), text_rule=lambda text: mask(text, values)) if values else report
 
 
 def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
@@ -91,7 +98,7 @@ def current_report(folder: Path) -> RunReport:
         command=inputs.command,
         commit=inputs.commit,
         uncommitted=inputs.uncommitted,
-        output=end_of_output(folder, report.secrets),
+        output=end_of_output(folder, report.secrets, report.output),
     )
 
 
@@ -133,21 +140,24 @@ def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
     return StageOutcome(stage.name, STATES[verdict], stage.seconds)
 
 
-def end_of_output(folder: Path, secrets: Collection[str]) -> str:
+def end_of_output(folder: Path, secrets: Collection[str], saved: str = "") -> str:
     """Return the last lines of the newest job's pulled output, or "" if no output was pulled.
 
-    `secrets` are names of variables whose values are masked.
+    `secrets` are names of variables whose values are masked. If one of them is not set, the result is the excerpt
+    `saved`, which was masked when it was written.
     """
     path = mirrored_log(folder)
     if path is None:
         return ""
+    if unset := [name for name in secrets if not os.environ.get(name)]:
+        return saved or f"not shown: the value of {', '.join(unset)} cannot be masked, because it is not set here"
     with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - OUTPUT_BYTES)
         file.seek(start)
         end = file.read().decode("utf-8", "replace")
     whole = end.partition("\n")[2] if start else end
     shown = "".join(LineCollapser().feed(whole, final=True)).splitlines()[-OUTPUT_LINES:]
-    return mask_tokens(mask("\n".join(shown), [os.environ[name] for name in secrets if name in os.environ]))
+    return mask_tokens(mask("\n".join(shown), [os.environ[name] for name in secrets]))
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:

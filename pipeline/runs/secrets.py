@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
+from pipeline.config.document import read_document
+from pipeline.config.find import list_configs, list_hosts
 from pipeline.config.host_model import HostConfig
 from pipeline.config.model import RunConfig
-from remote.errors import BadUsage
+from remote.errors import BadUsage, HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.hidden import hide
 
 
 def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
@@ -19,6 +25,16 @@ def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
 def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
     """Return the values of the secrets that are set in the local environment, by name."""
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
+
+
+def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> None:
+    """Mask the secrets that the configs and host files of the project name, and those in `more`, as far as set."""
+    names = set(more)
+    for path in (*list_configs(cwd).values(), *list_hosts(cwd).values()):
+        with contextlib.suppress(HalfstepError, OSError):
+            listed = read_document(path).values.get("secrets")
+            names.update(name for name in (listed if isinstance(listed, list) else ()) if isinstance(name, str))
+    hide(os.environ.get(name, "") for name in names)
 
 
 def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severity.WARNING) -> tuple[Finding, ...]:

@@ -17,6 +17,7 @@ from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, read_note
+from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
@@ -72,10 +73,11 @@ class Log:
 
 
 def _log(screen: Screen, what: str) -> Log:
-    if what == "-":
-        return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     records = Records(find_project(Path.cwd()))
     notes = list_notes(records)
+    _hide_secrets(notes)
+    if what == "-":
+        return Log(*tail_of(sys.stdin.buffer).text(), "standard input")
     last_start = max((time for note in notes for time in (note.started_unix, note.created_unix) if time), default=0.0)
     path = Path(what) if what else records.newest_proof_output(last_start) or Path()
     if path.is_file():
@@ -97,6 +99,10 @@ def _log(screen: Screen, what: str) -> Log:
         read_note(records.folder_named(note.name)) or note,
         stale,
     )
+
+
+def _hide_secrets(notes: Sequence[RunNote]) -> None:
+    hide_project_secrets(Path.cwd(), (name for note in notes for name in note.secrets))
 
 
 def _ending(note: RunNote | None) -> str:

@@ -172,3 +172,42 @@ def test_the_recorded_losses_end_with_the_loss_that_status_shows(
     [curve] = curves_of(report)
     assert tuple(step for step, _ in curve.points) == drawn
     assert curve.last == (1.5 if len(drawn) == 3 else 2.0)
+
+
+SECRET_REPORT = RunReport("r", "c", "h", Verdict.FAILED, reason="login with correct-horse failed", secrets=("MY_KEY",))
+
+
+def with_output(folder: Path) -> Path:
+    log = folder / "jobs/1/output.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("key=correct-horse\n")
+    return folder
+
+
+def test_a_saved_report_shows_no_secret_where_the_variable_is_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "correct-horse")
+    save_report(with_output(tmp_path), SECRET_REPORT)
+    saved = (tmp_path / "report.json").read_text()
+    assert "correct-horse" not in saved and "login with *** failed" in saved
+    monkeypatch.delenv("MY_KEY")
+    page = render_saved_report(tmp_path).read_text()
+    assert "correct-horse" not in page and "key=***" in page
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_output_that_cannot_be_masked_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    monkeypatch.setenv("MY_KEY", value or "")
+    if value is None:
+        monkeypatch.delenv("MY_KEY")
+    page = save_report(with_output(tmp_path), replace(SECRET_REPORT, reason="")).read_text()
+    assert "correct-horse" not in page and "the value of MY_KEY cannot be masked" in page
+
+
+def test_a_secret_that_is_the_name_of_a_state_leaves_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "failed")
+    save_report(tmp_path, SECRET_REPORT)
+    assert current_report(tmp_path).verdict is Verdict.FAILED

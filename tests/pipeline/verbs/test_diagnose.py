@@ -13,6 +13,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
+from remote.protocol import hidden
 
 LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: what now\n"
 
@@ -112,3 +113,22 @@ def test_SE_17_no_token_of_a_log_is_shown(
     assert run(["diagnose", "train.log", *(["--json"] if as_json else [])]) == 40
     output = "".join(capsys.readouterr())
     assert "Error" in output and TOKEN not in output and "x1x1" not in output
+
+
+@pytest.mark.parametrize("what", ["train.log", "-"])
+@pytest.mark.parametrize("file", ["configs/c.yaml", "configs/hosts/h.yaml"])
+def test_SE_18_the_secrets_of_the_project_s_configs_are_masked_in_a_diagnosed_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str, file: str
+) -> None:
+    monkeypatch.setattr(hidden, "_values", set())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", "correct-horse")
+    Path(file).parent.mkdir(parents=True)
+    Path(file).write_text("secrets: [MY_KEY]\n")
+    Path("configs/broken.yaml").write_text("secrets: [\n")
+    log = b"Traceback (most recent call last):\nOddError: login with correct-horse failed\n"
+    Path("train.log").write_bytes(log)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
+    run(["diagnose", what])
+    printed = capsys.readouterr().out
+    assert "correct-horse" not in printed and "login with *** failed" in printed
