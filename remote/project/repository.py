@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -93,7 +93,7 @@ def repository_at(folder: Path) -> Repository | None:
     """
     dot_git = folder / ".git"
     try:
-        if foreign_owner(folder) is not None:
+        if _foreign_owner(folder) is not None:
             return None
         git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git
         if git_folder is None or not os.path.lexists(git_folder / "HEAD"):
@@ -112,17 +112,27 @@ def foreign_owner(folder: Path) -> int | None:
     Git accepts the user's own folders and those in the setting `safe.directory` (git-config(1)); under sudo, also those
     of the user who ran it. Folders of root are accepted too.
     """
+    try:
+        return _foreign_owner(folder)
+    except OSError:
+        return None
+
+
+def _foreign_owner(folder: Path) -> int | None:
+    """Do as `foreign_owner`, but raise OSError if `.git` is missing or unreadable, because it may reappear later."""
     dot_git = folder / ".git"
     sudo = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     accepted = {os.geteuid(), 0, *([int(sudo)] if sudo.isdecimal() else [])}
-    try:
-        owners = [dot_git.lstat().st_uid, dot_git.stat().st_uid]
-        if accepted.issuperset(owners) and dot_git.is_file() and (target := _pointer(dot_git, "gitdir:")):
-            owners.append(target.stat().st_uid)
-    except OSError:
-        return None
-    owner = next((one for one in owners if one not in accepted), None)
+    owner = next((one for one in _owners(dot_git) if one not in accepted), None)
     return None if owner is None or _is_safe_directory(folder) else owner
+
+
+def _owners(dot_git: Path) -> Iterator[int]:
+    """Yield the owners of `.git` itself, of its target if it is a link, and of the folder that it names if a file."""
+    yield dot_git.lstat().st_uid
+    yield dot_git.stat().st_uid
+    if dot_git.is_file() and (target := _pointer(dot_git, "gitdir:")):
+        yield target.stat().st_uid
 
 
 def find_foreign(folder: Path) -> tuple[Path, int] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remote.project.commit import Commit, read_commit
-from remote.project.repository import Repository, find_repository, repository_at
+from remote.project.repository import Repository, find_foreign, find_repository, repository_at
 from remote.project.scan import Scan, scan_project
 from tests.remote.project.git_tree import git, needs_git
 from tests.remote.project.test_commit import commit_all
@@ -98,3 +98,29 @@ def test_under_sudo_the_repository_of_the_user_who_ran_it_is_used(
     give_away(shared / ".git")
     monkeypatch.setenv("SUDO_UID", str(OTHER))
     assert find_repository(shared / "me") is not None
+
+
+@pytest.mark.parametrize("call", ["lstat", "stat"])
+def test_a_git_folder_that_vanishes_while_its_owner_is_judged_is_not_used(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    give_away(shared / ".git")
+    real, missing = getattr(Path, call), [shared / ".git"]
+
+    def once_missing(path: Path, **options: bool) -> os.stat_result:
+        if path in missing:
+            missing.remove(path)
+            raise FileNotFoundError(path)
+        result: os.stat_result = real(path, **options)
+        return result
+
+    monkeypatch.setattr(Path, call, once_missing)
+    assert repository_at(shared) is None
+
+
+def test_a_link_of_another_user_to_nothing_is_reported(shared: Path) -> None:
+    (shared / ".git").rename(shared / "away")
+    (shared / ".git").symlink_to(shared / "nothing")
+    os.chown(shared / ".git", OTHER, -1, follow_symlinks=False)
+    assert find_foreign(shared / "me") == (shared / ".git", OTHER)
+    assert repository_at(shared) is None
