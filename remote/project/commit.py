@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Timer
 
 from remote.project.repository import Repository, find_repository, own_environment
+from remote.protocol.parts import replacing
 from remote.protocol.regular import read_regular
 
 DEADLINE_S = 10
@@ -82,8 +83,9 @@ def _list_files(repository: Repository, commit: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="halfstep-git-") as name:
         empty = Path(name)
         (empty / "refs").mkdir()
-        (empty / "HEAD").write_text("ref: refs/heads/none\n")
-        (empty / "config").write_text(SHA256_CONFIG if len(commit) == 64 else "")
+        for file, text in (("HEAD", "ref: refs/heads/none\n"), ("config", SHA256_CONFIG if len(commit) == 64 else "")):
+            with replacing(str(empty / file)) as opened:
+                opened.write(text.encode())
         objects = {"GIT_OBJECT_DIRECTORY": str(repository.common_folder / "objects")}
         return _git(empty, objects, "ls-tree", "-r", "-z", "--full-tree", commit)
 
