@@ -151,23 +151,13 @@ def find_foreign(folder: Path) -> tuple[Path, int] | None:
 
 @cache
 def _is_safe_directory(folder: Path) -> bool:
-    argv = ["git", "config", "--null", "--get-all", "safe.directory"]
-    # Without a repository, git reads only the settings of the user and of the system.
-    environment = own_environment() | {"GIT_DIR": os.devnull}
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=DEADLINE_S,
-            env=environment,
-            cwd="/",
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        # Without a repository, git reads only the settings of the user and of the system.
+        values = _git_config(Path(os.devnull), DEADLINE_S, "--get-all", "safe.directory") or []
+    except subprocess.TimeoutExpired:
         return False
     safe = False
-    for value in os.fsdecode(done.stdout).split("\0")[:-1]:
+    for value in values:
         inside = value.endswith("/*") and folder.is_relative_to(value[:-2])
         safe = value != "" and (safe or value == "*" or inside or Path(value).expanduser() == folder)
     return safe
@@ -191,25 +181,32 @@ def _read_settings(git_folder: Path, deadline_s: float) -> dict[str, str] | None
     """Return the settings, {} if git is not installed, or None if git fails or exceeds the deadline."""
     if git_folder in _SILENT:
         return None
-    argv = ["git", f"--git-dir={git_folder}", "config", "--null", "--get-regexp", SETTINGS]
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=deadline_s,
-            env=own_environment(),
-        )
+        rows = _git_config(git_folder, deadline_s, "--get-regexp", SETTINGS)
     except subprocess.TimeoutExpired:
         _SILENT.add(git_folder)
         return None
-    except OSError:
-        return {}
-    if done.returncode not in (0, NO_MATCH):
+    if rows is None:
         return None
     settings: dict[str, str] = {}
-    for item in os.fsdecode(done.stdout).split("\0"):
-        key, separator, value = item.partition("\n")
+    for row in rows:
+        key, separator, value = row.partition("\n")
         settings[key.lower()] = value if separator else "true"
     return settings
+
+
+def _git_config(git_folder: Path, deadline_s: float, *query: str) -> list[str] | None:
+    """Return what `git config` prints, [] if git is not installed, or None if git fails.
+
+    Raises TimeoutExpired after `deadline_s` seconds.
+    """
+    argv = ["git", f"--git-dir={git_folder}", "config", "--null", *query]
+    null = subprocess.DEVNULL
+    environment = own_environment()
+    try:
+        done = subprocess.run(argv, stdin=null, capture_output=True, check=False, timeout=deadline_s, env=environment)
+    except OSError:
+        return []
+    if done.returncode not in (0, NO_MATCH):
+        return None
+    return os.fsdecode(done.stdout).split("\0")[:-1]

@@ -76,10 +76,11 @@ def test_little_free_space_is_a_warning_with_the_command_that_shows_what_takes_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "LITTLE_FREE_BYTES", 2**60)
-    found = inspect_host(Address("here", "local", workdir=str(tmp_path / "work")))
+    workdir = tmp_path / "halfstep"
+    found = inspect_host(Address("here", "local", workdir=str(workdir)))
     [row] = [row for row in found.rows if row.name == "workdir"]
     assert (row.state, found.exit_code) == (State.WARNING, 0)
-    assert row.hint == f"du -sh {tmp_path}/work/projects/*/*   (on the host)"
+    assert row.hint == f"du -sh {workdir}/projects/*/*   (on the host)"
 
 
 @pytest.mark.root

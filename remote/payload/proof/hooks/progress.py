@@ -16,7 +16,10 @@ LIGHTNING = ("lightning.", "pytorch_lightning.")
 
 
 class MeanLoss:
-    """The mean loss over the newest optimizer steps, as in remote/protocol/loss.py, which the hooks cannot import."""
+    """The mean loss over the newest optimizer steps: the same class as in remote/protocol/loss.py.
+
+    The hooks run in other programs as a package of their own, so they cannot import it. test_loss.py compares both.
+    """
 
     def __init__(self) -> None:
         self.mean: Optional[float] = None
