@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from pipeline.actions.held_jobs import HeldJobs
 from pipeline.actions.run import run_project
+from pipeline.config.hosts import LoadedHost
+from pipeline.hosts.address import address_of
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.listener import Listener
@@ -17,6 +19,7 @@ from pipeline.records.layout import Records
 from pipeline.runs.selection import Selection
 from pipeline.stages.stage import Phase, RunOptions
 from remote.errors import HalfstepError
+from remote.link.address import Address
 from remote.link.prompter import Prompter
 from remote.operations.jobs import start_job
 from remote.protocol.exits import ExitCode
@@ -51,7 +54,7 @@ def run_several(
                 continue
             if phase is Phase.PREPARE and at:
                 copy_checkpoints(selections[at - 1], selection)
-            start = held.start if phase is Phase.START else start_job
+            start = held.start_on(selection.host) if phase is Phase.START else start_job
             phase_options, connection = options_for(phase, options), next(connections, None)
             try:
                 now = run_project(selection, listener, phase_options, connection, prompter=prompter, start=start)
@@ -71,22 +74,37 @@ def run_several(
 def submit(
     held: HeldJobs, selections: Sequence[Selection], outcomes: list[Outcome], prompter: Prompter | None
 ) -> list[Outcome]:
-    """Submit the prepared jobs. If the submission fails, every run whose job was prepared has failed."""
-    prepared = [outcome.ok and outcome.run.partition("@")[0] in held.runs for outcome in outcomes]
-    try:
-        held.submit(selections[0].host, prompter)
-    except HalfstepError as error:
-        failed = outcome_of_error("run", error)
-        pairs = zip(outcomes, prepared, strict=True)
-        return [combined_outcome(failed, one) if was_prepared else one for one, was_prepared in pairs]
-    for selection, outcome, was_prepared in zip(selections, outcomes, prepared, strict=True):
-        if was_prepared:
+    """Submit the prepared jobs of each host. If that fails, every run has failed whose job was prepared there."""
+    faults: dict[Address, Outcome | None] = {}
+    submitted = []
+    for selection, outcome in zip(selections, outcomes, strict=True):
+        host = selection.host
+        if not (outcome.ok and outcome.run.partition("@")[0] in held.runs_on(host)):
+            submitted.append(outcome)
+            continue
+        address = address_of(host)
+        if address not in faults:
+            faults[address] = failure_of(held, host, prompter)
+        failed = faults[address]
+        if failed is None:
             note_job(Records(selection.loaded.root).folder_named(outcome.run), JobState.RUNNING)
-    return outcomes
+        submitted.append(outcome if failed is None else combined_outcome(failed, outcome))
+    return submitted
+
+
+def failure_of(held: HeldJobs, host: LoadedHost, prompter: Prompter | None) -> Outcome | None:
+    """Submit the prepared jobs of the host. Return the failure, or None."""
+    try:
+        held.submit(host, prompter)
+    except HalfstepError as error:
+        return outcome_of_error("run", error)
+    return None
 
 
 def copy_checkpoints(known: Selection, new: Selection) -> None:
-    """Copy the stage checkpoints of one run to another, so that stages with the same inputs are skipped."""
+    """Copy the stage checkpoints of a run to another on the same host, so that unchanged stages are skipped."""
+    if address_of(known.host) != address_of(new.host):
+        return
     first, second = (Records(one.loaded.root).checkpoints(one.host.name, one.loaded.record) for one in (known, new))
     if first.is_file() and not second.exists():
         write_atomic(second, first.read_bytes())

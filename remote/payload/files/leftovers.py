@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from typing import List, Tuple
 
 from remote.protocol.parts import WRITER, is_dead_writer, writer
@@ -31,15 +32,24 @@ def mark_owner(folder: str) -> None:
 def remove(folder: str) -> None:
     """Remove the folder and its owner mark, even if folders in it are not writable."""
     parent, name = os.path.split(folder)
-    if os.path.lexists(folder):
+    if _is_own_folder(folder):
         for path, _, _ in os.walk(folder):
             with contextlib.suppress(OSError):
                 os.chmod(path, 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     for marked, path, _ in _entries(parent):
         if marked == name and path != folder:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _is_own_folder(path: str) -> bool:
+    """Return False for a link: in /tmp, another user may have put one in place of a folder that was deleted."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def sweep_scratch(parent: str, keep: str = "") -> None:
