@@ -105,8 +105,8 @@ class Owners:
     def _using_libraries(self, path: str, data: bytes) -> tuple[Program, ...]:
         """Return the programs that read a config of Accelerate or DeepSpeed.
 
-        If some programs name the config, return only these programs. Return none if nothing names it, but other configs
-        of its folder.
+        If some programs name the config, return only these programs. Return none if only texts that start no program
+        name it, or if nothing names it, but other configs of its folder.
         """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
@@ -115,7 +115,8 @@ class Owners:
         named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
         if named or self._linked(path, COMPUTED):
             return named or using
-        return () if any(self._naming(each, basename(each).encode()) for each in self._beside(path)) else using
+        others = (path, *self._beside(path))
+        return () if any(any(self._holding(each, basename(each).encode(), WORD)) for each in others) else using
 
     def _beside(self, path: str) -> Iterable[str]:
         """Return the other configs of Accelerate and DeepSpeed in the folder."""
@@ -153,10 +154,15 @@ class Owners:
         If a config contains it, return all programs.
         """
         found: dict[Program, None] = {}
+        for where, text in self._holding(path, name, form):
+            found |= dict.fromkeys(self._of_text(where, text))
+        return tuple(found)
+
+    def _holding(self, path: str, name: bytes, form: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the texts in which the name may be the path of the file."""
         for where, text in self._texts_with(name, form):
             if where != path and self._names(where, text, path, name, form):
-                found |= dict.fromkeys(self._of_text(where, text))
-        return tuple(found)
+                yield where, text
 
     def _names(self, where: str, text: bytes, path: str, name: bytes, form: bytes) -> bool:
         """Return True if what the text contains may be the path of the file."""
@@ -183,8 +189,9 @@ class Owners:
         if reads_commands(path) and uses_other_device(text):
             return ()
         if path not in self.starting:
-            self.starting[path] = self._started_by(path, text)
-        return self.starting[path] or self.programs
+            only_others = reads_commands(path) and scripts_in(text)
+            self.starting[path] = self._started_by(path, text) or (() if only_others else self.programs)
+        return self.starting[path]
 
     @cached_property
     def folders(self) -> frozenset[str]:

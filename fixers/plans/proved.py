@@ -94,7 +94,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), _of_weights(program, mine, attribution)
-        doubt = next(chain(of_flash, _of_code(program), warnings.of(program), *of_options, of_weights), None)
+        doubt = next(chain(of_flash, _of_code(program), warnings.of(program, mine), *of_options, of_weights), None)
         if doubt is not None:
             doubts[program.entry] = doubt
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
@@ -123,8 +123,11 @@ class _Warnings:
     flash: tuple[tuple[Finding, tuple[Program, ...]], ...]
     unsuited: frozenset[str]
 
-    def of(self, program: Program) -> Iterator[Doubt]:
-        return (Doubt(each.message, each.where) for each, users in self.users if program in users)
+    def of(self, program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:
+        yield from (Doubt(each.message, each.where) for each, users in self.users if program in users)
+        commands = [each.path for each in own if reads_commands(each.path)]
+        if commands and self.unsuited.issuperset(commands):
+            yield Doubt(f"its commands, such as {commands[0]}, name configs that stay in bfloat16", commands[0])
 
     def of_flash(self, program: Program) -> Iterator[Doubt]:
         found = (each for each, users in self.flash if program in users)

@@ -48,7 +48,8 @@ class ModuleIndex:
     def files_of(self, name: str, folder: str) -> tuple[str, ...]:
         """Return the files that an import of `name` in `folder` may load.
 
-        For an absolute name, these are the nearest files of that name, and the packages that contain them.
+        For an absolute name, these are the nearest files of that name, and the packages that contain them. Of equally
+        near files, those are returned that Python finds from a folder above the importing file, if there are any.
         """
         known = self._found.get((name, folder))
         if known is None:
@@ -62,7 +63,9 @@ class ModuleIndex:
         named = [path for path in self._by_name.get(parts[-1], ()) if f"/{_stem(path)}".endswith(tail)]
         shared = {path: len(commonprefix([dirname(path).split("/"), folder.split("/")])) for path in named}
         most = max(shared.values(), default=0)
-        for path in (path for path in named if shared[path] == most):
+        near = [path for path in named if shared[path] == most]
+        above = [path for path in near if f"{folder}/".startswith(_stem(path)[: -len(tail[1:])])]
+        for path in above or near:
             yield path
             yield from self._packages_above(path, len(parts))
 

@@ -128,6 +128,40 @@ def test_a_config_that_stays_alone_keeps_no_program_in_bfloat16(tmp_path: Path) 
     assert set(changed(planned(tmp_path, {"train.py": TRAINER, **other}))) == {"train.py"}
 
 
+EVALUATES = (
+    "accelerate launch --config_file judge/one.yaml judge/score.py --precision bf16 --settings judge/small.yaml\n"
+)
+
+
+@pytest.mark.parametrize("config", [("judge/one.yaml", OF_ACCELERATE), ("judge/small.yaml", "dtype: bf16\nsize: 8\n")])
+@pytest.mark.parametrize("script", ["judge/score.py", "../elsewhere/score.py"])
+def test_a_config_that_only_commands_without_training_name_stays(
+    tmp_path: Path, config: tuple[str, str], script: str
+) -> None:
+    files = {"train.py": SCALED, "judge/score.py": DEMO, "judge/run.sh": EVALUATES.replace("judge/score.py", script)}
+    assert set(changed(planned(tmp_path, {**files, config[0]: config[1]}))) == {"train.py"}
+    training = {"judge/run.sh": EVALUATES.replace("judge/score.py", "train.py")}
+    assert config[0] in changed(planned(tmp_path, training))
+
+
+COMMAND = "accelerate launch --config_file {config} train.py --bf16\n"
+PARSES = TRAINER.replace(
+    'args = TrainingArguments("out", bf16=True)', "(args,) = HfArgumentParser(TrainingArguments)()"
+)
+
+
+@pytest.mark.parametrize("configs", [("fsdp.yaml",), ("fsdp.yaml", "other/fsdp.yaml")])
+def test_a_program_whose_commands_name_configs_that_stay_is_left(tmp_path: Path, configs: tuple[str, ...]) -> None:
+    files = {"train.py": PARSES}
+    files |= {f"run{at}.sh": COMMAND.format(config=each) for at, each in enumerate(configs)}
+    plan = planned(tmp_path, {**files, **dict.fromkeys(configs, FSDP)})
+    assert changed(plan) == {}
+    (left,) = [each for each in plan.findings if "stays in bfloat16" in each.message]
+    assert (left.where, "run0.sh" in left.message) == ("train.py", True)
+    plan = planned(tmp_path, {"plain.sh": "python train.py --bf16\n"})
+    assert set(changed(plan)) == {"train.py", "plain.sh"}
+
+
 HYDRA = """import hydra
 import lightning as L
 

@@ -68,6 +68,12 @@ def test_a_script_in_a_folder_of_evaluation_that_only_imports_training_code_stay
     assert f"{folder}/answers.py" not in changed(planned(tmp_path, {}))
 
 
+@pytest.mark.parametrize("kit", ["kit/models/voice.py", "voice_kit/lib/voice/__init__.py"])
+def test_a_module_of_another_tool_with_the_name_of_an_imported_package_stays(tmp_path: Path, kit: str) -> None:
+    files = {"jobs/train.py": f"from voice import build\n{ACCELERATE}", "voice/__init__.py": BUILDS, kit: BUILDS}
+    assert set(changed(planned(tmp_path, files))) == {"jobs/train.py", "voice/__init__.py"}
+
+
 @pytest.mark.parametrize(
     ("name", "belongs"),
     [('"diffusers"', False), ("'.model'", False), ("sys.argv[1]", True), ('"zoo." + kind', True), ("f'{kind}'", True)],

@@ -11,6 +11,7 @@ from fixers.sources.module_files import ModuleIndex, files_of, imported_names
 PATHS = (
     *("train.py", "net.py", "src/lib/__init__.py", "src/lib/net.py", "src/lib/deep/part.py"),
     *("app/__init__.py", "app/net.py", "app/zoo/__init__.py", "app/zoo/lion.py", "tools/zoo/lion.py"),
+    *("kit/models/voice.py", "voice/__init__.py"),
 )
 
 
@@ -61,6 +62,10 @@ def test_only_absolute_names_are_searched_in_given_roots(name: str, files: list[
         ("zoo.lion", "app", ("app/zoo/lion.py", "app/zoo/__init__.py", "app/__init__.py")),
         ("zoo.lion", "tools", ("tools/zoo/lion.py",)),
         ("zoo.lion", "", ("app/zoo/lion.py", "app/zoo/__init__.py", "app/__init__.py", "tools/zoo/lion.py")),
+        ("lib", "jobs", ("src/lib/__init__.py",)),
+        ("voice", "jobs", ("voice/__init__.py",)),
+        ("voice", "kit/models", ("kit/models/voice.py",)),
+        ("kit.models.voice", "jobs", ("kit/models/voice.py",)),
         ("zoo", "tools", ("app/zoo/__init__.py",)),
         ("net", "", ("net.py",)),
         ("net", "src", ("src/lib/net.py", "src/lib/__init__.py")),
