@@ -23,7 +23,7 @@ from pipeline.report.saved import save_report
 from pipeline.runs.backend import backend_of
 from pipeline.runs.consent import own_project
 from pipeline.runs.evaluation import Adapter, evaluation_work
-from pipeline.runs.secrets import require_secrets, secret_values
+from pipeline.runs.secrets import require_secrets, secret_values, secrets_of
 from pipeline.runs.selection import Selection
 from pipeline.runs.start import note_of, start_request
 from pipeline.runs.view import View, card_of
@@ -171,4 +171,5 @@ def report_of(view: View, adapter_job: AdapterJob, progress: Progress) -> RunRep
         findings=tuple(progress.findings),
         environment=environment_of(view),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
+        secrets=secrets_of(view.host.config, view.loaded.config),
     )

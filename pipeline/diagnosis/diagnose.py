@@ -70,9 +70,10 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     """Return the failures in a log: causes, then consequences, then warnings, each in the order of its first line.
 
     Notices (severity info) and errors that the training survived are included only together with other failures. An
-    unrecognised error is included only if no entry of the catalog explains the end of the training.
+    unrecognised error is included only if no entry of the catalog explains the end of the training. Hidden values and
+    access tokens are masked before the log is read.
     """
-    lines = parse_log(text, first)
+    lines = parse_log(mask_tokens(without_hidden(text)), first)
     finish = last_finish([line.text for line in lines])
     found = list(_known(lines, finish))
     if any(one.is_consequence and not one.survived for one in found):
@@ -82,7 +83,7 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
         found += _unrecognised(lines, after=-1 if problems else finish)
     if not any(one.is_problem for one in found):
         return ()
-    return tuple(_masked(one) for one in sorted(found, key=_rank))
+    return tuple(sorted(found, key=_rank))
 
 
 def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
@@ -90,14 +91,6 @@ def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
     if at is not None:
         frame, message = own_frame(lines, at), message_at(lines, at)
         yield Diagnosis(None, lines[at], _context(lines, at), frame=frame, message=message)
-
-
-def _masked(one: Diagnosis) -> Diagnosis:
-    """Return the diagnosis with secrets and access tokens masked in its text."""
-    line = replace(one.line, text=_mask(one.line.text))
-    frame = one.frame and replace(one.frame, code=_mask(one.frame.code))
-    context = tuple(_mask(text) for text in one.context)
-    return replace(one, line=line, frame=frame, context=context, message=_mask(one.message))
 
 
 def _rank(one: Diagnosis) -> tuple[int, int]:
@@ -178,7 +171,3 @@ def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> t
     """Return the findings of one log, the earliest first, or () for a healthy log. `log` is the name of the log."""
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
     return tuple(as_finding(one, log) for one in diagnose_log(whole, first))
-
-
-def _mask(text: str) -> str:
-    return mask_tokens(without_hidden(text))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any, TypeVar
 
-from remote.protocol.hidden import INSTEAD, mask
-from remote.protocol.values import decode, encode
+from remote.protocol.hidden import INSTEAD, hidden_values, mask
 
 T = TypeVar("T")
 TOKENS = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
@@ -18,17 +19,20 @@ def mask_tokens(text: str) -> str:
     return TOKENS.sub(INSTEAD, text)
 
 
-def masked(value: T, secrets: Iterable[str]) -> T:
-    """Return a copy of a dataclass in which every string is masked."""
-    known = tuple(secrets)
-    return decode(type(value), _masked(encode(value), known)) if known else value
+def masked(value: T, secrets: Iterable[str] = ()) -> T:
+    """Return a copy of a dataclass in which the secrets, and all hidden values, are replaced in every string."""
+    known = {*secrets, *hidden_values()}
+    return _masked(value, known) if known else value
 
 
-def _masked(data: Any, secrets: tuple[str, ...]) -> Any:
-    if isinstance(data, str):
-        return mask(data, secrets)
-    if isinstance(data, list):
-        return [_masked(item, secrets) for item in data]
-    if isinstance(data, dict):
-        return {name: _masked(item, secrets) for name, item in data.items()}
-    return data
+def _masked(value: Any, secrets: Collection[str]) -> Any:
+    if isinstance(value, str):
+        return value if isinstance(value, Enum) else mask(value, secrets)
+    if isinstance(value, list | tuple):
+        return type(value)(_masked(item, secrets) for item in value)
+    if isinstance(value, Mapping):
+        return {_masked(name, secrets): _masked(item, secrets) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = {each.name: _masked(getattr(value, each.name), secrets) for each in fields(value) if each.init}
+        return replace(value, **kept)
+    return value

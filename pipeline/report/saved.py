@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.messages.masked import mask_tokens
+from pipeline.messages.masked import mask_tokens, masked
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.files import write_atomic
 from pipeline.records.run_inputs import RunInputs, read_inputs
@@ -22,7 +22,7 @@ from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.hidden import mask
 from remote.protocol.lines import LineCollapser
 from remote.protocol.regular import open_regular
-from remote.protocol.values import Malformed, decode, dumps, encode
+from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
 from remote.pull.log import mirrored_log
 from remote.pull.thinned import thinned
@@ -52,15 +52,20 @@ def save_report(folder: Path, report: RunReport) -> Path:
     """Write the report's values and its page into the run's folder, and return the path of the page."""
     earlier = read_report(folder)
     stages = _with_earlier(report.stages, earlier.stages if earlier else ())
-    whole = replace(report, stages=stages, output=end_of_output(folder, report.secrets, report.output))
-    write_atomic(folder / VALUES, dumps(_without_secrets(whole)))
+    whole = replace(report, stages=stages, output=end_of_output(folder, _secrets(report, folder), report.output))
+    write_atomic(folder / VALUES, dumps(_without_secrets(whole, folder)))
     return render_saved_report(folder)
 
 
-def _without_secrets(report: RunReport) -> RunReport:
+def _without_secrets(report: RunReport, folder: Path) -> RunReport:
     """Return the report with the values of its secrets replaced, because they are not known when it is read again."""
-    values = [value for name in report.secrets if (value := os.environ.get(name))]
-    return decode(RunReport, encode(report), text_rule=lambda text: mask(text, values)) if values else report
+    return masked(report, [value for name in _secrets(report, folder) if (value := os.environ.get(name))])
+
+
+def _secrets(report: RunReport, folder: Path) -> tuple[str, ...]:
+    """Return the names of the secrets of the report and of the run's record."""
+    note = read_note(folder)
+    return (*report.secrets, *(note.secrets if note is not None and note.own else ()))
 
 
 def _with_earlier(stages: Sequence[StageOutcome], earlier: Sequence[StageOutcome]) -> tuple[StageOutcome, ...]:
@@ -90,16 +95,17 @@ def current_report(folder: Path) -> RunReport:
     note = read_note(folder)
     report = as_last_seen(read_report(folder) or report_of_note(note, folder), note)
     inputs = read_inputs(folder) or RunInputs()
-    return replace(
+    current = replace(
         report,
         scalars=thinned(mirrored_scalars(folder)),
-        artifacts=tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report"),
         evaluation=read_evaluation(folder) or report.evaluation,
         command=inputs.command,
         commit=inputs.commit,
         uncommitted=inputs.uncommitted,
-        output=end_of_output(folder, report.secrets, report.output),
+        output=end_of_output(folder, _secrets(report, folder), report.output),
     )
+    artifacts = tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report")
+    return replace(_without_secrets(current, folder), artifacts=artifacts)
 
 
 def as_last_seen(report: RunReport, note: RunNote | None) -> RunReport:

@@ -20,8 +20,8 @@ from remote.link.pythons import find_python
 from remote.link.streams import Starter
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
+from remote.protocol.hidden import message_lines
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
-from remote.protocol.text import safe_text
 
 ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}"
 """The name of an account that may be part of a hint."""
@@ -111,7 +111,7 @@ class AgentStarter:
                 if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
                 if status.startswith("OWNER ") and self._trusts_owners and len(self.owners) < MAX_OWNERS:
-                    detail, _, folder = safe_text(status).removeprefix("OWNER ").partition(" ")
+                    detail, _, folder = message_lines(status).removeprefix("OWNER ").partition(" ")
                     self.owners += (f"{folder} belongs to {_owner(detail)}, who can replace what runs in the workdir",)
                 elif status != "NEED" or sent:
                     raise _bootstrap_failed(status, self._name)
@@ -133,7 +133,7 @@ class AgentStarter:
 
     def _start_with_other_python(self, reader: FrameReader, first_request: bytes) -> tuple[FrameReader, Json]:
         """Start the agent with another Python of the host, because the first Python does not work. Raises HostUnfit."""
-        stderr = safe_text(reader.stream.stderr_text()).strip()
+        stderr = message_lines(reader.stream.stderr_text()).strip()
         output = reader.first_line() or stderr
         reader.stream.close()
         if problem := no_container(stderr, self._image, self._name):
@@ -163,7 +163,7 @@ def garbled_error(name: str, error: BadFrame) -> HalfstepError:
 
 
 def _start_error(lost: ConnectionLost, stderr: str, name: str) -> HalfstepError:
-    last = safe_text(stderr).strip().splitlines()
+    last = message_lines(stderr).strip().splitlines()
     if not last:
         return lost
     return HostUnfit(f"the agent did not start on {name}: {last[-1]}", where=name)
@@ -173,16 +173,18 @@ def _bootstrap_failed(status: str, name: str) -> HostUnfit:
     kind, _, detail = status.partition(" ")
     if kind == "HOMELESS":
         return HostUnfit(
-            f"workdir {safe_text(detail)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
+            f"workdir {message_lines(detail)!r}: no such home folder on {name}",
+            where="workdir",
+            exit_code=ExitCode.USAGE,
         )
     if kind in ("FOREIGN", "UNTRUSTED", "SHARED", "ABOVE", "THEIRS"):
-        return _unsafe_folder(kind, safe_text(detail), name)
+        return _unsafe_folder(kind, message_lines(detail), name)
     if kind in ("DISK", "WORKDIR"):
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
-        message = f"the payload could not be stored on {name}: {safe_text(detail)}"
+        message = f"the payload could not be stored on {name}: {message_lines(detail)}"
         return HostUnfit(message, where=name, hint=hint, exit_code=ExitCode.DISK)
     return HostUnfit(
-        f"the agent did not start on {name}: {safe_text(status)}", where=name, exit_code=ExitCode.TEMPORARY
+        f"the agent did not start on {name}: {message_lines(status)}", where=name, exit_code=ExitCode.TEMPORARY
     )
 
 

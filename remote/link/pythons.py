@@ -12,7 +12,8 @@ from remote.link.bootstrap import PYTHON_FOLDERS, PYTHONS
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.frames import hello
-from remote.protocol.text import safe_text, whole_number
+from remote.protocol.hidden import message_lines
+from remote.protocol.text import whole_number
 
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
@@ -72,7 +73,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
             continue
         numbers = [number for part in output.split(".") if (number := whole_number(part)) is not None]
         version = tuple(numbers) if len(numbers) == 3 and output.count(".") == 2 else ()
-        rows.setdefault(path, Candidate(name, path, version, safe_text(output)))
+        rows.setdefault(path, Candidate(name, path, version, message_lines(output)))
     return tuple(rows.values())
 
 
@@ -138,7 +139,7 @@ def _search(starter: Starter, host: str, output: str, configured: str, clock: Ca
             if len(rows) > MAX_ROWS:
                 raise HostUnfit(f"the search for a Python on {host} prints more than {MAX_ROWS} lines", where=host)
     except (ConnectionLost, DeadlineExceeded):
-        reason = reader.first_line() or safe_text(stream.stderr_text()).strip() or output
+        reason = reader.first_line() or message_lines(stream.stderr_text()).strip() or output
         if not rows:
             raise HostUnfit(
                 f"no command runs on {host}" + (f": it prints {reason!r}" if reason else ", without any output"),

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Iterator, List, Optional, Tuple, Union
 
 from remote.protocol.crc32c import Buffer
+from remote.protocol.hidden import without_hidden
 from remote.protocol.records import split_records
 
 MARK = "tfevents"
@@ -45,7 +46,10 @@ class BadEvent(ValueError):
 
 @dataclass(frozen=True)
 class Scalar:
-    """One point of one curve. `file` is the event file's name relative to the run's folder."""
+    """One point of one curve. `file` is the event file's name relative to the run's folder.
+
+    Hidden values in `tag` are replaced.
+    """
 
     tag: str
     step: int
@@ -89,7 +93,7 @@ def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
     points = list(islice((point for summary in summaries for point in _summary(summary)), MAX_POINTS + 1))
     if len(points) > MAX_POINTS:
         raise BadEvent(f"an event of more than {MAX_POINTS} scalars")
-    return tuple(Scalar(tag, step, value, wall_time, file) for tag, value in points)
+    return tuple(Scalar(without_hidden(tag), step, value, wall_time, file) for tag, value in points)
 
 
 def _summary(data: bytes) -> Iterator[Tuple[str, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Iterable, Set
+from typing import Annotated, FrozenSet, Iterable, Set
 
 from remote.protocol.text import one_line, safe_text
 
@@ -23,6 +23,11 @@ def without_hidden(text: str) -> str:
     return mask(text, _values) if _values else text
 
 
+def hidden_values() -> FrozenSet[str]:
+    """Return the values that were passed to `hide`."""
+    return frozenset(_values)
+
+
 def mask(text: str, secrets: Iterable[str]) -> str:
     """Replace each secret in the text.
 
@@ -39,13 +44,14 @@ def message_line(text: str) -> str:
     return one_line(without_hidden(text))
 
 
-def _lines(text: str) -> str:
+def message_lines(text: str) -> str:
+    """Return the text with hidden values and control characters replaced."""
     return safe_text(without_hidden(text))
 
 
 Message = Annotated[str, message_line]
 """A text of one line, in which hidden values and control characters are replaced when it is decoded."""
-Lines = Annotated[str, _lines]
+Lines = Annotated[str, message_lines]
 """A text of several lines, in which hidden values and control characters are replaced when it is decoded."""
 Output = Annotated[str, without_hidden]
 """The output of a program, in which only hidden values are replaced when it is decoded."""

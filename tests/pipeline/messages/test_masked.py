@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import pytest
+
 from pipeline.messages.masked import masked
+from remote.protocol import hidden
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import mask
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
@@ -21,6 +26,18 @@ def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
     assert (shown.findings[0].message, shown.output_tail) == ("token *** refused", "***\n")
     assert shown.steps == report.steps
     assert masked(report, []) is report
+
+
+@dataclass(frozen=True)
+class Table:
+    severity: Severity
+    rows: dict[str, list[object]]
+
+
+def test_keys_and_hidden_values_are_masked_and_enumerations_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden, "_values", {"hunter2hunter2", "warning"})
+    shown = masked(Table(Severity.WARNING, {"hunter2hunter2": ["a warning", 1]}))
+    assert shown == Table(Severity.WARNING, {"***": ["a ***", 1]})
 
 
 def test_a_longer_secret_is_masked_before_one_that_is_its_prefix() -> None:

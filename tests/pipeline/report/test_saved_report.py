@@ -14,10 +14,18 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, read_note, write_note
 from pipeline.report.model import JobRow, RunReport, Verdict
 from pipeline.report.page import curves_of
-from pipeline.report.saved import current_report, end_of_output, render_saved_report, save_report
+from pipeline.report.saved import (
+    current_report,
+    end_of_output,
+    render_saved_comparison,
+    render_saved_report,
+    save_report,
+)
 from remote.protocol.events import Scalar
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import JobResult, JobState, Progress
+from tests.lab.records import pack_record
+from tests.remote.protocol.test_events import event
 
 
 @pytest.mark.parametrize("made", [(), ("adapter",), ("tensorboard", "adapter")], ids=["none", "adapter", "both"])
@@ -211,3 +219,26 @@ def test_a_secret_that_is_the_name_of_a_state_leaves_the_state(tmp_path: Path, m
     monkeypatch.setenv("MY_KEY", "failed")
     save_report(tmp_path, SECRET_REPORT)
     assert current_report(tmp_path).verdict is Verdict.FAILED
+
+
+def test_the_report_of_a_run_without_a_saved_one_masks_the_secrets_of_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "correct-horse")
+    write_note(Records(tmp_path), RunNote("r", "titan", "c", "key", created_unix=1.0, secrets=("MY_KEY",)))
+    folder = with_output(Records(tmp_path).run("r", "titan"))
+    page = render_saved_report(folder).read_text()
+    assert "correct-horse" not in page and "key=***" in page
+
+
+def test_a_secret_is_masked_in_the_names_of_curves_and_in_a_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "correct-horse")
+    points = (event(tag="loss/correct-horse", step=step, simple_value=1.0) for step in (1, 2, 3))
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "tensorboard/events.out.tfevents.1").write_bytes(b"".join(map(pack_record, points)))
+    page = save_report(tmp_path, SECRET_REPORT).read_text()
+    assert "loss/***" in page and "correct-horse" not in page
+    render_saved_comparison([tmp_path, tmp_path], tmp_path / "both.html")
+    assert "correct-horse" not in (tmp_path / "both.html").read_text()

@@ -49,9 +49,9 @@ TENSORS = [
 ]
 
 
-def event(*, tag: str = "loss", **value: object) -> bytes:
+def event(*, tag: str = "loss", step: int = 3, **value: object) -> bytes:
     summary = Summary(value=[Summary.Value(tag=tag, **value)])
-    return Event(wall_time=12.5, step=3, summary=summary).SerializeToString()
+    return Event(wall_time=12.5, step=step, summary=summary).SerializeToString()
 
 
 @pytest.mark.parametrize(("tensor", "expected"), TENSORS)

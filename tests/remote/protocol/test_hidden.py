@@ -12,6 +12,7 @@ from remote.errors import Garbled, RemoteFault
 from remote.host import read_answer
 from remote.link.answers import read_result
 from remote.protocol import hidden
+from remote.protocol.events import parse_event
 from remote.protocol.findings import Finding
 from remote.protocol.frames import pack_json
 from remote.protocol.hidden import hide, without_hidden
@@ -19,6 +20,7 @@ from remote.protocol.jobs import JobNews, StartAnswer, WatchNote
 from remote.protocol.machine import Interpreter
 from tests.lab.fake_host import FakeHost
 from tests.remote.link.test_answers import reader_of
+from tests.remote.protocol.test_events import event
 
 SECRET = "correct horse\tbattery"
 
@@ -51,6 +53,15 @@ def test_SE_18_a_secret_is_replaced_in_an_error_of_the_host_and_in_a_diagnosis()
     assert SECRET not in repr(one) and "***" in one.message
 
 
+def test_SE_18_a_secret_is_replaced_before_a_long_line_is_cut_and_in_frames_and_names() -> None:
+    hide(["correct-horse"])
+    frame = 'Traceback (most recent call last):\n  File "/data/correct-horse/train.py", line 3, in correct-horse\n  x\n'
+    for text in (f"{'x' * 390} correct-horse", f"{frame}OddError: {'x' * 390} correct-horse"):
+        assert all("correct" not in repr(one) for one in diagnose_log(f"{text}\nOddError: failed\n"))
+    [one] = diagnose_log(f"{frame}OddError: failed\n")
+    assert one.frame is not None and (one.frame.path, one.frame.function) == ("/data/***/train.py", "***")
+
+
 def test_a_longer_secret_is_replaced_before_one_that_is_its_prefix() -> None:
     hide(["correct horse\tbattery staple"])
     assert without_hidden("correct horse\tbattery staple correct horse\tbattery") == "*** ***"
@@ -77,6 +88,12 @@ def test_SE_18_a_secret_is_replaced_in_events_and_free_texts_and_kept_in_paths()
     hide(["/home/teacher"])
     broken = read_answer(Interpreter, FakeHost(), {"path": "/home/teacher/bin/python", "error": "no /home/teacher"})
     assert (broken.path, broken.error) == ("/home/teacher/bin/python", "no ***")
+
+
+def test_SE_18_a_secret_is_replaced_in_the_name_of_a_curve() -> None:
+    hide(["correct-horse"])
+    [point] = parse_event(event(tag="loss/correct-horse", simple_value=1.0))
+    assert point.tag == "loss/***"
 
 
 def test_SE_18_a_secret_is_replaced_in_the_error_for_a_malformed_answer() -> None:
