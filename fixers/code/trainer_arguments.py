@@ -8,7 +8,8 @@ What it does
     (`HfArgumentParser`, `TrlParser`) and does not declare or read the old name in its own code.
 
     A name is changed only if the installed or pinned version rejects it. If the version is unknown, no name is changed.
-    The pins of the requirements file nearest to a script take precedence. `tokenizer` is not renamed, and a warning is
+    The pins of the requirements file nearest to a script take precedence. If the project contains a copy of the library
+    and pins no exact version, the version of the copy counts. `tokenizer` is not renamed, and a warning is
     printed, if the call of a TRL trainer also has arguments that moved to its config (`dataset_text_field`, `packing`).
     Arguments that need a decision by the user are reported.
 
@@ -58,7 +59,7 @@ from fixers.sources.trainer_names import (
 )
 
 name = "trainer-arguments"
-version = 6
+version = 7
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"load_in_", *OPTIONS)
 below = None

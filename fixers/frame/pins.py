@@ -24,7 +24,9 @@ CLAUSE = re.compile(r"(===?|=|<=|<|~=|~|\^)\s*([0-9][0-9.]*)")
 IN_LIST = re.compile(r"^[ \t]*-[ \t]*[\"']?([A-Za-z0-9][^\n\"'#]*)", re.MULTILINE)
 EXACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)==(\d+(?:\.\d+)+)")
 READMES = re.compile(r"readme[\w.-]*\.(?:md|rst|txt)$", re.IGNORECASE)
-BEFORE_TRANSFORMERS_5 = "4.999"
+BOUND = 999
+"""The last number of the newest version below an upper bound: `<5` allows 4.999."""
+BEFORE_TRANSFORMERS_5 = f"4.{BOUND}"
 """The newest transformers version for a huggingface-hub below 1.0: transformers 5 requires huggingface-hub 1.0."""
 POETRY_EXACT = re.compile(r"\d[\d.]*$")
 
@@ -59,7 +61,8 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
 
     The precedence within a folder is requirements files, pyproject.toml, setup files, Conda files, and exact versions
     in a README. Files in `requirements/` count for the parent folder. A copy of a library counts as a pin to its
-    version; the library's own requirements do not count.
+    version in the folders above it, except the top folder, where it only overrides an upper bound; the library's own
+    requirements do not count.
     """
     copies = copied_packages(tree.paths())
     roots = tuple(root for root, _ in copies)
@@ -78,18 +81,35 @@ def pins_by_folder(tree: Tree) -> dict[str, dict[str, str]]:
             listed = _pins_in(tree, path)
             pins |= {package: version or pins.get(package, "") for package, version in listed.items()}
     _add_copies(tree, copies, folders)
-    for pins in folders.values():
-        _limit_transformers(pins)
+    copied = {_library(package) for _, package in copies}
+    for folder, pins in folders.items():
+        if folder or "transformers" not in copied:
+            _limit_transformers(pins)
     return folders
 
 
 def _add_copies(tree: Tree, copies: Iterable[tuple[str, str]], folders: dict[str, dict[str, str]]) -> None:
-    """Pin each copied library to its version in the folders that contain the copy, unless they pin another version."""
+    """Pin each copied library to its version in the folders above the copy, unless they pin an exact version.
+
+    In the top folder, an upper bound is removed, so that `project_pins` uses the version of the copy.
+    """
     for root, package in copies:
-        library, version = basename(dirname(package)).replace("_", "-"), _version_of(tree, package)
+        library, version = _library(package), _version_of(tree, package)
         for folder in _above(root) if version else ():
             pins = folders.setdefault(folder, {})
-            pins[library] = pins.get(library) or version
+            if not _is_exact(pins.get(library, "")):
+                pins[library] = version
+        if library in (top := folders.get("", {})) and not _is_exact(top[library]):
+            top[library] = ""
+
+
+def _library(package: str) -> str:
+    """Return the library of a package's `__init__.py`, as requirements name it."""
+    return basename(dirname(package)).replace("_", "-")
+
+
+def _is_exact(version: str) -> bool:
+    return version != "" and _numbers(version)[-1] != BOUND
 
 
 def _above(root: str) -> Iterator[str]:
@@ -142,7 +162,7 @@ def _newest(relation: str, version: str) -> str:
     if relation == "^":
         numbers = _numbers(version)
         first = next((at for at, number in enumerate(numbers) if number), 0)
-        return ".".join(str(number) for number in (*numbers[: first + 1], 999))
+        return ".".join(str(number) for number in (*numbers[: first + 1], BOUND))
     return version
 
 
@@ -151,7 +171,7 @@ def _just_below(version: str) -> str:
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     numbers[-1] -= 1
-    return ".".join(str(max(number, 0)) for number in [*numbers, 999])
+    return ".".join(str(max(number, 0)) for number in [*numbers, BOUND])
 
 
 def _numbers(version: str) -> tuple[int, ...]:

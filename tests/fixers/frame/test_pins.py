@@ -190,6 +190,8 @@ COPY = {"ltu/hf/tf/setup.py": "", "ltu/hf/tf/src/transformers/__init__.py": '__v
         (COPY, "4.28.0"),
         (COPY | {"ltu/hf/tf/examples/requirements.txt": "transformers\n"}, "4.28.0"),
         (COPY | {"ltu/requirements.txt": "transformers==4.30.0\n"}, "4.30.0"),
+        (COPY | {"requirements.txt": "transformers\nhuggingface-hub==0.17.3\n"}, "4.28.0"),
+        (COPY | {"ltu/requirements.txt": "transformers<5\n"}, "4.28.0"),
         ({"ltu/transformers/__init__.py": '__version__ = "4.28.0"\n'}, None),
         (COPY | {"ltu/hf/tf/src/transformers/__init__.py": "__version__ = read()\n"}, None),
         ({"setup.py": 'deps = ["huggingface-hub>=0.33.4,<1.0", "transformers>=4.53.3"]\n'}, "4.999"),
@@ -208,3 +210,17 @@ def test_copies_of_libraries_old_hubs_and_readmes_limit_the_version(
 ) -> None:
     pins = pins_by_folder(_write(tmp_path, files))
     assert (project_pins(pins) | nearest_pins(pins, "ltu/train.py")).get("transformers") == version
+
+
+@pytest.mark.parametrize("listed", ["transformers\nhuggingface-hub==0.17.3\n", "transformers<5\n"])
+@pytest.mark.parametrize(("other", "version"), [("", "4.28.0"), ("transformers==4.60\n", None)])
+def test_a_copy_overrides_upper_bounds_of_the_top_folder(
+    tmp_path: Path, listed: str, other: str, version: str | None
+) -> None:
+    pins = pins_by_folder(_write(tmp_path, COPY | {"requirements.txt": listed, "text/requirements.txt": other}))
+    assert project_pins(pins).get("transformers") == version
+
+
+def test_an_exact_version_in_the_top_folder_counts_beside_a_copy(tmp_path: Path) -> None:
+    pins = pins_by_folder(_write(tmp_path, COPY | {"requirements.txt": "transformers==4.30.0\n"}))
+    assert project_pins(pins)["transformers"] == "4.30.0"

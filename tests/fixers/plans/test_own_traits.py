@@ -166,6 +166,18 @@ def test_a_copy_of_a_library_stays(tmp_path):
     assert {each.reason for each in plan.skipped} == {"copies of libraries"} and len(plan.skipped) == 2
 
 
+OLD_NAME = "from transformers import TrainingArguments\n\nargs = TrainingArguments('out', evaluation_strategy='no')\n"
+
+
+def test_arguments_keep_the_names_of_a_copy_of_the_library(tmp_path):
+    own = {"train.py": OLD_NAME, "requirements.txt": "transformers\nhuggingface-hub==0.17.3\n"}
+    assert "eval_strategy='no'" in changed(planned(tmp_path / "without", own))["train.py"]
+    copy = COPY | {"vendor/transformers-main/src/transformers/__init__.py": '__version__ = "4.28.0.dev0"\n'}
+    assert changed(planned(tmp_path / "with", copy | own)) == {}
+    unknown = COPY | {"requirements.txt": "transformers<5\n", "train.py": OLD_NAME}
+    assert changed(planned(tmp_path / "unknown", unknown)) == {}
+
+
 def test_neither_the_library_itself_nor_a_package_of_the_same_name_is_a_copy(tmp_path):
     own = {path.removeprefix("vendor/transformers-main/"): text for path, text in COPY.items()}
     assert len(changed(planned(tmp_path / "own", own))) == 3
