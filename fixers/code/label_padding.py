@@ -7,7 +7,8 @@ What it does
     or token ids.
 
     Not changed: tensors whose names do not suggest labels, files with a CTC loss or another `ignore_index`, and labels
-    whose padding is compared with the padding token or masked with -100 later. Not changed, but reported:
+    whose padding is compared with the padding token or masked with -100 later. `-v` lists labels that are used as a
+    mask, and labels in a function that pads other labels with -100; they are not changed. Not changed, but reported:
     floating-point padding, and padding in a file that has a loss with floating-point targets (`binary_cross_entropy`,
     `mse_loss`) or that shifts labels into inputs.
 
@@ -50,12 +51,13 @@ from fixers.sources.label_masks import (
     reason_against_masking,
 )
 from fixers.sources.lines import holds, holds_any
+from fixers.sources.mask_labels import reason_for_zeros
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 6
+version = 7
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -184,6 +186,9 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
 def _add_edits(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
     """Add the edits, unless later code depends on the old padding."""
     if masks_padding(draft.source, padded):
+        return
+    if reason := reason_for_zeros(draft.source, padded):
+        draft.leave(padded, reason)
         return
     if is_shifted(draft.source, padded):
         message = (

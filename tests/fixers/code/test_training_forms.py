@@ -121,6 +121,32 @@ FORMS = {
         ),
         ("labels = labels + [1] * n", STAYS),
         ("x = ids + [0] * len(labels)", STAYS),
+        (
+            "for i in rows:\n    labels.append(ids[i])\n    a[i] = names2id[labels[i]]\nlabels = pad_sequence(labels)",
+            "for i in rows:\n    labels.append(ids[i])\n    a[i] = names2id[labels[i]]\n"
+            "labels = pad_sequence(labels, padding_value=-100)",
+        ),
+        ("keep[text_labels[i]] = on\nnew_labels.append(text_labels[i])\nlabels = F.pad(new_labels[0], (0, n))", STAYS),
+        ("labels = ids == image_id\nlabels = pad_sequence(labels)", STAYS),
+        ("for i in ids:\n    labels.append(torch.isin(i, texts))\nlabels = pad_sequence(labels)", STAYS),
+        ("labels = torch.ones(n, dtype=torch.bool)\nlabels = F.pad(labels, (0, 1))", STAYS),
+        ("labels = pad_sequence(labels)\nx = torch.where(labels.bool(), a, b)", STAYS),
+        ("labels = pad_sequence(labels)\nx = x.masked_fill(labels, 0)", STAYS),
+        ("labels = pad_sequence(labels)\nx = ~labels & seen", STAYS),
+        (
+            "labels = pad_sequence(labels)\nx = (labels != 5) & seen",
+            "labels = pad_sequence(labels, padding_value=-100)\nx = (labels != 5) & seen",
+        ),
+        ("labels = pad_sequence(x, padding_value=-100)\nspeaker_labels = pad_sequence(y, padding_value=0)", STAYS),
+        ("labels = labels + [IGNORE_INDEX] * n\ntext_labels = text_labels + [0] * n", STAYS),
+        (
+            "def f(x):\n    return {'labels': pad(-100)}\n\ndef g(label):\n    return F.pad(label, (0, 1))",
+            "def f(x):\n    return {'labels': pad(-100)}\n\ndef g(label):\n    return F.pad(label, (0, 1), value=-100)",
+        ),
+        (
+            "labels = [-100] * n + labels\nmore = labels + [0] * n",
+            "labels = [-100] * n + labels\nmore = labels + [-100] * n",
+        ),
     ],
     device_map: [
         ("Trainer()\nM.from_pretrained(device_map='auto')", "Trainer()\nM.from_pretrained(device_map=None)"),
