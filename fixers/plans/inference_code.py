@@ -35,7 +35,7 @@ from fixers.sources.unparsable import Unparsable
 
 FIXER = "bf16-to-fp16"
 """The fixer whose edits are left in these functions."""
-ONLY_INFERENCE = "functions that only inference scripts call"
+ONLY_INFERENCE = "functions that are called only by inference scripts"
 OF_INFERENCE = re.compile(
     r"_?(?:generate|infer|inference|transcribe|synthesi[sz]e|chat|sample|decode)(?:\d\w*|_\w+)?(?<!_step)"
 )

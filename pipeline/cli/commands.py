@@ -9,7 +9,7 @@ import click
 from pipeline.cli import options
 from pipeline.cli.verb import RESULTS, RUN, SET_UP, WATCH, Connects, Verb
 
-HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, user@address:port, an ssh command, or local"
+HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, user@address:port, an ssh command, or `local`"
 CONFIG = "a file in configs/, or a path"
 
 VERBS: dict[str, Verb] = {
@@ -28,7 +28,7 @@ VERBS: dict[str, Verb] = {
             ),
             options.card("GPU of the host, such as titan-rtx or 7.5, for a `plan` without a connection"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("-y", "--yes", help="accept every default and every question except new host keys"),
+            options.flag("-y", "--yes", help="use all defaults; answer yes to all questions, but refuse new host keys"),
         ],
         group=SET_UP,
     ),
@@ -42,7 +42,7 @@ VERBS: dict[str, Verb] = {
             options.config(f"{CONFIG}; a,b: several runs"),
             options.overrides("; KEY=1,2: several runs"),
             options.stage("--until", help="stop after this stage"),
-            options.stage("--force", help="redo this stage and all after it"),
+            options.stage("--force", help="redo this stage and all later stages"),
             options.text(
                 "--resume",
                 metavar="RUN",
@@ -122,8 +122,8 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Print one row of scalars for each step until the job ends. If the host is unreachable, print local data. With "
-        "--json, print one JSON object per line: one for each scalar, then the result of the command.",
+        "Print one row of scalars for each step until the job ends. If the host is unreachable, print the local copy. "
+        "With --json, print one JSON object per line: one for each scalar, then the result of the command.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
@@ -182,7 +182,7 @@ VERBS: dict[str, Verb] = {
     ),
     "diagnose": Verb(
         "explain the error in a log: cause, fix, and popular but wrong advice",
-        "Explain the errors in a log, earliest first. Exit code: 0 if it has none, 22 if the disk was full, else 40.",
+        "Explain the errors in a log, earliest first. Exit code: 0 without errors, 22 if the disk was full, else 40.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
@@ -192,7 +192,7 @@ VERBS: dict[str, Verb] = {
     ),
     "explain": Verb(
         "print the page that explains a fixer, check, stage or error",
-        "Print the documentation page of a fixer, check, stage or error. Without NAME, list these names.",
+        "Print the documentation page of a fixer, check, stage or error. Without NAME, list all names.",
         [
             click.Argument(
                 ["name"], required=False, default="", metavar="[NAME]", shell_complete=options.completes("pages")
@@ -212,16 +212,16 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. State and curves of a run that has not "
-        "ended are pulled first. With several runs, write a page that compares them: overlaid curves, and the "
-        "settings, files and results that differ.",
+        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. For a run in progress, state "
+        "and curves are downloaded first. With several runs, write a page that compares them: overlaid curves, and "
+        "the settings, files and results that differ.",
         [options.runs(), options.flag("--open", "open_page", help="open the page in a browser")],
         group=RESULTS,
     ),
     "evaluate": Verb(
         "score an adapter and its base model, and print published results for comparison",
         "Evaluate an adapter and its base model on the evaluation split, as a job on the host, and print the "
-        "scores. After an interruption, run the command again: finished answers are kept.",
+        "scores. After an interruption, run the command again: it continues with the samples that are left.",
         [
             options.run(),
             click.Option(

@@ -95,8 +95,8 @@ def as_json() -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "start more than 16 runs without a question; answer no to new host keys and to unconfirmed host files, data "
-        "and secrets; prompt only for passwords"
+        "prompt only for passwords: allow more than 16 runs, but refuse new host keys, and host files, data and "
+        "secrets that you have not confirmed before"
     )
     return flag("-y", "--yes", help=message)
 
