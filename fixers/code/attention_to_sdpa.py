@@ -27,6 +27,7 @@ What it does
     * The file that selects FlashAttention assigns `is_causal` of a layer.
     * A class such as `LlamaFlashAttention2` is asserted or patched, and its SDPA counterpart is not.
     * A switch such as `use_ring_flash_attn` splits sequences over several cards.
+    * Several samples are packed into one row, and `position_ids` that restart at 0 separate them.
 
     Two faults are reported and not repaired: a call of a kernel such as `flash_attn_func`, unless a function, class or
     branch around it is named after FlashAttention, and sequence packing, because without FlashAttention packed samples
@@ -79,7 +80,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 9
+version = 10
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM

@@ -1,4 +1,4 @@
-"""Find all code that fails without FlashAttention: asserts, errors, tables, and the places of `flash_only`."""
+"""Find all code that fails without FlashAttention: asserts, errors, tables, packing, and places of `flash_only`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,27 @@ from fixers.sources.attention_choice import line_of_flash_table
 from fixers.sources.flash_only import FlashOnly, find_flash_only, may_contain_flash_only
 from fixers.sources.lines import LinePattern
 from fixers.sources.python import TREES, PythonSource
+from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
 REQUIRES = LinePattern(
     re.compile(rb"^[ \t]*(?:assert\b[^\n]*attn_impl|(?:el)?if\b[^\n]*attn_impl[^\n]*(?:!=|not in))", re.MULTILINE),
     (b"flash_attention_2",),
 )
+PACKS = LinePattern(
+    re.compile(
+        rb"^[^#\n]*position_ids[\"'\]]*[ \t]*"
+        rb"(?:(?:\+=|\.extend\()[^#\n]*\ba?range\((?:[ \t]*0[ \t]*,)?[^,\n]*(?:,[ \t]*\w+=|\#|$)"
+        rb"|=[ \t]*\w+\.(?:cat|concat|concatenate|hstack)\(\[?(?:\w*position_ids\]?\)|\w+\.arange\())"
+        rb"|^[^#\n]*(?:=|\breturn)[ \t]*(?:\w+\.)*DataCollatorWithFlattening",
+        re.MULTILINE,
+    ),
+    (b"position_ids", b"DataCollatorWithFlattening"),
+)
+"""Matches positions that restart at 0 for each sample of a row."""
 REQUIRED = "the code requires FlashAttention here"
 REQUIRED_IF = "the code requires FlashAttention here under a condition"
+PACKED = "samples of a row are separated by position_ids that restart at 0, which other attention may ignore"
 NO_ALTERNATIVE = "a table of attention classes has no other implementation"
 
 
@@ -33,7 +46,7 @@ def find_broken(path: str, data: bytes) -> tuple[FlashOnly, ...]:
 
 
 def _requirements(path: str, data: bytes) -> Iterator[FlashOnly]:
-    """Yield the first line that rejects other attention, and the first table without other attention."""
+    """Yield the first line that rejects other attention, packs samples, or has a table without other attention."""
     if REQUIRES.is_in(data):
         try:
             source = TREES.read(path, data)
@@ -42,6 +55,9 @@ def _requirements(path: str, data: bytes) -> Iterator[FlashOnly]:
         found = sorted(_rejections(source), key=lambda each: (_is_conditional(source, each), each.lineno))
         if found:
             yield FlashOnly(path, found[0].lineno, REQUIRED_IF if _is_conditional(source, found[0]) else REQUIRED)
+    packing = PACKS.find(data)
+    if packing is not None:
+        yield FlashOnly(path, line_of(data, packing), PACKED)
     table = line_of_flash_table(data)
     if table:
         yield FlashOnly(path, table, NO_ALTERNATIVE)

@@ -86,6 +86,44 @@ def test_a_program_that_rejects_other_attention_stays_whole_with_one_warning(
     assert all(each.message.startswith(NEEDS) and "check.py:" in each.message for each in warnings)
 
 
+PACKING = {
+    "positions of a list": "row['position_ids'] += list(range(len(sample)))\n",
+    "positions of samples": "position_ids.extend(range(0, n))  # of this sample, from 0\n",
+    "positions of a tensor": "position_ids = torch.cat([torch.arange(n, device=device) for n in lengths])\n",
+    "positions that are joined": "position_ids = torch.cat(position_ids)\n",
+    "a collator of a library": "collator = transformers.DataCollatorWithFlattening()\n",
+}
+NOT_PACKING = {
+    "padding": "row['position_ids'] += list(range(last + 1, size))\n",
+    "a batch": "position_ids = torch.stack(position_ids)\nposition_ids.append(torch.arange(n))\n",
+    "one sample": "position_ids = torch.arange(n)\n",
+    "a comment": "# position_ids += list(range(n))\n",
+    "an import": "from transformers import DataCollatorWithFlattening\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [*((code, True) for code in PACKING.values()), *((code, False) for code in NOT_PACKING.values())],
+    ids=[*PACKING, *NOT_PACKING],
+)
+def test_a_program_that_separates_packed_samples_by_positions_stays_whole(
+    tmp_path: Path, code: str, stays: bool
+) -> None:
+    training = TRAINER.replace(f', attn_implementation="{FLASH}"', "")
+    plan = planned(tmp_path, {"train.py": f"import data\n{training}", "data.py": code, "run.sh": FLASH_LAUNCH})
+    assert bool(changed(plan)) is not stays
+    (warnings,) = ([each for each in plan.findings if "FlashAttention" in each.message],)
+    assert [each.where for each in warnings] == ["train.py"] * stays
+    assert all(each.message.startswith(NEEDS) and "data.py:1" in each.message for each in warnings)
+
+
+@pytest.mark.parametrize("code", PACKING.values(), ids=PACKING)
+def test_packing_alone_keeps_no_program_in_bfloat16(tmp_path: Path, code: str) -> None:
+    training = TRAINER.replace(f', attn_implementation="{FLASH}"', "")
+    assert "train.py" in changed(planned(tmp_path, {"train.py": f"import data\n{training}", "data.py": code}))
+
+
 @pytest.mark.parametrize("code", REQUIRING.values(), ids=REQUIRING)
 def test_a_check_in_another_program_restricts_nothing(tmp_path: Path, code: str) -> None:
     plan = planned(tmp_path, {"train.py": TRAINER, "other.py": f"import check\n{TRAINER}", "check.py": code})
