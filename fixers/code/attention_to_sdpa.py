@@ -29,9 +29,11 @@ What it does
     * A switch such as `use_ring_flash_attn` splits sequences over several cards.
     * Several samples are packed into one row, and `position_ids` that restart at 0 separate them.
 
-    Two faults are reported and not repaired: a call of a kernel such as `flash_attn_func`, unless a function, class or
-    branch around it is named after FlashAttention, and sequence packing, because without FlashAttention packed samples
-    attend to each other.
+    Two faults are reported and not repaired:
+
+    * A kernel such as `flash_attn_func` is called. If a function, class or branch around the call has FlashAttention in
+      its name, nothing is reported.
+    * Sequences are packed. Without FlashAttention, packed samples attend to each other.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 on Maxwell and

@@ -61,13 +61,13 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.bf16_forms.assignments import find_assignments
-from fixers.code.bf16_forms.flags import find_flags
-from fixers.code.bf16_forms.loads import find_loads
+from fixers.code.bf16_forms.assignments import replace_assigned_flags
+from fixers.code.bf16_forms.flags import replace_flags
+from fixers.code.bf16_forms.loads import set_load_dtypes
 from fixers.code.bf16_forms.spellings import consumers_beside
-from fixers.code.bf16_forms.values import find_values
-from fixers.code.bf16_forms.vocabulary import find_vocabulary
-from fixers.code.bf16_forms.words import find_words
+from fixers.code.bf16_forms.values import replace_values
+from fixers.code.bf16_forms.vocabulary import extend_vocabulary
+from fixers.code.bf16_forms.words import replace_words
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.frame.change import SkippedPlace
@@ -108,13 +108,13 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return Rewrite(skipped=(SkippedPlace(source.path, PURE),))
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.code_facts.consumers)
-    find_values(draft)
-    find_words(draft, consumers, target.code_facts.traits.frozen_loads)
+    replace_values(draft)
+    replace_words(draft, consumers, target.code_facts.traits.frozen_loads)
     edit_command_strings(draft)
-    find_flags(draft, consumers)
-    find_assignments(draft, consumers)
-    find_loads(draft, target)
-    find_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half])
+    replace_flags(draft, consumers)
+    replace_assigned_flags(draft, consumers)
+    set_load_dtypes(draft, target)
+    extend_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half])
     _leave_unselected(draft, target.code_facts.unselected)
     _leave_switched_off(draft, target.code_facts)
     return draft.rewrite

@@ -33,15 +33,15 @@ def keep_half(draft: Draft) -> None:
     if not may_fall_back(draft.source.text):
         return
     for choice in draft.source.names.of_type(ast.IfExp):
-        if stays_half(draft.source, choice.test):
+        if selects_flash_in_mixed_training(draft.source, choice.test):
             off, on = _sides(choice.test, choice.orelse, choice.body)
             _replace(draft, off, on)
     for branch in draft.source.names.of_type(ast.If):
-        if branch.orelse and stays_half(draft.source, branch.test):
+        if branch.orelse and selects_flash_in_mixed_training(draft.source, branch.test):
             _judge_branch(draft, branch)
 
 
-def stays_half(source: PythonSource, test: ast.expr) -> bool:
+def selects_flash_in_mixed_training(source: PythonSource, test: ast.expr) -> bool:
     """Return True for a test of a FlashAttention switch, or its negation, in a file that trains in mixed precision."""
     return NAMES_FLASH.fullmatch(source.segment(test)) is not None and MIXES.search(source.text) is not None
 

@@ -2,9 +2,9 @@
 
 What it does
     Pads labels with -100 where the code pads them with 0 or with the tokenizer's padding token. The fixer changes
-    `pad_sequence`, `F.pad`, `torch.full`, `labels + [0] * n`, and integer zeros whose rows are filled up to their
-    lengths. The file must show that the labels are class ids for a loss that ignores -100: it contains a cross entropy
-    or token ids.
+    `pad_sequence`, `F.pad`, `torch.full`, `labels + [0] * n`, and an integer `torch.zeros` into whose rows the labels
+    are copied. The file must show that the labels are class ids for a loss that ignores -100: it contains a cross
+    entropy or token ids.
 
     Not changed: tensors whose names do not suggest labels, files with a CTC loss or another `ignore_index`, and labels
     whose padding is compared with the padding token or masked with -100 later. `-v` lists labels that are used as a

@@ -19,7 +19,8 @@ What it does
 
 Why
     Outside autocast, a float16 prediction and a float32 target raise `Found dtype Float but expected Half`. In float16,
-    a loss above 1.0 times a loss scale of 65536 is infinite. Autocast does not promote `huber_loss`.
+    a loss above 1.0 is infinite after it is multiplied by a loss scale of 65536. Autocast does not promote
+    `huber_loss`.
 
 Before
     loss = F.mse_loss(prediction, target)

@@ -153,8 +153,8 @@ def _default(of: Field[Any]) -> object:
 
 
 def _drop_oldest(folder: Path) -> None:
-    answers = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in answers[:-CACHES_KEPT]:
+    cache_files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    for file in cache_files[:-CACHES_KEPT]:
         file.unlink(missing_ok=True)
 
 

@@ -90,7 +90,7 @@ def _offered(
 ) -> tuple[Plan, Target]:
     """Return the plan of each file, and the target with the values that the readers of this plan accept."""
     loops = target.code_facts.traits.unscaled_loops if any(fixer.name == "bf16-to-fp16" for fixer in sources) else ()
-    sources = _scaling(sources, target)
+    sources = _applicable(sources, target)
 
     def plan_with(consumers: Consumers) -> Plan:
         return _plan_sources(site.tree, files, sources, _with_consumers(target, consumers))
@@ -111,16 +111,16 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
     modules = [each for each in found if not is_outside(each, target)]
     uncalled = find_uncalled(changes, site.tree, modules)
     target = replace(target, code_facts=replace(target.code_facts, uncalled=uncalled))
-    plan = plan_again(site.tree, uncalled, NOT_CALLED, _scaling(fixers, target), target, plan)
+    plan = plan_again(site.tree, uncalled, NOT_CALLED, _applicable(fixers, target), target, plan)
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree)
     inferring = find_inference_code(_files(_of_fixers(plan, precise)), owners, _scripts(found, target))
     target = replace(target, code_facts=replace(target.code_facts, only_inference=inferring))
-    plan = plan_again(site.tree, inferring, ONLY_INFERENCE, _scaling(fixers, target), target, plan)
+    plan = plan_again(site.tree, inferring, ONLY_INFERENCE, _applicable(fixers, target), target, plan)
     owners = owners_of(_of_fixers(plan, precise), modules, target, site.tree) if inferring else owners
 
     def replan(path: str, traits: Traits) -> FileOutcome:
         seen = replace(target, code_facts=replace(target.code_facts, traits=traits))
-        return plan_file(path, site.tree.read(path), _scaling(fixers, target), seen)
+        return plan_file(path, site.tree.read(path), _applicable(fixers, target), seen)
 
     plan = with_attention_of_programs(plan, owners, target.code_facts.traits, replan)
     named = _of_fixers(plan, precise)
@@ -147,8 +147,8 @@ def _files(plan: Plan) -> list[FileChange]:
     return [each for each in plan.changes if isinstance(each, FileChange)]
 
 
-def _scaling(fixers: Sequence[SourceFixer], target: Target) -> Sequence[SourceFixer]:
-    """Return the fixers that are applied to a project with these training loops."""
+def _applicable(fixers: Sequence[SourceFixer], target: Target) -> Sequence[SourceFixer]:
+    """Return the fixers, without those of NEED_SCALE if a training loop of the project has no loss scale."""
     loops = target.code_facts.traits.unscaled_loops and any(fixer.name == "bf16-to-fp16" for fixer in fixers)
     return [fixer for fixer in fixers if fixer.name not in NEED_SCALE] if loops else fixers
 

@@ -1,4 +1,4 @@
-"""port: launches on port 29500 use a free port.
+"""port: launches that would use port 29500 use a free port instead.
 
 What it does
     `accelerate launch` with several processes or with port 29500 gets `--main_process_port 0`. `main_process_port:

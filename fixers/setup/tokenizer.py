@@ -5,7 +5,7 @@ What it does
     cache. A file that is truncated, empty, a Git LFS pointer, a web page or has the wrong digest is replaced. The
     replacement is a valid copy on the host, or the hub's file at one commit, downloaded by the host's huggingface_hub.
     The new file is moved into place only if its size and digest equal the hub's, it loads, and three fixed strings
-    survive a round trip. A file in another folder, also one that a link leads to, is only reported.
+    survive a round trip. A file in another folder is only reported, even if a link in the project leads to it.
 
 Why
     An interrupted transfer leaves a truncated file, and a clone without Git LFS leaves a pointer. Both fail with
@@ -199,7 +199,7 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], fault
 
 
 def _rewrite(site: Site, origin: Origin, faulty: FaultyFile) -> FileChange | None:
-    """Return a local change if the local file has the same content and the tree contains a valid copy, else None."""
+    """Return a local change if the local file equals the faulty one and the tree has a valid copy, else None."""
     assert site.host is not None and site.project is not None
     path = posixpath.relpath(faulty.file.path, posixpath.join(site.host.workdir, site.project.tree))
     files = laptop_files(site)

@@ -26,7 +26,10 @@ PATCHES_CLASS = re.compile(rb"FlashAttention2\b")
 SETS_CAUSAL = re.compile(
     rb"[\w)\]](?<!\bself)(?<!\bcls)\.is_causal[ \t]*=(?!=)(?![ \t]*True[ \t\r]*(?:#|$))", re.MULTILINE
 )
-"""Matches assignments of `is_causal` to another object; `self.is_causal` is common in transformers and harmless."""
+"""Matches assignments to the `is_causal` of an object other than self.
+
+`self.is_causal` is common in transformers and harmless.
+"""
 OF_FLASH = re.compile(r"\w+FlashAttention2$")
 NOT_REPLACED = "FlashAttention is not replaced, although this card cannot run it: "
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -36,7 +39,7 @@ NOT_CAUSAL = (
     "is_causal of a layer is assigned here; SDPA ignores is_causal in a padded batch, because it gets a causal mask"
 )
 PATCHED = "a class of FlashAttention is required or replaced here"
-SPLITS_SEQUENCES = "ring attention splits sequences over several cards by its kernels"
+SPLITS_SEQUENCES = "ring attention, which splits sequences over several cards, calls FlashAttention's kernels"
 MASKED = "layers get a padding mask of two dimensions here, which only FlashAttention accepts"
 
 

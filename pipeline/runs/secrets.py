@@ -28,7 +28,7 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
 
 
 def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> None:
-    """Mask the secrets that the configs and host files of the project name, and those in `more`, as far as set."""
+    """Mask the values of secrets listed in the project's configs and host files, or in `more`, if they are set."""
     names = set(more)
     for path in (*list_configs(cwd).values(), *list_hosts(cwd).values()):
         with contextlib.suppress(HalfstepError, OSError):
@@ -42,8 +42,10 @@ def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severit
     missing = [secret for secret in secrets_of(host, run) if not os.environ.get(secret)]
     if not missing:
         return ()
-    state = "is empty" if missing[0] in os.environ else "not set"
-    message = f"{', '.join(missing)}: listed under secrets: but {state} in the local environment"
+    empty = [secret for secret in missing if secret in os.environ]
+    state = ("not set or empty" if empty != missing else "empty") if empty else "not set"
+    verb = "is" if len(missing) == 1 else "are"
+    message = f"`secrets:` lists {', '.join(missing)}, which {verb} {state} in the local environment"
     code = ExitCode.USAGE if severity is Severity.ERROR else ExitCode.OK
     return (Finding("secret-missing", severity, message, "secrets", f"export {missing[0]}=...", code),)
 

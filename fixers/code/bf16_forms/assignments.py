@@ -17,7 +17,7 @@ from fixers.sources.training_setup import block_of
 from remote.protocol.findings import Severity
 
 
-def find_assignments(draft: Draft, consumers: Consumers) -> None:
+def replace_assigned_flags(draft: Draft, consumers: Consumers) -> None:
     """In assignments, set bfloat16 flags to False and their float16 counterparts to True."""
     for assignment in draft.source.names.of_type(ast.Assign):
         _judge_assignment(draft, consumers, assignment)

@@ -17,7 +17,7 @@ from fixers.code.bf16_forms.branches import (
     selects_other_device,
 )
 from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
-from fixers.code.flash_fallbacks import stays_half
+from fixers.code.flash_fallbacks import selects_flash_in_mixed_training
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
@@ -105,7 +105,7 @@ def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Ju
     """Judge `bfloat16 if test else other` by the other value. None means that another rule decides."""
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
-    is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)
+    is_selected = _is_switch(source, parent.test) or selects_flash_in_mixed_training(source, parent.test)
     return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not is_selected else None
 
 

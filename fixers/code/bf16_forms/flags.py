@@ -45,7 +45,7 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def find_flags(draft: Draft, consumers: Consumers) -> None:
+def replace_flags(draft: Draft, consumers: Consumers) -> None:
     """Set bfloat16 flags to False and their float16 counterparts to True."""
     names = draft.source.names
     for call in names.of_type(ast.Call):

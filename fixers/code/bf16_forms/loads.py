@@ -22,7 +22,7 @@ WHY_NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as
 WHY_TRL = "TRL enables bfloat16 unless float16 is set"
 
 
-def find_loads(draft: Draft, target: Target) -> None:
+def set_load_dtypes(draft: Draft, target: Target) -> None:
     """Select float16 explicitly where a library would choose bfloat16 by default."""
     options: dict[int, ast.Constant] = {}
     for call in draft.source.names.of_type(ast.Call):

@@ -15,7 +15,7 @@ from fixers.sources.names import Rebound
 BFLOAT16 = "torch.bfloat16"
 
 
-def find_values(draft: Draft) -> None:
+def replace_values(draft: Draft) -> None:
     """Replace `torch.bfloat16` and `.bfloat16()` wherever they select a dtype, and change the imports of bfloat16."""
     for attribute in draft.source.names.of_type(ast.Attribute):
         if attribute.attr == "bfloat16":

@@ -25,7 +25,7 @@ WHY_FLAG = "commands use --fp16 on this card"
 WHY_WORD = "configs and commands use float16 on this card"
 
 
-def find_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[str] = ()) -> None:
+def extend_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[str] = ()) -> None:
     """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16.
 
     `off_is_half`: switches that select float16 when they are off. Their options get no second name.

@@ -42,7 +42,7 @@ LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
-def find_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...] = ()) -> None:
+def replace_words(draft: Draft, consumers: Consumers, frozen_loads: tuple[str, ...] = ()) -> None:
     """Replace every bfloat16 string that selects a precision with a spelling that all readers of the option accept."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():

@@ -70,10 +70,10 @@ def _publish_complete(run: RunLayout, number: int) -> None:
 
 
 def _no_checkpoint(run: str, reasons: List[str]) -> Refusal:
-    reasons_text = "; ".join(reasons) if reasons else "none was saved"
+    problem = f"is valid ({'; '.join(reasons)})" if reasons else "was saved"
     return Refusal(
         "no-checkpoint",
-        f"no trainer checkpoint of {run} can be resumed from: {reasons_text}",
+        f"no trainer checkpoint of {run} {problem}",
         where=run,
         hint="pipeline run --force train   (starts again at step 0; broken checkpoints are kept)",
         exit_code=ExitCode.CHECKPOINT,

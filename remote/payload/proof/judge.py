@@ -74,7 +74,7 @@ def _results(evidence: Evidence) -> Iterator[Result]:
     yield from checks_outcome.judge(evidence)
     yield from checks_runtime.judge(evidence)
     if not evidence.ranks:
-        yield NotChecked("everything", "no process of the command trained a model under the hooks")
+        yield NotChecked("process-reports", "no process of the command trained a model under the hooks")
         return
     for checks in CHECKS:
         yield from checks.judge(evidence)

@@ -16,14 +16,24 @@ HOST = HostConfig(host="local")
 RUN = RunConfig(command=("python", "train.py"), secrets=(NAME,))
 
 
-@pytest.mark.parametrize(("value", "state"), [(None, "not set"), ("", "is empty")])
+@pytest.mark.parametrize(("value", "state"), [(None, "not set"), ("", "empty")])
 def test_a_missing_or_empty_secret_is_refused(monkeypatch: pytest.MonkeyPatch, value: str | None, state: str) -> None:
     monkeypatch.delenv(NAME, raising=False)
     if value is not None:
         monkeypatch.setenv(NAME, value)
-    with pytest.raises(BadUsage, match=f"{NAME}: listed under secrets: but {state} in the local environment") as caught:
+    with pytest.raises(BadUsage, match=f"`secrets:` lists {NAME}, which is {state} in the local environment") as caught:
         require_secrets(HOST, RUN)
     assert caught.value.hint == f"export {NAME}=..."
+
+
+def test_several_missing_secrets_share_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    monkeypatch.setenv("OTHER_TOKEN", "")
+    run = RunConfig(command=("python", "train.py"), secrets=(NAME, "OTHER_TOKEN"))
+    [warning] = judge_secrets(HOST, run)
+    assert warning.message == (
+        f"`secrets:` lists {NAME}, OTHER_TOKEN, which are not set or empty in the local environment"
+    )
 
 
 def test_a_secret_with_a_value_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
