@@ -22,8 +22,10 @@ from remote.errors import HalfstepError
 from remote.link.address import Address
 from remote.link.prompter import Prompter
 from remote.operations.jobs import start_job
+from remote.project.digests import MAX_JSON
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
+from remote.protocol.regular import read_regular
 
 UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY)
 REPEATABLE = (ExitCode.PREEMPTED, ExitCode.BUSY, ExitCode.TEMPORARY)
@@ -106,8 +108,12 @@ def copy_checkpoints(known: Selection, new: Selection) -> None:
     if address_of(known.host) != address_of(new.host):
         return
     first, second = (Records(one.loaded.root).checkpoints(one.host.name, one.loaded.record) for one in (known, new))
-    if first.is_file() and not second.exists():
-        write_atomic(second, first.read_bytes())
+    try:
+        data = read_regular(first, MAX_JSON)
+    except OSError:
+        return
+    if not second.exists():
+        write_atomic(second, data)
 
 
 def options_for(phase: Phase, options: RunOptions) -> RunOptions:

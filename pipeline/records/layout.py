@@ -18,13 +18,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from pipeline.config.schema import SCHEMAS
 from pipeline.records.files import write_atomic
 from remote.project.digests import read_json
 from remote.project.records_folder import RECORDS_FOLDER, refuse_link, refuse_links
+from remote.protocol.regular import read_regular
 
 NOTE = "run.json"
 PROOF_OUTPUT = ".proof.log"
@@ -121,12 +124,10 @@ class Records:
 
     def newest_proof_output(self, since_unix: float) -> Path | None:
         """Return the newest output of a proof that failed after the given time, or None if there is none."""
-        outputs = {
-            path.stat().st_mtime: path
-            for path in self.folder.glob(f"state/*/*{PROOF_OUTPUT}")
-            if path.is_file() and path.stat().st_mtime > since_unix
-        }
-        return outputs[max(outputs)] if outputs else None
+        found = [path for path in self.folder.glob(f"state/*/*{PROOF_OUTPUT}") if not path.parent.is_symlink()]
+        times = {path: path.lstat() for path in found}
+        newer = [path for path in found if S_ISREG(times[path].st_mode) and times[path].st_mtime > since_unix]
+        return max(newer, key=lambda path: times[path].st_mtime, default=None)
 
     def lock(self, host: str, config: str) -> Path:
         """Return the lock file of a config on a host."""
@@ -139,8 +140,10 @@ class Records:
             write_atomic(ignore, b"*\n")
         for source in SCHEMAS.glob("*.json"):
             copy, data = self.folder / "schemas" / source.name, source.read_bytes()
-            if not copy.is_file() or copy.read_bytes() != data:
-                write_atomic(copy, data)
+            with suppress(OSError):
+                if read_regular(copy, len(data)) == data:
+                    continue
+            write_atomic(copy, data)
 
 
 def _host_of(note: Path) -> str:

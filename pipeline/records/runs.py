@@ -42,7 +42,8 @@ class RunNote:
     jobs before the newest one. `waits` is the reason why the job is queued, or "". `rewritten` are the files on the
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
     record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
-    job ended, in the words of the host. `secrets` are the names of the job's secrets.
+    job ended, in the words of the host. `secrets` are the names of the job's secrets, and `secret_marks` the HMACs of
+    their values.
     """
 
     run: str
@@ -82,6 +83,7 @@ class RunNote:
     disk_full: bool = False
     reason: str = ""
     secrets: tuple[str, ...] = ()
+    secret_marks: dict[str, str] = field(default_factory=dict)
 
     @property
     def resume_command(self) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.records.files import write_atomic
+from pipeline.records.signed import read_record, write_record
 from pipeline.report.model import CureRow, FixRow
-from remote.project.digests import read_json
 from remote.protocol.proof import ProofReport
-from remote.protocol.values import Malformed, decode, dumps
+from remote.protocol.values import Malformed, decode, encode
 
 
 @dataclass(frozen=True)
@@ -22,13 +21,14 @@ class Evidence:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Return the saved evidence, or an empty Evidence if the file is missing or cannot be read."""
+    """Return the saved evidence, or an empty Evidence if the file cannot be read or another user wrote it."""
     try:
-        return decode(Evidence, read_json(path))
+        body, own = read_record(path)
+        return decode(Evidence, body) if own else Evidence()
     except (OSError, ValueError, Malformed):
         return Evidence()
 
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
-    """Save the evidence atomically."""
-    write_atomic(path, dumps(evidence))
+    """Save the evidence atomically, with an HMAC."""
+    write_record(path, encode(evidence), signed=True)

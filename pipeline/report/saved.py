@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
 from remote.project.digests import read_json
+from remote.project.user_folder import is_signed
 from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.hidden import mask
 from remote.protocol.lines import LineCollapser
@@ -149,14 +150,17 @@ def _stage_as_seen(stage: StageOutcome, verdict: Verdict) -> StageOutcome:
 def end_of_output(folder: Path, secrets: Collection[str], saved: str = "") -> str:
     """Return the last lines of the newest job's pulled output, or "" if no output was pulled.
 
-    `secrets` are names of variables whose values are masked. If one of them is not set, the result is the excerpt
-    `saved`, which was masked when it was written.
+    `secrets` are names of variables whose values are masked. If one of them is not set, or has another value than when
+    the job was started, the result is the excerpt `saved`, which was masked when it was written.
     """
     path = mirrored_log(folder)
     if path is None:
         return ""
-    if unset := [name for name in secrets if not os.environ.get(name)]:
-        return saved or f"not shown: the value of {', '.join(unset)} cannot be masked, because it is not set here"
+    note = read_note(folder)
+    marks = note.secret_marks if note is not None and note.own else {}
+    if unknown := [name for name in secrets if not _is_value_of_job(name, marks)]:
+        names = ", ".join(unknown)
+        return saved or f"not shown: the value of {names} in this job is not known here, so it cannot be masked"
     with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - OUTPUT_BYTES)
         file.seek(start)
@@ -164,6 +168,11 @@ def end_of_output(folder: Path, secrets: Collection[str], saved: str = "") -> st
     whole = end.partition("\n")[2] if start else end
     shown = "".join(LineCollapser().feed(whole, final=True)).splitlines()[-OUTPUT_LINES:]
     return mask_tokens(mask("\n".join(shown), [os.environ[name] for name in secrets]))
+
+
+def _is_value_of_job(name: str, marks: Mapping[str, str]) -> bool:
+    value = os.environ.get(name, "")
+    return value != "" and (name not in marks or is_signed(os.fsencode(value), marks[name]))
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:

@@ -12,6 +12,7 @@ from pipeline.config.find import list_configs, list_hosts
 from pipeline.config.host_model import HostConfig
 from pipeline.config.model import RunConfig
 from remote.errors import BadUsage, HalfstepError
+from remote.project.user_folder import sign
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import hide
@@ -25,6 +26,17 @@ def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
 def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
     """Return the values of the secrets that are set in the local environment, by name."""
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
+
+
+def secret_marks(names: Iterable[str]) -> dict[str, str]:
+    """Return the HMAC of the value of each variable that is set, by name, or {} if the user's key is not usable.
+
+    With these, a later command recognises a variable that has another value than when the job was started.
+    """
+    values = {name: os.environ[name] for name in names if name in os.environ}
+    with contextlib.suppress(OSError):
+        return {name: sign(os.fsencode(value)) for name, value in values.items()}
+    return {}
 
 
 def hide_project_secrets(cwd: Path, more: Iterable[str] = ()) -> None:

@@ -10,7 +10,7 @@ from pipeline.records.runs import RunNote
 from pipeline.runs.backend import backend_of
 from pipeline.runs.command import command_of, data_at, environment_of, job_place, ranks_of, steps_of
 from pipeline.runs.run_id import work_fingerprint
-from pipeline.runs.secrets import require_secrets, secrets_of
+from pipeline.runs.secrets import require_secrets, secret_marks, secrets_of
 from pipeline.runs.view import View
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobSpec, JobState, RunSurvey
@@ -37,6 +37,7 @@ def note_of(view: View, name: str) -> RunNote:
         varied=view.loaded.varied,
         rewritten=tuple(sorted(view.survey.tree.fixed)),
         secrets=secrets_of(view.host.config, view.config),
+        secret_marks=secret_marks(secrets_of(view.host.config, view.config)),
     )
 
 
@@ -59,6 +60,7 @@ def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb
         verb=verb,
         own=training.own,
         secrets=training.secrets,
+        secret_marks=secret_marks(training.secrets),
     )
 
 

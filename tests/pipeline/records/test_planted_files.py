@@ -16,10 +16,12 @@ from pipeline.records.layout import Records
 from pipeline.records.run_inputs import read_inputs, read_resumed
 from pipeline.records.runs import read_note
 from pipeline.records.stage_checkpoints import read_checkpoints
-from pipeline.report.evidence import read_evidence
+from pipeline.report.evidence import Evidence, read_evidence, write_evidence
+from pipeline.report.model import CureRow
 from pipeline.report.saved import read_evaluation, read_report
 from remote.errors import BadUsage, Busy
 from remote.project.digests import MAX_JSON, MAX_VALUES, parse_record, read_digest_cache
+from remote.protocol.values import dumps
 
 
 @pytest.mark.parametrize("place", ["state/local/train.lock", "runs/plain-0123abcd/pull.lock", "runs.lock"])
@@ -158,3 +160,40 @@ def test_SE_12_a_lock_file_with_planted_content_names_no_holder(tmp_path: Path, 
             assert tracemalloc.get_traced_memory()[1] < 2**20
         finally:
             tracemalloc.stop()
+
+
+@pytest.mark.parametrize("planted", ["file", "folder"])
+def test_SE_12_a_link_in_place_of_the_output_of_a_proof_is_not_read(tmp_path: Path, planted: str) -> None:
+    state, home = tmp_path / "project/.halfstep/state", tmp_path / "home"
+    home.mkdir()
+    (home / "a.proof.log").write_text("aws_secret = victim")
+    state.mkdir(parents=True)
+    if planted == "file":
+        (state / "x").mkdir()
+        (state / "x/a.proof.log").symlink_to(home / "a.proof.log")
+    else:
+        (state / "x").symlink_to(home)
+    assert Records(tmp_path / "project").newest_proof_output(0.0) is None
+
+
+def test_SE_12_a_schema_that_is_a_link_to_a_large_file_is_replaced_and_not_read(tmp_path: Path) -> None:
+    large, records = tmp_path / "large", Records(tmp_path / "project")
+    with large.open("wb") as file:
+        file.truncate(2**34)
+    records.prepare()
+    copy = next((tmp_path / "project/.halfstep/schemas").iterdir())
+    data = copy.read_bytes()
+    copy.unlink()
+    copy.symlink_to(large)
+    records.prepare()
+    assert not copy.is_symlink() and copy.read_bytes() == data and large.stat().st_size == 2**34
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_SE_12_evidence_of_a_cloned_project_is_in_no_report(tmp_path: Path, own: bool) -> None:
+    path, evidence = tmp_path / "a.evidence.json", Evidence(cures=(CureRow("oom", "cause", "done"),))
+    if own:
+        write_evidence(path, evidence)
+    else:
+        path.write_bytes(dumps(evidence))
+    assert read_evidence(path) == (evidence if own else Evidence())

@@ -141,6 +141,7 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(
     browser: Browser, written: Path, reports: tuple[RunReport, ...], dark: bool
 ) -> None:
     browser.open(write(written, *reports), width=400, dark=dark)
+    browser.wait("[...document.querySelectorAll('.live canvas')].every(one => one.clientWidth > 0)")
     assert browser.overflow == 0
     widths = browser.run("return [...document.querySelectorAll('.live canvas')].map(one => one.clientWidth)")
     assert widths and min(widths) > 300 and max(widths) <= 400

@@ -21,6 +21,7 @@ from pipeline.report.saved import (
     render_saved_report,
     save_report,
 )
+from pipeline.runs.secrets import secret_marks
 from remote.protocol.events import Scalar
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import JobResult, JobState, Progress
@@ -212,7 +213,7 @@ def test_an_output_that_cannot_be_masked_is_not_shown(
     if value is None:
         monkeypatch.delenv("MY_KEY")
     page = save_report(with_output(tmp_path), replace(SECRET_REPORT, reason="")).read_text()
-    assert "correct-horse" not in page and "the value of MY_KEY cannot be masked" in page
+    assert "correct-horse" not in page and "the value of MY_KEY in this job is not known here" in page
 
 
 def test_a_secret_that_is_the_name_of_a_state_leaves_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +230,24 @@ def test_the_report_of_a_run_without_a_saved_one_masks_the_secrets_of_its_record
     folder = with_output(Records(tmp_path).run("r", "titan"))
     page = render_saved_report(folder).read_text()
     assert "correct-horse" not in page and "key=***" in page
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_variable_with_another_value_than_that_of_the_job_reveals_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    monkeypatch.setenv("MY_KEY", "correct-horse")
+    note = RunNote(
+        "r", "titan", "c", "key", created_unix=1.0, secrets=("MY_KEY",), secret_marks=secret_marks(["MY_KEY"])
+    )
+    write_note(Records(tmp_path), note)
+    folder = with_output(Records(tmp_path).run("r", "titan"))
+    if saved:
+        save_report(folder, SECRET_REPORT)
+    monkeypatch.setenv("MY_KEY", "rotated-value")
+    page = render_saved_report(folder).read_text()
+    assert "correct-horse" not in page
+    assert ("key=***" if saved else "the value of MY_KEY in this job is not known here") in page
 
 
 def test_a_secret_is_masked_in_the_names_of_curves_and_in_a_comparison(
