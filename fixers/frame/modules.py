@@ -54,14 +54,16 @@ HALF = LinePattern(re.compile(rb"fp16|float16|\.half\b|16-mixed"), (b"fp16", b"f
 class Module:
     """One file. `imports` are dotted names; a relative name begins with dots. `from a import b` gives a and a.b.
 
-    `starts`: it can be started. `infers`: its name suggests a script that uses a trained model. `dynamic`: it imports
-    modules whose names are computed. `parses`: it parses Trainer arguments. `half`: it names float16. `scales`: it
-    scales a loss, or uses a library with loss scaling. `float16_error_line`: the number of the first line that raises
-    an error for float16, or 0. `foreign`: it is code for another framework or device.
+    `deferred`: the imports that are only in functions or branches. `starts`: it can be started. `infers`: its name
+    suggests a script that uses a trained model. `dynamic`: it imports modules whose names are computed. `parses`: it
+    parses Trainer arguments. `half`: it names float16. `scales`: it scales a loss, or uses a library with loss scaling.
+    `float16_error_line`: the number of the first line that raises an error for float16, or 0. `foreign`: it is code for
+    another framework or device.
     """
 
     path: str
     imports: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
     trains: bool = False
     starts: bool = False
     infers: bool = False
@@ -78,16 +80,19 @@ class Module:
 
     @staticmethod
     def of_row(path: str, row: list[Any]) -> Module:
-        return Module(path, tuple(row[0]), *row[1:])
+        return Module(path, tuple(row[0]), tuple(row[1]), *row[2:])
 
 
 def read_module(path: str, data: bytes) -> Module:
     """Return the facts about a file, found by text searches. In a notebook, only the code cells are searched."""
     is_notebook = path.endswith(".ipynb")
     source = _code_of(path, data) if is_notebook else data
+    found = list(_imports(source))
+    always = {name for name, is_indented in found if not is_indented}
     return Module(
         path,
-        tuple(dict.fromkeys(name for name, _ in _imports(source))),
+        tuple(dict.fromkeys(name for name, _ in found)),
+        tuple(dict.fromkeys(name for name, _ in found if name not in always)),
         trains=_trains(source),
         starts=is_notebook or holds_any(source, STARTS),
         infers=_infers(path.lower()),
@@ -98,12 +103,6 @@ def read_module(path: str, data: bytes) -> Module:
         float16_error_line=line_that_refuses(data),
         foreign=not is_notebook and (is_foreign(data) or is_for_accelerator(data)),
     )
-
-
-def always_imported(path: str, data: bytes) -> tuple[str, ...]:
-    """Return the names that the module imports at its top level, that is, not in a function or under a condition."""
-    source = _code_of(path, data) if path.endswith(".ipynb") else data
-    return tuple(dict.fromkeys(name for name, is_indented in _imports(source) if not is_indented))
 
 
 def _trains(source: bytes) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from posixpath import basename, dirname, join, normpath, splitext
 
-from fixers.frame.modules import Module, always_imported
+from fixers.frame.modules import Module
 from fixers.sources.lines import lines_with
 from fixers.sources.module_files import ModuleIndex
 
@@ -45,18 +45,17 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     graph = _ImportGraph(by_path)
     imported = graph.imported_scripts()
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
-    programs = [Program(each.path, graph.closure(each)) for each in entries]
+    programs = [Program(each.path, graph.closure(each, _evaluates)) for each in entries]
     found = [each for each in programs if each.entry in started or each.trains]
     reached = {path for program in found for path in program.paths}
     return (*found, *_unstarted(by_path, reached, graph))
 
 
-def loaded_by(program: Program, read: Callable[[str], bytes]) -> frozenset[str]:
+def loaded_by(program: Program) -> frozenset[str]:
     """Return the files that are imported whenever the program starts: not those that functions or branches import."""
-    modules = {
-        each.path: replace(each, imports=always_imported(each.path, read(each.path))) for each in program.modules
-    }
-    return frozenset(each.path for each in _ImportGraph(modules).closure(modules[program.entry]))
+    modules = {each.path: each for each in program.modules}
+    loaded = _ImportGraph(modules).closure(modules[program.entry], lambda _: True)
+    return frozenset(each.path for each in loaded)
 
 
 def importing(paths: Iterable[str], targets: Container[str], modules: Iterable[Module]) -> frozenset[str]:
@@ -76,12 +75,17 @@ def _unstarted(modules: Mapping[str, Module], reached: set[str], graph: _ImportG
     """Yield the modules that train and that no program contains."""
     for module in modules.values():
         if module.trains and not module.infers and module.path not in reached:
-            yield Program(module.path, graph.closure(module))
+            yield Program(module.path, graph.closure(module, _evaluates))
 
 
 def _may_start(module: Module, imported: Container[str]) -> bool:
     """Return True for a script that may train. The main block of an imported module is usually only a test."""
     return module.starts and (module.trains or not (module.infers or module.path in imported))
+
+
+def _evaluates(module: Module) -> bool:
+    """Return True for a module of evaluation: a training runs none of its functions that import other modules."""
+    return module.infers and not (module.trains or module.starts)
 
 
 def imports_any(program: Program, libraries: Collection[str]) -> bool:
@@ -109,7 +113,7 @@ class _ImportGraph:
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = modules
-        self.imports: dict[str, tuple[str, ...]] = {}
+        self.imports: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self.index = ModuleIndex(modules)
 
     def imported_scripts(self) -> frozenset[str]:
@@ -119,27 +123,31 @@ class _ImportGraph:
         near = (each for each in self.modules.values() if any(_last(name) in names for name in each.imports))
         return frozenset(path for each in near for path in self.imported_by(each) if path != each.path) & scripts
 
-    def closure(self, entry: Module) -> tuple[Module, ...]:
+    def closure(self, entry: Module, defers: Callable[[Module], bool] = lambda _: False) -> tuple[Module, ...]:
+        """Return the module and all modules that it imports, directly or indirectly.
+
+        `defers`: returns True for a module whose imports in functions and branches are ignored.
+        """
         found = {entry.path: entry}
         new = [entry]
         while new:
             module = new.pop()
-            for path in self.imported_by(module):
+            for path in self.imported_by(module, module.deferred if defers(module) else ()):
                 if path not in found:
                     found[path] = self.modules[path]
                     new.append(self.modules[path])
         return tuple(found.values())
 
-    def imported_by(self, module: Module) -> tuple[str, ...]:
-        """Return the files that the module imports.
+    def imported_by(self, module: Module, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the files that the module imports, except those of the names `without`.
 
         The result is cached, because many programs share most of their modules.
         """
-        known = self.imports.get(module.path)
+        known = self.imports.get((module.path, without))
         if known is None:
-            folder = dirname(module.path)
-            files = (path for name in module.imports for path in self.index.files_of(name, folder))
-            known = self.imports[module.path] = tuple(dict.fromkeys(files))
+            folder, names = dirname(module.path), (name for name in module.imports if name not in without)
+            files = (path for name in names for path in self.index.files_of(name, folder))
+            known = self.imports[module.path, without] = tuple(dict.fromkeys(files))
         return known
 
 

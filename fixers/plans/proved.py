@@ -92,7 +92,7 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         mine = [changes[path] for path, own in attached.items() if program in own]
         of_weights = _half(program, changes, target, tree.read)
         replaced = _of_attention(program, target, mine)
-        of_flash = chain(_of_kernels(program, target, attribution.read), warnings.of_flash(program), replaced)
+        of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), _of_weights(program, mine, attribution)
         doubt = next(chain(of_flash, _of_code(program), warnings.of(program, mine), *of_options, of_weights), None)
         if doubt is not None:
@@ -234,10 +234,10 @@ def _blocks(finding: Finding) -> bool:
     return finding.message not in HARMLESS and UNREAD not in finding.message
 
 
-def _of_kernels(program: Program, target: Target, read: Callable[[str], bytes]) -> Iterator[Doubt]:
+def _of_kernels(program: Program, target: Target) -> Iterator[Doubt]:
     """Yield a doubt for each module that uses FlashAttention whenever the program starts."""
     needing = [(path, line) for path, line in target.code_facts.traits.needs_flash if path in program.paths]
-    loaded = loaded_by(program, read) if needing else frozenset()
+    loaded = loaded_by(program) if needing else frozenset()
     for path, line in needing:
         if path in loaded:
             yield Doubt(RUNS_KERNELS.format(path=path, line=line), f"{path}:{line}", of_flash=True)

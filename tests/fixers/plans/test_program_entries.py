@@ -68,6 +68,24 @@ def test_a_script_in_a_folder_of_evaluation_that_only_imports_training_code_stay
     assert f"{folder}/answers.py" not in changed(planned(tmp_path, {}))
 
 
+SCORER = "import torch\n\n\nclass Settings:\n    dtype = torch.bfloat16\n"
+ON_DEMAND = "def __getattr__(name):\n    from .scorer import Settings\n    return Settings\n"
+IN_A_BRANCH = "TEXT = 'a'\nif scores:\n    from .scorer import Settings\n"
+
+
+@pytest.mark.parametrize("package", [ON_DEMAND, IN_A_BRANCH], ids=["in a function", "in a branch"])
+@pytest.mark.parametrize(("folder", "belongs"), [("eval/judges", False), ("core/judges", True)])
+def test_an_import_in_a_function_of_evaluation_code_belongs_to_no_training(
+    tmp_path: Path, package: str, folder: str, belongs: bool
+) -> None:
+    training = f"from {folder.replace('/', '.')}.prompt import TEXT\n{ACCELERATE}"
+    files = {f"{folder}/__init__.py": package, f"{folder}/prompt.py": "TEXT = 'a'\n", f"{folder}/scorer.py": SCORER}
+    found = changed(planned(tmp_path, {"train.py": training, **files}))
+    assert set(found) == {"train.py", *([f"{folder}/scorer.py"] if belongs else [])}
+    always = {f"{folder}/__init__.py": f"from .scorer import Settings\n{package}"}
+    assert f"{folder}/scorer.py" in changed(planned(tmp_path, always))
+
+
 @pytest.mark.parametrize("kit", ["kit/models/voice.py", "voice_kit/lib/voice/__init__.py"])
 def test_a_module_of_another_tool_with_the_name_of_an_imported_package_stays(tmp_path: Path, kit: str) -> None:
     files = {"jobs/train.py": f"from voice import build\n{ACCELERATE}", "voice/__init__.py": BUILDS, kit: BUILDS}
