@@ -6,7 +6,7 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,11 +61,18 @@ class Server(paramiko.ServerInterface):
 
 
 class ServerTransport(paramiko.Transport):
-    """Records when it has accepted a command: a server must not close a channel before it has answered the request."""
+    """Records when it has accepted a command: a server must not close a channel before it has answered the request.
 
-    def __init__(self, connection: socket.socket) -> None:
+    Each message outside of channels is passed through `edit` before it is sent.
+    """
+
+    def __init__(self, connection: socket.socket, edit: Callable[[bytes], bytes]) -> None:
         super().__init__(connection)
         self.accepted = threading.Event()
+        self._edit = edit
+
+    def _send_message(self, data: paramiko.Message) -> None:
+        super()._send_message(paramiko.Message(self._edit(data.asbytes())))
 
     def _send_user_message(self, data: paramiko.Message) -> None:
         super()._send_user_message(data)
@@ -98,8 +105,11 @@ def run(channel: paramiko.Channel, command: bytes) -> None:
 
 
 @contextlib.contextmanager
-def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
-    """Yield the address of a running server, with its host key in a separate known_hosts file."""
+def paramiko_server(folder: Path, account: Account, edit: Callable[[bytes], bytes] = bytes) -> Iterator[Address]:
+    """Yield the address of a running server, with its host key in a separate known_hosts file.
+
+    The server passes its messages outside of channels through `edit`.
+    """
     host_key = paramiko.PKey.from_path(make_key(folder / "host"))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -109,7 +119,7 @@ def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
     def accept() -> None:
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             while True:
-                transport = ServerTransport(listener.accept()[0])
+                transport = ServerTransport(listener.accept()[0], edit)
                 transport.add_server_key(host_key)
                 transports.append(transport)
                 transport.start_server(event=threading.Event(), server=Server(account))

@@ -12,7 +12,7 @@ from pathlib import Path
 import fabric
 import paramiko
 
-from remote.errors import CannotConnect, ConnectionLost, HungUp, SessionRefused
+from remote.errors import AuthRefused, CannotConnect, ConnectionLost, HalfstepError, HungUp, SessionRefused
 from remote.link.prompter import Prompter
 from remote.link.ssh.channel_stream import ChannelStream
 from remote.link.ssh.fast_paths import transport_class
@@ -175,7 +175,7 @@ class Connection:
         start = time.monotonic()
         try:
             connected.fabric.open()
-        except CONNECTION_ERRORS as error:
+        except (*CONNECTION_ERRORS, AuthRefused, HungUp) as error:
             raise self._connect_error(connected, error, time.monotonic() - start >= limit * 0.9) from None
         self._watch(connected)
 
@@ -190,10 +190,14 @@ class Connection:
 
         connected.watchdog = Watchdog(transport.sock, self._timeouts, transport.send_keepalive, on_timeout)
 
-    def _connect_error(self, connected: ConnectedHop, error: Exception, timed_out: bool) -> CannotConnect:
+    def _connect_error(self, connected: ConnectedHop, error: Exception, timed_out: bool) -> HalfstepError:
         hop, transport = connected.hop, connected.transport
         if transport is None:
             return CannotConnect(f"the gateway could not connect to {hop.where}: {error}", where=hop.alias)
+        if transport.malformed:
+            return CannotConnect(f"the connection to {hop.where} was closed: {transport.malformed}", where=hop.alias)
+        if isinstance(error, HalfstepError):
+            return error
         if not transport.initial_kex_done:
             return handshake_error(hop, transport, error, transport.sock.first_bytes, timed_out)
         return HungUp(f"{hop.where} closed the connection during authentication: {error}", where=hop.alias)

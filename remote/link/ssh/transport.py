@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import paramiko
 from paramiko.message import Message
 
+from remote.link.ssh.announced_counts import judge_announced_count
 from remote.link.ssh.flow_control import FlowControl
 from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
@@ -67,14 +68,16 @@ class TransportLog(logging.Handler):
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """A Packetizer with limits for the size of a packet and for the data of a channel.
+    """A Packetizer with limits for the size of a packet, the length of a list and the data of a channel.
 
-    If the length of a packet is corrupt or malicious, paramiko's Packetizer waits for gigabytes.
+    If the length of a packet is corrupt or malicious, paramiko's Packetizer waits for gigabytes. `malformed` is the
+    reason if the last message announced more entries than it contained, otherwise "".
     """
 
     def __init__(self, sock: MonitoredSocket) -> None:
         super().__init__(sock)
         self._flow = FlowControl()
+        self.malformed = ""
 
     def send_message(self, data: Message) -> None:
         self._flow.sending(data.asbytes())
@@ -83,10 +86,15 @@ class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
     def read_message(self) -> tuple[int, Message]:
         """Return the type and the body of the next message.
 
-        Raises SSHException if the server sends more data than the window of a channel allows.
+        Raises SSHException if the message announces more entries than it contains, or if the server sends more data
+        than the window of a channel allows.
         """
         kind, message = super().read_message()
-        self._flow.received(kind, message.asbytes())
+        body = message.asbytes()
+        self.malformed = judge_announced_count(kind, body)
+        if self.malformed:
+            raise paramiko.SSHException(self.malformed)
+        self._flow.received(kind, body)
         return kind, message
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
@@ -128,6 +136,11 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
     def was_authenticated(self) -> bool:
         """True if the server accepted a login, even if it has closed the connection after that."""
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
+
+    @property
+    def malformed(self) -> str:
+        """The reason if a malformed message of the server ended the connection, otherwise ""."""
+        return str(self.packetizer.malformed)
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
         """Return True: paramiko has no public function that queries whether the server would accept `key`."""
