@@ -21,6 +21,7 @@ from fixers.frame.findings import warning
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.frame.target import Target
+from fixers.plans.code_doubts import of_code
 from fixers.plans.doubts import Doubt, Sharing, entries_of
 from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
@@ -94,7 +95,10 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
         of_options = _unread(program, mine), _of_weights(program, mine, attribution)
-        doubt = next(chain(of_flash, _of_code(program), warnings.of(program, mine), *of_options, of_weights), None)
+        doubt = next(
+            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, of_weights),
+            None,
+        )
         if doubt is not None:
             doubts[program.entry] = doubt
     shared = {path: own for path, own in attached.items() if path not in warnings.unsuited}
@@ -248,16 +252,6 @@ def _of_attention(program: Program, target: Target, own: Iterable[FileChange]) -
     selecting = [each.path for each in own if replaces_flash(each)]
     for place in needed_places(program, target.code_facts.traits, selecting):
         yield Doubt(place.message.removeprefix(NOT_REPLACED), f"{place.path}:{place.line}", of_flash=True)
-
-
-def _of_code(program: Program) -> Iterator[Doubt]:
-    """Yield the doubts about float16 that the program's code raises."""
-    for module in program.modules:
-        if module.float16_error_line:
-            where = f"{module.path}:{module.float16_error_line}"
-            yield Doubt(f"{where} raises an error for float16", where)
-    if not any(module.scales for module in program.modules):
-        yield Doubt("nothing in it scales the loss", program.entry)
 
 
 def _unread(program: Program, own: Iterable[FileChange]) -> Iterator[Doubt]:

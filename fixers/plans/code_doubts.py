@@ -1,0 +1,60 @@
+"""Reasons against float16 in the code of a program: lines that raise an error for it, and an unscaled loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from fixers.frame.modules import Module
+from fixers.plans.doubts import Doubt
+from fixers.plans.programs import Program
+from fixers.sources.lines import LinePattern
+from fixers.sources.splice import line_of
+
+MEGATRON = "megatron.core"
+TRAINS_WITH_MEGATRON = re.compile(rb"\bget_megatron_optimizer\b|\bget_forward_backward_func\b")
+"""Matches the optimizer of Megatron-core, which unscales gradients, and its schedules, which compute them."""
+SCALES_IN_MEGATRON = LinePattern(
+    re.compile(
+        rb"^[^#\n]*(?:\bgrad_scale_func(?:[ \t]*=(?!=)|[\"'][ \t]*[:,])(?![ \t]*None\b)|\.scale_loss\()", re.MULTILINE
+    ),
+    (b"grad_scale_func", b".scale_loss("),
+)
+LOOPS_OF_MEGATRON = (".pretrain", ".finetune")
+"""Functions of Megatron-LM and Megatron Bridge that run the whole training and scale its loss."""
+
+
+def of_code(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
+    """Yield the doubts about float16 that the program's code raises."""
+    for module in program.modules:
+        if module.float16_error_line:
+            where = f"{module.path}:{module.float16_error_line}"
+            yield Doubt(f"{where} raises an error for float16", where)
+    if not any(module.scales for module in program.modules):
+        yield Doubt("nothing in it scales the loss", program.entry)
+    yield from _of_megatron(program, read)
+
+
+def _of_megatron(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
+    """Yield a doubt if the program calls Megatron-core itself and sets no function that scales the loss."""
+    users = [each for each in program.modules if any(name.startswith(MEGATRON) for name in each.imports)]
+    if not users or any(_runs_its_loop(module) for module in program.modules):
+        return
+    texts = {each.path: _read(each.path, read) for each in program.modules}
+    if any(SCALES_IN_MEGATRON.is_in(text) for text in texts.values()):
+        return
+    for path in (each.path for each in users):
+        if found := TRAINS_WITH_MEGATRON.search(texts[path]):
+            where = f"{path}:{line_of(texts[path], found.start())}"
+            yield Doubt(f"{where} trains with {MEGATRON}, and nothing sets grad_scale_func to scale the loss", where)
+
+
+def _runs_its_loop(module: Module) -> bool:
+    return any(name.startswith("megatron.") and name.endswith(LOOPS_OF_MEGATRON) for name in module.imports)
+
+
+def _read(path: str, read: Callable[[str], bytes]) -> bytes:
+    with suppress(OSError):
+        return read(path)
+    return b""
