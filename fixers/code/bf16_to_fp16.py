@@ -27,6 +27,7 @@ What it does
     * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
       class.
     * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`).
+    * The name of an option that is on by default, if no command or document of the project passes the option.
     * `autocast(enabled=config.bf16_run, dtype=torch.bfloat16)`, if settings of the project turn the switch off and
       nothing turns it on.
     * Code that runs only with `pure_bf16`, key-value caches, and rotary tables whose results are cast to the model's
@@ -114,7 +115,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     replace_flags(draft, consumers)
     replace_assigned_flags(draft, consumers)
     set_load_dtypes(draft, target)
-    extend_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half])
+    passed = None if target.started else target.code_facts.bf16_passed
+    extend_vocabulary(draft, consumers, [each.name for each in target.code_facts.off_is_half], passed)
     _leave_unselected(draft, target.code_facts.unselected)
     _leave_switched_off(draft, target.code_facts)
     return draft.rewrite

@@ -61,6 +61,7 @@ class CodeFacts:
     `uncalled` and `only_inference`: `path:name` of functions that nothing calls, or that only inference scripts call.
     `trl_scripts`: scripts that parse arguments of TRL.
     `bf16_on` and `bf16_off`: the bfloat16 switches that settings, commands and defaults turn on or off.
+    `bf16_passed`: the bfloat16 options that commands pass, and those that documents and messages name.
     """
 
     keys: tuple[str, ...] = ()
@@ -84,6 +85,7 @@ class CodeFacts:
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()
     bf16_off: tuple[str, ...] = ()
+    bf16_passed: tuple[str, ...] = ()
 
     def is_off(self, switch: str) -> bool:
         """Return True if settings of the project turn the bfloat16 switch off, and none turns it on."""
@@ -144,12 +146,13 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
 
     For settings, commands and documents, these are only bfloat16 values and launches.
     """
-    on, off = switches_in(source)
+    on, off, passed = switches_in(source)
     if is_document(path):
-        return CodeFacts(traits=Traits(launched=launched_in(path, source)), bf16_on=on)
+        return CodeFacts(traits=Traits(launched=launched_in(path, source)), bf16_on=on, bf16_passed=passed)
     if not path.endswith(".py"):
         consumers = Consumers(selected=bf16_values_in_text(path, source) or None)
-        return CodeFacts(consumers=consumers, traits=traits_of_text(path, source), bf16_on=on, bf16_off=off)
+        facts = CodeFacts(consumers=consumers, traits=traits_of_text(path, source))
+        return replace(facts, bf16_on=on, bf16_off=off, bf16_passed=passed)
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
     options = _names(OF_OPTIONS, lines_with(source, RENAMED)) if may_name(source, NAMES) else set()
@@ -160,7 +163,7 @@ def judge_source(path: str, source: bytes) -> CodeFacts:
     trl = (path,) if into_trainer and b"trl" in source and TRL_CONFIG.search(source) else ()
     traits, defaults = traits_of(path, source), flash_defaults_in(path, source)
     facts = CodeFacts(*named, into_trainer, jax, scripts, halves, consumers, traits, trl_scripts=trl)
-    return replace(facts, flash_defaults=defaults, bf16_on=on, bf16_off=off)
+    return replace(facts, flash_defaults=defaults, bf16_on=on, bf16_off=off, bf16_passed=passed)
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -203,6 +206,7 @@ def merge_facts(parts: Iterable[CodeFacts]) -> CodeFacts:
         flash_defaults=union("flash_defaults"),
         bf16_on=union("bf16_on"),
         bf16_off=union("bf16_off"),
+        bf16_passed=union("bf16_passed"),
     )
 
 

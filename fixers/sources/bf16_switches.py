@@ -1,4 +1,4 @@
-"""Find the settings in which a file turns bfloat16 switches, such as `bf16_run`, on or off."""
+"""Find the bfloat16 switches, such as `bf16_run`, that a file turns on or off, and the options that it passes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ OPTION = re.compile(
     rb"""--([\w-]*(?:bf16|bfloat16)[\w-]*)["']?,?(?:[ \t=]+["']?(true|false|yes|no|on|off|1|0)\b)?""", re.IGNORECASE
 )
 DECLARED = re.compile(rb"""(?:add_argument|option)\([ \t]*["']--""")
+IN_DECLARATION = re.compile(rb"(?:add_argument|add_option|[oO]ption|[aA]rgument)\([^()]*$")
+LONGEST_DECLARATION = 400
 DEFAULT_ON = re.compile(rb"default[ \t]*=[ \t]*True|store_false")
 OFF = (b"false", b"no", b"off", b"0")
 
 
 class Switches(NamedTuple):
-    """The names of the bfloat16 switches that settings turn on, and of those that settings turn off."""
+    """The names of the bfloat16 switches that settings turn on or off, and of the options that commands pass."""
 
     on: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
 
 def switches_in(data: bytes) -> Switches:
@@ -41,7 +44,13 @@ def switches_in(data: bytes) -> Switches:
         for pattern in (SETTING, OPTION):
             for each in pattern.finditer(line):
                 found[(each[2] or b"true").lower() not in OFF].add(_name(each[1]))
-    return Switches(tuple(sorted(found[True])), tuple(sorted(found[False] - found[True])))
+    passed = {_name(each[1]) for each in OPTION.finditer(data) if not _is_declared(data, each.start())}
+    return Switches(tuple(sorted(found[True])), tuple(sorted(found[False] - found[True])), tuple(sorted(passed)))
+
+
+def _is_declared(data: bytes, at: int) -> bool:
+    """Return True if the option at this offset is an argument of `add_argument(` or of a similar call."""
+    return IN_DECLARATION.search(data[max(0, at - LONGEST_DECLARATION) : at]) is not None
 
 
 def _name(word: bytes) -> str:

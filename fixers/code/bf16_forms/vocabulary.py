@@ -25,18 +25,18 @@ WHY_FLAG = "commands use --fp16 on this card"
 WHY_WORD = "configs and commands use float16 on this card"
 
 
-def extend_vocabulary(draft: Draft, consumers: Consumers, off_is_half: Collection[str] = ()) -> None:
+def extend_vocabulary(
+    draft: Draft, consumers: Consumers, off_is_half: Collection[str] = (), passed: Collection[str] | None = None
+) -> None:
     """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16.
 
-    `off_is_half`: switches that select float16 when they are off. Their options get no second name.
+    `off_is_half`: switches that select float16 when they are off. Their options get no second name. `passed`: the
+    bfloat16 options that commands pass, or None if this is unknown. Other options that are on by default get no second
+    name.
     """
     if not may_contain_readers(draft.source.text) and not _has_quoted_word(draft.source.text):
         return
-    options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
-    known = frozenset(str(constant_of(word)) for call in options for word in call.args)
-    known |= {fp16_name(f"--{name}") for name in off_is_half}
-    for call in options:
-        _add_option_name(draft, call, known)
+    _add_option_names(draft, off_is_half, passed)
     _warn_of_asserts(draft)
     extended: set[tuple[int, str]] = set()
     for found in find_readers(draft.source):
@@ -67,14 +67,28 @@ def _has_quoted_word(text: bytes) -> bool:
     return False
 
 
-def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
-    """Add `--fp16` as another name of the option `--bf16`, with the same destination."""
+def _add_option_names(draft: Draft, off_is_half: Collection[str], passed: Collection[str] | None) -> None:
+    options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
+    known = frozenset(str(constant_of(word)) for call in options for word in call.args)
+    known |= {fp16_name(f"--{name}") for name in off_is_half}
+    for call in options:
+        _add_option_name(draft, call, known, passed if _is_on(call) else None)
+
+
+def _is_on(call: ast.Call) -> bool:
+    """Return True if the option is on by default: `default=True`, or `typer.Option(True, ...)`."""
+    defaults = [each.value for each in call.keywords if each.arg == "default"]
+    return any(constant_of(each) is True for each in (*defaults, *call.args[:1]))
+
+
+def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str], passed: Collection[str] | None) -> None:
+    """Add `--fp16` as another name of the option `--bf16`, with the same destination, if the option may be passed."""
     for word in call.args:
         flag = constant_of(word)
         if isinstance(flag, str) and flag.startswith("--") and IS_BF16.fullmatch(option(flag)):
             counterpart = fp16_name(flag)
             written = isinstance(word, ast.Constant) and rewritten_literal(draft.source, word, counterpart)
-            if counterpart not in known and written:
+            if counterpart not in known and written and (passed is None or option(flag).lower() in passed):
                 draft.edits.append(draft.source.insert(draft.source.span(word)[1], f", {written}", WHY_FLAG))
 
 

@@ -2,6 +2,10 @@
 
 import pytest
 
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_offers
+from tests.fixers.casebook import TITAN_RTX
 from tests.fixers.plans.program_files import planned as proved
 from tests.fixers.plans.project_plan import changed, planned, warned
 
@@ -67,6 +71,39 @@ def test_a_switch_that_is_on_by_default_selects_float16_in_weights_and_trainer(t
     after = changed(planned(tmp_path, {"train.py": text}))["train.py"]
     assert "torch.float16 if args.bf16 else torch.half" in after
     assert trainer == ("bf16=False" in after)
+
+
+DECLARED = {
+    "argparse": 'import argparse\n\np = argparse.ArgumentParser()\np.add_argument("--bf16", type=bool, default=True)\n',
+    "one argument per line": (
+        "import argparse\n\np = argparse.ArgumentParser()\n"
+        'p.add_argument(\n    "-b",\n    "--bf16",\n    default=True,\n)\n'
+    ),
+    "click": 'import click\n\n\n@click.option("--bf16", is_flag=True, default=True)\ndef main(bf16):\n    run(bf16)\n',
+    "typer": 'import typer\n\n\ndef main(bf16: bool = typer.Option(True, "--bf16")):\n    run(bf16)\n',
+}
+PASSES = {
+    "run.sh": "python main.py --bf16 True\n",
+    "README.md": "Start `main.py` with --bf16.\n",
+    "start.py": 'import subprocess\n\nsubprocess.run(["python", "main.py", "--bf16", "True"])\n',
+}
+
+
+@pytest.mark.parametrize("text", DECLARED.values(), ids=DECLARED)
+def test_an_option_that_is_on_by_default_gets_a_second_name_only_if_a_command_may_pass_it(tmp_path, text):
+    assert changed(planned(tmp_path / "alone", {"main.py": text, "run.sh": "python main.py --epochs 3\n"})) == {}
+    for path, passing in PASSES.items():
+        plan = planned(tmp_path / path, {"main.py": text, path: passing})
+        assert '"--bf16", "--fp16"' in changed(plan)["main.py"].replace("\n    ", " ")
+    off = text.replace("True", "False")
+    assert "main.py" in changed(planned(tmp_path / "off", {"main.py": off}))
+
+
+def test_an_option_that_is_on_by_default_gets_a_second_name_in_a_script_that_the_config_starts(tmp_path):
+    (tmp_path / "main.py").write_text(DECLARED["argparse"])
+    config = {"command": ["python", "main.py", "--bf16", "True"]}
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config=config))
+    assert '"--bf16", "--fp16"' in changed(plan)["main.py"]
 
 
 def test_a_config_key_that_selects_float16_when_it_is_off_is_turned_off(tmp_path):
