@@ -13,18 +13,19 @@ What it does
     the file trains in mixed precision.
 
     Not changed: comparisons, lists of choices, branches that test the card, branches of a switch such as
-    `args.use_flash_attn`, and the default of an argument that every call sets or nothing reads. A switch such as
+    `args.use_flash_attn`, and the default of an argument that is set by every call or never read. A switch such as
     `flash_attn=True` is not changed if it selects PyTorch's own attention: the project neither imports nor selects
     FlashAttention.
 
     A training program that cannot run without FlashAttention is not changed, not even in its precision, and one warning
     gives the reason with file and line:
 
-    * A module that the program always imports imports `flash_attn` itself, or patches FlashAttention into a library.
+    * The program always imports a module that imports `flash_attn` itself, or that patches FlashAttention into a
+      library.
     * The program asserts FlashAttention, raises an error for other attention, or has a table without other classes.
     * The other branch of a switch raises an error, or uses variables that only the FlashAttention branch assigns.
     * Layers of transformers get a two-dimensional padding mask.
-    * The file that selects FlashAttention assigns `is_causal` of a layer.
+    * The file that selects FlashAttention assigns to `is_causal` of a layer.
     * A class such as `LlamaFlashAttention2` is asserted or patched, and its SDPA counterpart is not.
     * A switch such as `use_ring_flash_attn` splits sequences over several cards.
     * Several samples are packed into one row, and `position_ids` that restart at 0 separate them.

@@ -1,4 +1,4 @@
-"""bf16-probe: makes checks for bfloat16 support test the card's compute capability.
+"""bf16-probe: checks for bfloat16 support test the card's compute capability.
 
 What it does
     On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()`, and the checks of transformers

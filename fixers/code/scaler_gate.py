@@ -8,10 +8,10 @@ What it does
     A plain loop (one optimizer, `loss.backward()`, clipping, `optimizer.step()`) under float16 autocast without a
     scaler gets one. If a learning rate schedule advances after each optimizer step, its step is put under a condition,
     so that the schedule does not advance when the scaler skips a step. Any other loop without a scaler is reported.
-    Also reported: a loss that is scaled by hand, clipping of gradients that are still scaled, and an object that only
-    contains models or optimizers, so that accelerate does not prepare them. `fused` becomes False where Fabric or
-    Lightning's Trainer clips the gradients: in `16-mixed`, both reject a fused optimizer, because it unscales the
-    gradients itself.
+    Also reported: a loss that is scaled by hand, clipping of gradients that are still scaled, and a call of `prepare`
+    with an object that merely contains models or optimizers, because accelerate does not prepare its contents. `fused`
+    becomes False where Fabric or Lightning's Trainer clips the gradients: in `16-mixed`, both reject a fused optimizer,
+    because it unscales the gradients itself.
 
 Why
     One script often supports several precisions. With bfloat16, a scaler fails or is useless. With float32, it costs

@@ -14,7 +14,7 @@ What it does
     flash-attn and mamba-ssm, are installed after torch. flash-attn is omitted if the card cannot run it. The project
     itself is not installed as a package; put `-e .` into requirements.txt to install it. The next run resumes an
     interrupted installation. If the requirements change, the next run installs the difference into the existing venv.
-    If the project lists no requirements and its script imports other packages than torch, nothing is installed: an
+    If the project lists no requirements and its script imports packages other than torch, nothing is installed: an
     error names the packages. It is a warning if they may be in an existing venv or in PYTHONPATH.
 
     The torch build matches the card and its driver. Without a driver, it is the CPU build. These builds come from
