@@ -11,11 +11,15 @@ from typing import Any, TypeVar
 from remote.protocol.hidden import INSTEAD, hidden_values, mask
 
 T = TypeVar("T")
-TOKENS = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
+TOKENS = re.compile(
+    r"(?<![A-Za-z0-9])(?:hf_|gh[oprsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|ASIA|AIza|eyJ)[\w.-]{16,}"
+    r"|(?<=://)[^/\s:@]{1,100}:[^/\s:@]{1,1000}(?=@)"
+)
+"""Access tokens of well-known services, and user names with passwords in URLs."""
 
 
 def mask_tokens(text: str) -> str:
-    """Replace access tokens of well-known services (Hugging Face, GitHub, AWS, Slack, ...)."""
+    """Replace access tokens of well-known services (Hugging Face, GitHub, AWS, Slack, ...) and passwords in URLs."""
     return TOKENS.sub(INSTEAD, text)
 
 

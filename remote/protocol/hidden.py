@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, FrozenSet, Iterable, Set
+import json
+from typing import Annotated, FrozenSet, Iterable, Set, Tuple
+from urllib.parse import quote, quote_plus
 
 from remote.protocol.text import one_line, safe_text
 
@@ -29,14 +31,21 @@ def hidden_values() -> FrozenSet[str]:
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Replace each secret in the text.
+    """Replace each secret in the text, also where it is percent-encoded as in a URL, or escaped as in JSON and `repr`.
 
-    Longer secrets are replaced first, because a secret may begin with another secret.
+    Longer forms are replaced first, because a secret may begin with another secret.
     """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST:
-            text = text.replace(secret, INSTEAD)
+    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, INSTEAD)
     return text
+
+
+def _forms(secret: str) -> Tuple[str, ...]:
+    if secret.isalnum() and secret.isascii():
+        return (secret,)
+    data = secret.encode("utf-8", "surrogateescape")
+    return (secret, quote(data), quote(data, safe=""), quote_plus(data), json.dumps(secret)[1:-1], repr(secret)[1:-1])
 
 
 def message_line(text: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import pytest
 
-from pipeline.messages.masked import masked
+from pipeline.messages.masked import mask_tokens, masked
 from remote.protocol import hidden
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import mask
@@ -42,6 +43,26 @@ def test_keys_and_hidden_values_are_masked_and_enumerations_are_not(monkeypatch:
 
 def test_a_longer_secret_is_masked_before_one_that_is_its_prefix() -> None:
     assert mask("abcdefgh abcdef", ["abcdef", "abcdefgh"]) == "*** ***"
+
+
+@pytest.mark.parametrize("shown", ['ab/cd+e f="ä', "ab/cd%2Be%20f%3D%22%C3%A4", "ab%2Fcd%2Be+f%3D%22%C3%A4"])
+def test_a_value_is_masked_where_it_is_encoded_in_a_url_or_escaped(shown: str) -> None:
+    secret = 'ab/cd+e f="ä'
+    texts = (f"key={shown}&", json.dumps({"key": secret}), repr([secret, "'"]), json.dumps(secret, ensure_ascii=False))
+    assert [mask(text, [secret]) for text in texts[:3]] == ["key=***&", '{"key": "***"}', "['***', \"'\"]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "masks"),
+    [
+        ("token_hf_abcdefghijklmnopq", "token_***"),
+        ("ghr_abcdefghijklmnopqr AIzaSyabcdefghijklmnop", "*** ***"),
+        ("https://me:correct-horse@index.example/simple", "https://***@index.example/simple"),
+        ("https://index.example/a:b@c whf_abcdefghijklmnopq", "https://index.example/a:b@c whf_abcdefghijklmnopq"),
+    ],
+)
+def test_tokens_and_passwords_in_urls_are_masked(text: str, masks: str) -> None:
+    assert mask_tokens(text) == masks
 
 
 def test_a_short_value_is_not_masked() -> None:
