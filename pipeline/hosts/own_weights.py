@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ from remote.protocol.text import one_line
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args", "random_states")
 CODE = "code"
+TOP = (".", CODE)
+CONFIGS = ("config.json", "adapter_config.json")
 SHOWN = 3
 OWN_WEIGHTS = "own-weights"
 PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,+=@-]*")
@@ -36,9 +39,9 @@ class OwnWeights:
 
 
 def find_own_weights(host: Host, config: HostConfig, project: str, run: str, folder: Path) -> OwnWeights | None:
-    """Return the weights of a run that are not a LoRA adapter, or None if there are none.
+    """Return the weights that the script of a run saved itself, or None if there are none.
 
-    Weights that are files of the project itself are not included. The command downloads the weights with plain names
+    Files of the project itself are not included. The command downloads the weights with plain names
     into a new folder in `folder`, so that no name that the host reports overwrites another file of the laptop.
     """
     layout = ProjectLayout(project)
@@ -56,8 +59,9 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
     more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
     total = size(sum(entry.size for entry in saved))
     shown = one_line(", ".join(places[:SHOWN]))
-    message = f"weights that are no LoRA adapter stay on {host.name}: {shown}{more} ({total})"
-    plain = [place for name, place in zip(within, places, strict=True) if _is_plain(host.workdir, name)]
+    message = f"weights that the script saved itself stay on {host.name}: {shown}{more} ({total})"
+    named = _without_equal_names([name for name in within if _is_plain(host.workdir, name)])
+    plain = [f"{host.workdir}/{root}/{name}" for name in named]
     return OwnWeights(message, download_command(config, plain, folder / OWN_WEIGHTS) if plain else "")
 
 
@@ -79,15 +83,35 @@ def _in_code(path: str) -> str:
 def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:
     """Yield the path of each file.
 
-    Files of a saved model are represented by their folder, which contains several weights files or a config.json.
+    Files of a saved model or adapter are represented by their folder, which contains several weights files or a config.
     """
     parents = [str(PurePosixPath(entry.path).parent) for entry in saved]
     for entry, parent in zip(saved, parents, strict=True):
-        model = parents.count(parent) > 1 or f"{parent}/config.json" in paths
-        if not model or parent in (".", CODE):
+        model = parents.count(parent) > 1 or any(f"{parent}/{name}" in paths for name in CONFIGS)
+        if not model or parent in TOP:
             yield entry.path
         elif parents.index(parent) == saved.index(entry):
             yield parent
+
+
+def _without_equal_names(places: Sequence[str]) -> list[str]:
+    """Return the paths, or folders above them, so that each has another name: they are copied into one folder.
+
+    Of two paths with equal names at the top of a run, only the first is returned.
+    """
+    found = list(places)
+    while True:
+        counts = Counter(PurePosixPath(place).name for place in found)
+        above = [_above(place) if counts[PurePosixPath(place).name] > 1 else place for place in found]
+        above = [place for place in dict.fromkeys(above) if not {*map(str, PurePosixPath(place).parents)} & {*above}]
+        if above == found:
+            return list({PurePosixPath(place).name: place for place in reversed(found)}.values())[::-1]
+        found = above
+
+
+def _above(place: str) -> str:
+    parent = str(PurePosixPath(place).parent)
+    return place if parent in TOP else parent
 
 
 def download_command(config: HostConfig, places: Sequence[str], folder: Path) -> str:

@@ -38,6 +38,14 @@ def host_with(*paths: str, sent: tuple[str, ...] = ()) -> FakeHost:
         (["code/out/a-1.safetensors", "code/out/a-2.safetensors"], ["code/out"]),
         (["code/a.pt", "code/b.pt"], ["code/a.pt", "code/b.pt"]),
         (["code/out/m.pt", "code/out/optimizer.pt"], ["code/out/m.pt"]),
+        (
+            [
+                f"code/out/epoch{epoch}/adapter_{name}"
+                for epoch in (1, 2)
+                for name in ("config.json", "model.safetensors")
+            ],
+            ["code/out/epoch1", "code/out/epoch2"],
+        ),
     ],
 )
 def test_saved_weights_are_found_as_files_or_as_a_saved_model(paths: list[str], places: list[str]) -> None:
@@ -48,6 +56,22 @@ def test_saved_weights_are_found_as_files_or_as_a_saved_model(paths: list[str], 
     copy = ["scp", "-r", *(f"titan:{place}" for place in expected), str(FOLDER / "own-weights")]
     assert shlex.split(found.command) == ["mkdir", str(FOLDER / "own-weights"), "&&", *copy]
     assert f"stay on {host.name}: {', '.join(expected)} (" in found.message
+
+
+@pytest.mark.parametrize(
+    ("paths", "copied"),
+    [
+        (["code/out/1/m.pt", "code/out/2/m.pt"], ["code/out/1", "code/out/2"]),
+        (["code/a/final/m.pt", "code/b/final/m.pt", "code/c.pt"], ["code/a", "code/b", "code/c.pt"]),
+        (["code/a/m.pt", "code/a/b/m.pt"], ["code/a"]),
+        (["code/m.pt", "m.pt", "code/x/m.pt"], ["code/m.pt", "code/x"]),
+    ],
+)
+def test_files_of_equal_names_are_downloaded_in_their_folders(paths: list[str], copied: list[str]) -> None:
+    found = find_own_weights(Listed(paths), HostConfig(host="h"), "p", "r-1", FOLDER)
+    assert found is not None
+    sources = [word for word in shlex.split(found.command) if word.startswith("h:")]
+    assert sources == [f"h:/w/projects/p/runs/r-1/{place}" for place in copied]
 
 
 def test_weights_that_the_project_contains_were_not_saved_by_the_run() -> None:
