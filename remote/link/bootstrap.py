@@ -39,7 +39,8 @@ class BootstrapRequest:
 # folder that contains it was judged, so nobody can replace a part that was judged. A missing folder below a folder in
 # which other users can create files is created at once, also by a read-only command: otherwise another user could
 # create it after the check. Write permission for a group is accepted if the group has no other members, and if it is
-# root's group or has the name of the user or of the folder's owner, as on Debian and Fedora. In a user namespace, an
+# root's group or has the name of the user or of the folder's owner, as on Debian and Fedora. The entry of a group lacks
+# the users whose primary group it is, so it counts as shared if the accounts cannot be listed. In a user namespace, an
 # owner without a mapping is shown as 65534, which is then accepted like root. The payload is used if its file belongs
 # to the user and cannot be written by others, byte code if it cannot be read by others either, begins with the
 # SHA-256 of the bytes that follow, and was compiled by this version of Python. Git creates files that others can
@@ -70,13 +71,19 @@ folder = os.path.join(workdir, "payload")
 path = os.path.join(folder, sha + ".pyz")
 temporary = ""
 me = os.geteuid()
+accounts = []
 def others_may_write(s):
     if s.st_mode & 2: return True
     if not s.st_mode & 16: return False
     try:
         import grp, pwd
         group, names = grp.getgrgid(s.st_gid), {pwd.getpwuid(uid).pw_name for uid in (me, s.st_uid)}
-        return s.st_gid != 0 and group.gr_name not in names or bool(set(group.gr_mem) - names - {"root"})
+        if s.st_gid != 0 and group.gr_name not in names: return True
+        if not accounts: accounts.extend(pwd.getpwall())
+        if not {me, s.st_uid} <= {a.pw_uid for a in accounts}: return True
+        if any(a.pw_gid == s.st_gid and a.pw_uid not in (me, s.st_uid, 0) for a in accounts): return True
+        groups = [group] + [g for g in grp.getgrall() if g.gr_gid == s.st_gid]
+        return any(set(g.gr_mem) - names - {"root"} for g in groups)
     except (ImportError, KeyError): return True
 def read_text(p):
     try:
@@ -95,14 +102,14 @@ def has_no_other_users():
     try:
         import pwd
         pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]
-        accounts = [a for a in pwd.getpwall() if is_person(a.pw_uid)]
+        persons = [a for a in pwd.getpwall() if is_person(a.pw_uid)]
     except (ImportError, OSError): return False
     for pid in pids:
         try:
             if is_person(os.stat("/proc/%d" % pid).st_uid): return False
         except OSError: continue
     passwords = dict(row.split(":")[:2] for row in read_text("/etc/shadow").splitlines() if ":" in row)
-    for a in accounts:
+    for a in persons:
         locked = passwords.get(a.pw_name, a.pw_passwd)[:1] in ("!", "*") and not os.path.exists(a.pw_dir + "/.ssh")
         if not locked and os.path.basename(a.pw_shell) not in ("nologin", "false"): return False
     return True

@@ -229,13 +229,31 @@ others_may_write() {
   esac
 }
 
-# True if the folder's group is named like the user, the folder's owner or root, and has no other members.
+# True if the folder's group is named like the user, the folder's owner or root, and nobody else belongs to it. Its entry
+# lacks the users whose primary group it is, so the user and the owner must be in the list of all accounts.
 group_is_private() {
-  group=$(stat -c %G "$1") owner=$(stat -c %U "$1")
+  group=$(stat -c %G "$1") gid=$(stat -c %g "$1") owner=$(stat -c %U "$1") owner_uid=$(stat -c %u "$1")
   case $group in "$own" | "$owner" | root) ;; *) return 1 ;; esac
-  members=$(getent group "$group") || return 1
-  for member in $(echo "${members##*:}" | tr , ' '); do
-    case $member in "$own" | "$owner" | root) ;; *) return 1 ;; esac
+  entry=$(getent group "$gid") || return 1
+  (
+    for member in $( (echo "$entry" && getent group) | members_of "$gid"); do
+      case $member in "$own" | "$owner" | root) ;; *) exit 1 ;; esac
+    done
+    listed=' '
+    for account in $(getent passwd | cut -d: -f3,4); do
+      uid_of=${account%:*}
+      case $uid_of in "$me" | "$owner_uid" | 0) listed=$listed$uid_of' ' && continue ;; esac
+      [ "${account#*:}" != "$gid" ] || exit 1
+    done
+    case $listed in *" $me "*) ;; *) exit 1 ;; esac
+    case $listed in *" $owner_uid "*) ;; *) exit 1 ;; esac
+  )
+}
+
+# Prints the members of a group, which can have several entries with different names.
+members_of() {
+  while IFS=: read -r _ _ gid_of members; do
+    [ "$gid_of" != "$1" ] || echo "$members" | tr , ' '
   done
 }
 

@@ -171,18 +171,20 @@ class Under(LocalStarter):
         return LocalProcessStream((*as_user, *argv))
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_group_counts_as_the_user_only_while_it_has_no_other_members(account: Account, alone: bool) -> None:
+@pytest.mark.parametrize("other_by", ["no account", "its members", "the primary group of an account"])
+def test_SE_01_a_group_counts_as_the_user_only_while_no_other_account_has_it(account: Account, other_by: str) -> None:
     user, other = account(), account()
     workdir = Path(pwd.getpwnam(user).pw_dir) / "halfstep"
     workdir.mkdir()
     shutil.chown(workdir, user, user)
     workdir.chmod(0o775)
-    host = AgentHost("titan", Under(user), workdir=str(workdir))
-    if alone:
-        assert host.probe(["id", "-un"]).stdout.decode().strip() == user
-    else:
-        subprocess.run(["usermod", "-aG", user, other], check=True)
-        with pytest.raises(HostUnfit, match="is writable by other users"):
+    if other_by != "no account":
+        subprocess.run(["usermod", *(("-aG",) if other_by == "its members" else ("-g",)), user, other], check=True)
+        host = AgentHost("titan", Under(user), workdir=str(workdir))
+        with pytest.raises(HostUnfit, match="is writable by other users") as caught:
             host.probe(["true"])
+        host.close()
+        subprocess.run(["sh", "-c", caught.value.hint.partition("   (")[0]], check=True)
+    host = AgentHost("titan", Under(user), workdir=str(workdir))
+    assert host.probe(["id", "-un"]).stdout.decode().strip() == user
     host.close()
