@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,11 @@ def test_there_are_sixty_entries_or_more_and_no_name_twice():
     names = [entry.id for entry in ENTRIES]
     assert len(names) >= 60
     assert len(set(names)) == len(names)
+
+
+def test_names_that_scripts_and_records_may_contain_are_kept():
+    published = Path(__file__).with_name("published_ids.txt").read_text().split()
+    assert set(published) <= {entry.id for entry in ENTRIES}
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
