@@ -11,7 +11,7 @@ from fixers.frame.scope import judge_scope
 from fixers.frame.site import Tree
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
-from fixers.plans.inference_code import FIXER, ONLY_INFERENCE
+from fixers.plans.inference_code import FIXERS, ONLY_INFERENCE
 from fixers.plans.uncalled import NOT_CALLED, without_functions
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.lines import holds_any
@@ -120,7 +120,7 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
     try:
         facts = target.code_facts
         rewrite = without_functions(fixer.rewrite(source, target), source, facts.uncalled, NOT_CALLED)
-        if fixer.name == FIXER:
+        if fixer.name in FIXERS:
             rewrite = without_functions(rewrite, source, facts.only_inference, ONLY_INFERENCE)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
     except EditRefused as refused:

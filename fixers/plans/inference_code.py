@@ -1,7 +1,7 @@
 """Find functions that only inference scripts call, in modules that these scripts share with a training program.
 
-The functions keep bfloat16 if each script that uses them casts the whole model to bfloat16, and if nothing else of its
-modules changes, except the dtype in which the model is loaded. Otherwise, bfloat16 and float16 would mix in the script.
+The functions stay unchanged if nothing else of the scripts' modules changes, except the dtype in which a model is
+loaded that each script casts to bfloat16. Otherwise, bfloat16 and float16 would mix in the script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 
 from fixers.frame.change import FileChange
 from fixers.frame.modules import Module
-from fixers.plans.model_casts import functions_casting_models, only_loads
+from fixers.plans.model_casts import functions_casting_models, only_in
 from fixers.plans.neutral_changes import FUNCTIONS
 from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import closures
@@ -33,12 +33,14 @@ from fixers.sources.launched import is_document
 from fixers.sources.python import TREES, PythonSource
 from fixers.sources.unparsable import Unparsable
 
-FIXER = "bf16-to-fp16"
-"""The fixer whose edits are left in these functions."""
+FIXERS = ("bf16-to-fp16", "attention-to-sdpa")
+"""The fixers whose edits are left in these functions."""
 ONLY_INFERENCE = "functions that are called only by inference scripts"
 OF_INFERENCE = re.compile(
     r"_?(?:generate|infer|inference|transcribe|synthesi[sz]e|chat|sample|decode)(?:\d\w*|_\w+)?(?<!_step)"
 )
+OF_LIBRARY = re.compile(r"(?:json|joblib|librosa|numpy|pickle|torch|torchaudio|yaml)\.")
+OF_CLASS = ("classmethod", "staticmethod")
 HOOK = re.compile(
     r"(?:forward|train|eval|to|apply|float|half|call|get|set|on|log|state|load|save|prepare|gradient|enable|disable|tie"
     r"|resize|configure|compute|create|reset|init|extra|register|setup|collate)(?:_\w*)?|\w+_(?:step|hook|dataloader)"
@@ -76,6 +78,11 @@ class _Function:
     node: ast.FunctionDef | ast.AsyncFunctionDef
     uses: frozenset[str]
 
+    @property
+    def of_class(self) -> bool:
+        """Whether it is called by the name of its class, such as `Speech.load`."""
+        return bool(self.owner) and any(ast.unparse(each) in OF_CLASS for each in self.node.decorator_list)
+
 
 @dataclass(frozen=True)
 class _Search:
@@ -105,13 +112,9 @@ class _Search:
         return closures([each.path for each in self.modules if each.path not in self.trained], self.modules)
 
     def shared(self) -> list[FileChange]:
-        """Return the changed modules of training programs, or none if no function of the project may stay."""
+        """Return the changed modules of training programs, or none if a trainer of the project may call `generate`."""
         found = [each for each in self.changes.values() if each.path.endswith(".py") and each.path in self.trained]
-        return found if found and self.casting and not self.trains_by_generating() else []
-
-    def trains_by_generating(self) -> bool:
-        """Return True if a trainer of the project may call `generate` of a model."""
-        return any(BY_TRAINER.search(text) for _, text in self.owners.texts)
+        return [] if not found or any(BY_TRAINER.search(text) for _, text in self.owners.texts) else found
 
     def only_inference(self, change: FileChange) -> frozenset[str]:
         """Return the names of the functions of the module that no training program uses, if the change edits one."""
@@ -124,7 +127,7 @@ class _Search:
         fixed = {each.name for each in functions if each.name.endswith("__") or not is_only_wrapped(each.node)}
         names = frozenset(each.name for each in functions if each.name not in fixed)
         names -= self._used_in_training(change.path, names)
-        names -= self._named_in_texts(names)
+        names -= self._named_in_texts(functions, names)
         names = self._closed(source, functions, names, self._used_in(importing, names))
         return names if names & edited else frozenset()
 
@@ -137,7 +140,7 @@ class _Search:
         """
         own = OwnClasses(self.owners.tree, self.owners.modules)
         inner = {each.node for each in functions}
-        rest = {name for node in _outside_functions(source.tree, inner) for name in _uses(node)}
+        rest = {name for node in _outside_functions(source.tree, inner) for name in _uses(node, source)}
         while names:
             others = rest.union(*(each.uses for each in functions if each.name not in names))
             by_set = frozenset().union(*(each.uses for each in functions if each.name in names))
@@ -159,31 +162,32 @@ class _Search:
     def _used_in(self, paths: Iterable[str], names: Collection[str]) -> frozenset[str]:
         return frozenset(name for path in paths for name in _names_in(path, self.owners.read(path), names))
 
-    def _named_in_texts(self, names: Collection[str]) -> frozenset[str]:
+    def _named_in_texts(self, functions: Iterable[_Function], names: Collection[str]) -> frozenset[str]:
         """Return the names that configs, commands or documents contain."""
         texts = [each for each in self.owners.texts if not each[0].endswith(PYTHON)]
-        return frozenset(name for name in names if any(_is_named(name.encode(), *each) for each in texts))
+        forms = {each.name: f"{each.owner}." * each.of_class + each.name for each in functions if each.name in names}
+        return frozenset(name for name, form in forms.items() if any(_is_named(form.encode(), *e) for e in texts))
 
     def may_stay(self, path: str, names: Collection[str], left: Mapping[str, Collection[str]]) -> bool:
-        """Return True if inference scripts use the functions, and all of them compute in bfloat16 without training.
+        """Return True if inference scripts use the functions, and no change of another function affects these scripts.
 
         `left`: the functions of each module that keep bfloat16.
         """
         users = [each for each, modules in self.imports.items() if path in modules and self._uses_any(each, names)]
-        if not names or not users or self._reads_changed_config(path):
-            return False
-        return self._only_loads_change(users, left) and all(self._casts(each) for each in users)
+        return bool(names and users) and not self._reads_changed_config(path) and self._are_unaffected(users, left)
 
-    def _only_loads_change(self, users: Iterable[str], left: Mapping[str, Collection[str]]) -> bool:
-        """Return True if the changes of the modules of these scripts only edit arguments of loaded models.
+    def _are_unaffected(self, users: Sequence[str], left: Mapping[str, Collection[str]]) -> bool:
+        """Return True if all changes of the scripts' modules are in the functions that are left.
 
-        A module that imports other modules by computed names may run any change.
+        Edits of arguments of loaded models do not affect scripts that cast these models to bfloat16. A module that
+        imports other modules by computed names may run any change.
         """
         parts = frozenset().union(*(self.imports[each] for each in users))
         if any(each.dynamic for each in self.modules if each.path in parts):
             return False
         changed = (self.changes[each] for each in parts & self.trained if each in self.changes)
-        return all(only_loads(each, left.get(each.path, ())) for each in changed)
+        casts = all(self._casts(each) for each in users)
+        return all(only_in(left.get(each.path, ()), each, and_loads=casts) for each in changed)
 
     def _own(self, user: str) -> frozenset[str]:
         """Return the modules of an inference script that no training program contains."""
@@ -214,10 +218,11 @@ def _fits(
     """
     if OF_INFERENCE.fullmatch(function.name):
         return True
-    if not function.owner or own.are_own(function.owner, source.path):
+    is_module = _is_torch_module(function.owner, source)
+    if not function.owner or (is_module and function.of_class) or own.are_own(function.owner, source.path):
         return function.name in by_set or function.name in called
-    is_module = _is_torch_module(function.owner, source) and not HOOK.fullmatch(function.name.lstrip("_"))
-    return is_module and function.name in by_set and function.name not in called
+    may_be_hook = HOOK.fullmatch(function.name.lstrip("_")) is not None
+    return is_module and not may_be_hook and function.name in by_set and function.name not in called
 
 
 def _is_torch_module(name: str, source: PythonSource) -> bool:
@@ -246,7 +251,7 @@ def _functions(source: PythonSource) -> Iterator[_Function]:
         owner = node.name if isinstance(node, ast.ClassDef) else ""
         for each in node.body if isinstance(node, ast.ClassDef) else (node,):
             if isinstance(each, FUNCTIONS):
-                yield _Function(each.name, owner, each, frozenset(_uses(each)))
+                yield _Function(each.name, owner, each, frozenset(_uses(each, source)))
 
 
 def _outside_functions(tree: ast.Module, functions: Collection[ast.AST]) -> Iterator[ast.AST]:
@@ -258,11 +263,15 @@ def _outside_functions(tree: ast.Module, functions: Collection[ast.AST]) -> Iter
             yield node
 
 
-def _uses(tree: ast.AST) -> Iterator[str]:
-    """Yield the names in the code, and strings: `getattr` and configs use functions by strings."""
+def _uses(tree: ast.AST, source: PythonSource) -> Iterator[str]:
+    """Yield the names in the code, and strings: `getattr` and configs use functions by strings.
+
+    Functions of libraries, such as `json.load`, are left out.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            yield node.attr
+            if not OF_LIBRARY.match(source.names.meaning(node) or ""):
+                yield node.attr
         elif isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.alias):
@@ -275,7 +284,7 @@ def _names_in(path: str, data: bytes, names: Collection[str]) -> Iterator[str]:
     """Yield those of the names that the code of the file may use."""
     present = {each for each in names if each.encode() in data}
     source = _source(path, data) if present and path.endswith(".py") else None
-    yield from present if source is None else present.intersection(_uses(source.tree))
+    yield from present if source is None else present.intersection(_uses(source.tree, source))
     composed = [(each[2], bool(each[1])) for each in COMPOSED.finditer(data)] if names else []
     for name in names:
         if any(may_compose(text, name.encode(), is_attribute=direct) for text, direct in composed):
@@ -287,5 +296,5 @@ def _is_named(name: bytes, path: str, text: bytes) -> bool:
     if name not in text:
         return False
     if is_document(path):
-        return re.search(IN_DOCUMENT % (name, name), text) is not None
-    return re.search(rb"(?<!\w)%b(?!\w)" % name, PROSE.sub(b"", text)) is not None
+        return re.search(IN_DOCUMENT % (re.escape(name), re.escape(name)), text) is not None
+    return re.search(rb"(?<!\w)%b(?!\w)" % re.escape(name), PROSE.sub(b"", text)) is not None

@@ -78,14 +78,14 @@ def _is_model(call: ast.expr) -> bool:
     return isinstance(call, ast.Name) and MODEL.fullmatch(call.id) is not None
 
 
-def only_loads(change: FileChange, names: Collection[str]) -> bool:
-    """Return True if the change only edits arguments of loaded models, outside of the functions with these names."""
+def only_in(names: Collection[str], change: FileChange, *, and_loads: bool) -> bool:
+    """Return True if the change only edits the functions with these names, and arguments of loaded models."""
     try:
         tree = TREES.read(change.path, change.before).tree
     except Unparsable:
         return False
     inner = {line for span in spans_of(tree, names) for line in span}
-    loading = inner | {line for call in ast.walk(tree) for line in _loading_lines(call)}
+    loading = inner | {line for call in ast.walk(tree) for line in _loading_lines(call) if and_loads}
     before, after = change.before.splitlines(), change.after.splitlines()
     for kind, first, last, start, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         lines = range(first + 1, last + 1)

@@ -68,7 +68,8 @@ def closures(paths: Iterable[str], modules: Iterable[Module]) -> dict[str, froze
     """Return, for each of the paths, the file and all files that it imports, directly or indirectly."""
     by_path = {module.path: module for module in modules}
     graph = _ImportGraph(by_path)
-    return {path: frozenset(part.path for part in graph.closure(by_path[path])) for path in paths if path in by_path}
+    parts = {path: graph.closure(by_path[path], _evaluates) for path in paths if path in by_path}
+    return {path: frozenset(part.path for part in each) for path, each in parts.items()}
 
 
 def _unstarted(modules: Mapping[str, Module], reached: set[str], graph: _ImportGraph) -> Iterator[Program]:

@@ -197,6 +197,53 @@ OTHER_NAMES = {
 }
 
 
+FACTORY = """import json
+import torch
+from torch import nn
+from transformers import AutoModel
+
+
+class Ranker(nn.Module):
+    {decorator}
+    def load({first}path, **options):
+        with open(path) as file:
+            options |= json.load(file)
+        options.setdefault("torch_dtype", torch.bfloat16)
+        options.setdefault("attn_implementation", "flash_attention_2")
+        return AutoModel.from_pretrained(path, **options)
+
+    def forward(self, sound):
+        return self.head(sound)
+"""
+OF_FACTORY = f"import pickle\nfrom ranker import Ranker\n{ACCELERATE}".replace("torch.nn.Linear(2, 2)", "Ranker()")
+RANKED = {
+    "train.py": f"{OF_FACTORY}\npickle.load(file)\ntorch.load(file)\n",
+    "rank.py": "from ranker import Ranker\n\nprint(Ranker.load('a')(sound))\n",
+}
+TRAINS_LOADED = {
+    "a training that calls it": {"train.py": OF_FACTORY.replace("Ranker()", "Ranker.load('a')")},
+    "a training with an unknown object": {"train.py": f"{OF_FACTORY}\nmodel.load('a')\n"},
+    "a document": {"README.md": "Call `Ranker.load(path)`.\n"},
+    "a config": {"train.yaml": "model: ranker.Ranker.load\n"},
+}
+
+
+@pytest.mark.parametrize(("decorator", "first"), [("@classmethod", "cls, "), ("@staticmethod", "")])
+def test_a_method_of_a_class_that_only_inference_scripts_call_stays(tmp_path: Path, decorator: str, first: str) -> None:
+    ranker = FACTORY.format(decorator=decorator, first=first)
+    plan = planned(tmp_path, {**RANKED, "ranker.py": ranker})
+    assert set(changed(plan)) == {"train.py"}
+    assert {each.where for each in plan.skipped if each.reason == ONLY_INFERENCE} == {"ranker.py:12", "ranker.py:13"}
+    other = ranker.replace("self.head(sound)", "self.head(sound.to(torch.bfloat16))")
+    assert "bfloat16" not in changed(planned(tmp_path, {"ranker.py": other}))["ranker.py"]
+
+
+@pytest.mark.parametrize("other", TRAINS_LOADED.values(), ids=TRAINS_LOADED)
+def test_a_method_of_a_class_that_a_training_may_call_is_converted(tmp_path: Path, other: dict[str, str]) -> None:
+    ranker = FACTORY.format(decorator="@classmethod", first="cls, ")
+    assert "bfloat16" not in changed(planned(tmp_path, {**RANKED, "ranker.py": ranker, **other}))["ranker.py"]
+
+
 @pytest.mark.parametrize("files", LEFT.values(), ids=LEFT)
 def test_functions_that_only_inference_scripts_call_stay_with_the_scripts(
     tmp_path: Path, files: dict[str, str]
