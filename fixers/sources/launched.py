@@ -128,11 +128,12 @@ def _machines_of(line: bytes, scheduled: int | None, values: Sequence[tuple[byte
 def _is_several(number: bytes, values: Sequence[tuple[bytes, bytes]]) -> bool:
     """Return True if the number of machines may be larger than one.
 
-    A variable has the value that the script assigns, or its default. A variable with neither may be larger than one.
+    A variable has the value that the script assigns, or its default. A variable with neither, and the length of an
+    array (`${#HOSTS[@]}`), may be larger than one.
     """
     variable = VARIABLE.match(number)
     if variable is None:
-        return int(number.rpartition(b":")[2]) > 1
+        return not number[:1].isdigit() or int(number.rpartition(b":")[2]) > 1
     given = [value for name, value in values if name == variable[1]] or DEFAULT.findall(number)
     others = [each for each in values if each[0] != variable[1]]
     numbers = [NUMBER.match(each.lstrip(b" \t\"'")) for each in given]

@@ -161,6 +161,8 @@ def test_parameters_that_zero_3_has_partitioned_are_not_cast(tmp_path: Path, com
         ("run.sh", "N=$SLURM_NNODES\ntorchrun --nnodes $N train.py\n", SEVERAL),
         ("run.sh", "torchrun --nnodes ${N:-4} train.py\n", SEVERAL),
         ("run.sh", "torchrun --nnodes $1 train.py\n", SEVERAL),
+        ("run.sh", 'ALL="${#HOSTS[*]}"\ntorchrun --nnodes "$ALL" train.py\n', SEVERAL),
+        ("run.sh", "N=${#HOSTS[@]}\ntorchrun --nnodes=$N train.py\n", SEVERAL),
         ("run.sbatch", "#SBATCH --nodes=4\nsrun torchrun train.py\n", SEVERAL),
         ("run.sbatch", "#SBATCH -N 1-4\nsrun torchrun train.py\n", SEVERAL),
         ("README.md", "```\nNNODES=2 NODE_RANK=0 python train.py\n```\n", SEVERAL),
