@@ -25,6 +25,7 @@ from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import home, user_file
+from remote.protocol.hidden import hide
 from remote.protocol.text import one_line
 
 RULES = "5 "
@@ -79,13 +80,13 @@ def keep_trust(host: LoadedHost, environment: Mapping[str, str] | None = None) -
 
 
 def trusted_address(host: LoadedHost, environment: Mapping[str, str] | None = None) -> Address:
-    """Return the host's address.
+    """Return the host's address for a connection. From now on, the values of its secrets are masked in messages.
 
     If the user chose the workdir, its parent folders may belong to other users of the host.
     """
-    return replace(
-        address_of(host), trusts_owners=_chose_workdir(host, os.environ if environment is None else environment)
-    )
+    environment = os.environ if environment is None else environment
+    hide(environment.get(name, "") for name in host.config.secrets)
+    return replace(address_of(host), trusts_owners=_chose_workdir(host, environment))
 
 
 def can_trust_owners(host: LoadedHost) -> bool:

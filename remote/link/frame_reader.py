@@ -8,8 +8,7 @@ from collections.abc import Callable
 from remote.errors import DeadlineExceeded, HostUnfit
 from remote.link.streams import SLOWEST_BYTES_PER_S, ProcessStream
 from remote.protocol.frames import MAX_CHUNK, FrameKind, read_frame
-from remote.protocol.hidden import without_hidden
-from remote.protocol.text import first_line
+from remote.protocol.hidden import first_message_line
 
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
@@ -73,7 +72,7 @@ class FrameReader:
 
     def first_line(self) -> str:
         """Return the first line of unexpected output that arrived, escaped for a terminal."""
-        return without_hidden(first_line(bytes(self._buffer[:MAX_LINE])))
+        return first_message_line(bytes(self._buffer[:MAX_LINE]))
 
     def _begin(self, timeout_s: float) -> None:
         """Wait for the first byte.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, FrozenSet, Iterable, Set, Tuple
+from typing import Annotated, FrozenSet, Iterable, Set, Tuple, Union
 from urllib.parse import quote, quote_plus
 
-from remote.protocol.text import one_line, safe_text
+from remote.protocol.text import first_line, one_line, safe_text
 
 INSTEAD = "***"
 SHORTEST = 6
@@ -56,6 +56,12 @@ def message_line(text: str) -> str:
 def message_lines(text: str) -> str:
     """Return the text with hidden values and control characters replaced."""
     return safe_text(without_hidden(text))
+
+
+def first_message_line(text: Union[str, bytes]) -> str:
+    """Return the first line that is not blank, with hidden values and control characters replaced, or ""."""
+    decoded = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
+    return first_line(without_hidden(decoded))
 
 
 Message = Annotated[str, message_line]

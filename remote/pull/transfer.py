@@ -8,7 +8,9 @@ from typing import Any
 
 from remote.errors import PullRefused
 from remote.host import Host, Json
+from remote.protocol.hidden import Identifier, Message
 from remote.protocol.records import Ending
+from remote.protocol.values import Malformed, decode
 from remote.pull.folder import Folder
 from remote.pull.mirror import MAX_TOTAL_BYTES, Mirror, Want
 from remote.pull.report import PulledFile, PulledState
@@ -21,6 +23,15 @@ REASONS = {
     Ending.TOO_LONG: "a record is longer than 64 MiB",
     Ending.BAD_DATA: "the data of a record is damaged",
 }
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """The host's state of one file. `ending` is a value of Ending, or "" if the host could not read the file."""
+
+    ending: Identifier = ""
+    fresh: bool = False
+    reason: Message = ""
 
 
 @dataclass
@@ -84,11 +95,14 @@ class Transfer:
 
 def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
     """Return the state of a file and its reason from the host's answer. The local copy has `size_bytes` bytes."""
-    if not isinstance(row, dict) or row.get("ending") not in {ending.value for ending in Ending}:
-        reason = row.get("reason", "") if isinstance(row, dict) else ""
-        return PulledState.SKIPPED, str(reason) or "the host could not read it"
-    ending = Ending(row["ending"])
-    if row.get("fresh"):
+    try:
+        sent = decode(SentFile, row)
+        ending = Ending(sent.ending)
+    except Malformed:
+        return PulledState.SKIPPED, "the host's answer for it is malformed"
+    except ValueError:
+        return PulledState.SKIPPED, sent.reason or "the host could not read it"
+    if sent.fresh:
         return PulledState.WAITING, "it was replaced on the host by a file that has no record yet"
     if ending is Ending.CLEAN:
         return (PulledState.WHOLE, "") if size_bytes else (PulledState.WAITING, "it has no record yet")

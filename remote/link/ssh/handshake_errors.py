@@ -10,6 +10,7 @@ import paramiko
 from remote.errors import CannotConnect, HungUp
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import OFFERED, SshTransport
+from remote.protocol.hidden import first_message_line, without_hidden
 from remote.protocol.text import first_line
 
 BANNER = re.compile(r"SSH-\d+\.\d+-")
@@ -28,7 +29,7 @@ def handshake_error(
         return _no_common_algorithm(hop, transport, error)
     if BANNER.match(transport.remote_version):
         return _aborted(hop, error, timed_out)
-    greeting = first_line(first_bytes)
+    greeting = first_message_line(first_bytes)
     if timed_out:
         return _not_ssh(hop, f"its first line is {greeting!r}" if greeting else "it sends nothing")
     if not greeting or any(message in greeting for message in BUSY_MESSAGES):
@@ -51,10 +52,12 @@ def _aborted(hop: ResolvedHop, error: Exception, timed_out: bool) -> CannotConne
     if timed_out:
         return CannotConnect(f"{hop.where} timed out during the key exchange", where=hop.alias)
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return CannotConnect(f"{hop.where} speaks another version of SSH: {first_line(str(error))}", where=hop.alias)
+        return CannotConnect(
+            f"{hop.where} speaks another version of SSH: {first_message_line(str(error))}", where=hop.alias
+        )
     if isinstance(error, (EOFError, OSError)):
         return HungUp(f"{hop.where} closed the connection during the key exchange", where=hop.alias)
-    return HungUp(f"{hop.where} aborted the key exchange: {first_line(str(error))}", where=hop.alias)
+    return HungUp(f"{hop.where} aborted the key exchange: {first_message_line(str(error))}", where=hop.alias)
 
 
 def _no_common_algorithm(hop: ResolvedHop, transport: SshTransport, error: Exception) -> CannotConnect:
@@ -68,4 +71,4 @@ def _no_common_algorithm(hop: ResolvedHop, transport: SshTransport, error: Excep
 
 
 def _algorithms(offered: Mapping[str, str]) -> str:
-    return first_line("; ".join(offered.get(kind, "") for kind in OFFERED), max_line=1500)
+    return first_line(without_hidden("; ".join(offered.get(kind, "") for kind in OFFERED)), max_line=1500)

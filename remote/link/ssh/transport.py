@@ -14,7 +14,7 @@ from remote.link.ssh.announced_counts import judge_announced_count
 from remote.link.ssh.flow_control import FlowControl
 from remote.link.ssh.monitored_socket import MonitoredSocket
 from remote.link.ssh.preconnect import IDENTIFICATION
-from remote.protocol.text import first_line
+from remote.protocol.hidden import first_message_line
 
 # The window allows 80 MB/s at 50 ms. With a larger window, a server sends more than a home router can queue, and the
 # transfer becomes slower.
@@ -62,9 +62,9 @@ class TransportLog(logging.Handler):
         if name in OFFERED:
             self.offered[name] = value
         elif name.startswith("Disconnect (code"):
-            self.disconnect_reason = first_line(value)
+            self.disconnect_reason = first_message_line(value)
         elif record.levelno >= logging.ERROR and message.startswith(ERROR_PREFIXES):
-            self.error = self.error or first_line(value)
+            self.error = self.error or first_message_line(value)
 
 
 class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
