@@ -188,3 +188,4 @@ def test_SE_01_a_group_counts_as_the_user_only_while_no_other_account_has_it(acc
     host = AgentHost("titan", Under(user), workdir=str(workdir))
     assert host.probe(["id", "-un"]).stdout.decode().strip() == user
     host.close()
+    subprocess.run(["usermod", "-g", other, other], check=True)  # userdel keeps a group that another account has
