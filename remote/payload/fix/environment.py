@@ -60,6 +60,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
         earlier = _prepare(project, str(call.args["fixer"]), path, recipe, keep=bool(call.args.get("keep")))
         if earlier == UNFINISHED:
             call.push({"note": f"resuming the unfinished installation of {path}"})
+            _remove_byte_code(path)
         _fill(call, project.tree, path, lock)
         write_atomic(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe, "contents": contents}))
     return {"venv": path, "made": earlier != DONE, "resumed": earlier == UNFINISHED}
@@ -161,6 +162,14 @@ def _remove_interrupted_installs(path: str) -> None:
     for folder in glob.glob(os.path.join(glob.escape(path), "lib", "python*", "site-packages", "*.dist-info")):
         if not os.path.exists(os.path.join(folder, "RECORD")):
             shutil.rmtree(folder)
+
+
+def _remove_byte_code(path: str) -> None:
+    """Remove the byte code of the venv. A full disk may have cut it, and Python would not compile it again."""
+    for folder, names, _ in os.walk(os.path.join(path, "lib")):
+        if "__pycache__" in names:
+            names.remove("__pycache__")
+            shutil.rmtree(os.path.join(folder, "__pycache__"), ignore_errors=True)
 
 
 def _steps(

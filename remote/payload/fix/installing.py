@@ -23,7 +23,9 @@ ENDING_S = 10.0
 KEPT_LINES = 400
 SHOWN_LINES = 8
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
-FULL = {"No space left on device": 28, "Disk quota exceeded": 122}
+CUT = "marshal data too short"
+"""The error of byte code that was cut. On a full disk, Python before 3.12.8 writes a part of it without an error."""
+FULL = {"No space left on device": 28, "Disk quota exceeded": 122, CUT: 28}
 
 HINTS = {
     "CUDA_HOME environment variable is not set": "install the CUDA toolkit (nvcc) on the host, or remove the package"
@@ -118,7 +120,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failed(failure: str, text: str, where: str) -> Refusal:
-    message = "\n".join([f"{failure}: {reason_of(text)}", *last_lines(text)])
+    reason = f"no space left for byte code ({CUT})" if CUT in text else reason_of(text)
+    message = "\n".join([f"{failure}: {reason}", *last_lines(text)])
     for phrase, number in FULL.items():
         if phrase in text:
             kind, _ = DISK_ERRORS[number]

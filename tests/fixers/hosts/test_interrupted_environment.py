@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +119,19 @@ def test_a_package_without_its_record_is_installed_again(host):
     os.unlink(f"{packages}/speechkit/__init__.py")
     assert host.act(change.op, change.args)["made"] is False
     subprocess.run([f"{venv(host)}/bin/python", "-c", "import speechkit; assert speechkit.answer == 42"], check=True)
+
+
+def test_byte_code_that_a_full_disk_has_cut_is_removed_when_the_installation_is_resumed(host):
+    (change,) = environment.plan(site_of(host)).changes
+    host.act(change.op, change.args)
+    mark = Path(venv(host), "halfstep.json")
+    mark.write_text(mark.read_text().replace('"done"', '"unfinished"'))
+    cut = sorted(Path(venv(host), "lib").glob("python*/site-packages/pip/_internal/commands/__pycache__/*.pyc"))
+    for file in cut:
+        os.truncate(file, 100)
+    assert cut and host.act(change.op, change.args)["resumed"] is True
+    assert not any(file.exists() and file.stat().st_size == 100 for file in cut)
+    imports(host, "torch", "speechkit")
 
 
 def test_a_venv_whose_python_is_gone_is_created_again(host):

@@ -124,6 +124,22 @@ ERROR: No matching distribution found for no-such
 """
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ERROR: Could not install packages: [Errno 28] No space left on device: 'x'", "No space left on device"),
+        ("EOFError: marshal data too short", "no space left for byte code (marshal data too short)"),
+    ],
+)
+def test_a_command_that_fails_on_a_full_disk_is_a_fault_of_the_disk(tmp_path: Path, line: str, said: str) -> None:
+    argv = [sys.executable, "-c", f"print({line!r}); raise SystemExit(1)"]
+    laptop = Laptop(tmp_path / "fifo")
+    with pytest.raises(Refusal) as refusal:
+        run_command(cast(Call, laptop), argv, dict(os.environ), "pip failed")
+    laptop.close()
+    assert refusal.value.exit_code == ExitCode.DISK and said in refusal.value.message.splitlines()[0]
+
+
 def test_an_error_of_pips_is_its_summary_and_its_last_lines_without_notices() -> None:
     assert reason_of(NOTHING_FOUND) == "No matching distribution found for no-such"
     assert last_lines(NOTHING_FOUND) == NOTHING_FOUND.splitlines()[:2]
