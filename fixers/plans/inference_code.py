@@ -21,17 +21,15 @@ from fixers.plans.owners import PYTHON, Owners
 from fixers.plans.programs import closures
 from fixers.plans.uncalled import (
     CALLED_BY_NAME,
-    COMPOSED,
     OwnClasses,
     functions_in,
     is_only_wrapped,
-    may_compose,
 )
+from fixers.plans.used_names import UsedNames, source_of, uses
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.launched import is_document
-from fixers.sources.python import TREES, PythonSource
-from fixers.sources.unparsable import Unparsable
+from fixers.sources.python import PythonSource
 
 FIXERS = ("bf16-to-fp16", "attention-to-sdpa")
 """The fixers whose edits are left in these functions."""
@@ -39,7 +37,6 @@ ONLY_INFERENCE = "functions that are called only by inference scripts"
 OF_INFERENCE = re.compile(
     r"_?(?:generate|infer|inference|transcribe|synthesi[sz]e|chat|sample|decode)(?:\d\w*|_\w+)?(?<!_step)"
 )
-OF_LIBRARY = re.compile(r"(?:json|joblib|librosa|numpy|pickle|torch|torchaudio|yaml)\.")
 OF_CLASS = ("classmethod", "staticmethod")
 HOOK = re.compile(
     r"(?:forward|train|eval|to|apply|float|half|call|get|set|on|log|state|load|save|prepare|gradient|enable|disable|tie"
@@ -93,6 +90,10 @@ class _Search:
     modules: Sequence[Module]
 
     @cached_property
+    def _names(self) -> UsedNames:
+        return UsedNames(self.owners.read)
+
+    @cached_property
     def trained(self) -> frozenset[str]:
         """The modules of all training programs."""
         return frozenset(path for program in self.owners.programs for path in program.paths)
@@ -102,7 +103,7 @@ class _Search:
         """The functions of other modules that cast a model to bfloat16. The main code of a module has an empty name."""
         outside = (each.path for each in self.modules if each.path not in self.trained)
         texts = {path: self.owners.read(path) for path in outside if path.endswith(".py")}
-        sources = (_source(path, data) for path, data in texts.items() if b"bfloat16" in data)
+        sources = (source_of(path, data) for path, data in texts.items() if b"bfloat16" in data)
         found = {each.path: functions_casting_models(each) for each in sources if each is not None}
         return {path: names for path, names in found.items() if names}
 
@@ -118,10 +119,10 @@ class _Search:
 
     def only_inference(self, change: FileChange) -> frozenset[str]:
         """Return the names of the functions of the module that no training program uses, if the change edits one."""
-        source = None if CALLED_BY_NAME.search(change.before) else _source(change.path, change.before)
+        source = None if CALLED_BY_NAME.search(change.before) else source_of(change.path, change.before)
         importing = [path for path, modules in self.imports.items() if change.path in modules]
         edited = _edited(change) if source is not None and importing else frozenset()
-        if source is None or not edited:
+        if source is None or not edited or edited <= self._used_in_training(change.path, edited):
             return frozenset()
         functions = list(_functions(source))
         fixed = {each.name for each in functions if each.name.endswith("__") or not is_only_wrapped(each.node)}
@@ -140,7 +141,7 @@ class _Search:
         """
         own = OwnClasses(self.owners.tree, self.owners.modules)
         inner = {each.node for each in functions}
-        rest = {name for node in _outside_functions(source.tree, inner) for name in _uses(node, source)}
+        rest = {name for node in _outside_functions(source.tree, inner) for name in uses(node, source)}
         while names:
             others = rest.union(*(each.uses for each in functions if each.name not in names))
             by_set = frozenset().union(*(each.uses for each in functions if each.name in names))
@@ -160,7 +161,7 @@ class _Search:
         return self._used_in({part for program in near for part in program.paths} - {path}, names)
 
     def _used_in(self, paths: Iterable[str], names: Collection[str]) -> frozenset[str]:
-        return frozenset(name for path in paths for name in _names_in(path, self.owners.read(path), names))
+        return self._names.used_in(paths, names)
 
     def _named_in_texts(self, functions: Iterable[_Function], names: Collection[str]) -> frozenset[str]:
         """Return the names that configs, commands or documents contain."""
@@ -231,12 +232,6 @@ def _is_torch_module(name: str, source: PythonSource) -> bool:
     return bool(bases) and all(MODULE.fullmatch(each) for each in bases)
 
 
-def _source(path: str, data: bytes) -> PythonSource | None:
-    with suppress(Unparsable):
-        return TREES.read(path, data)
-    return None
-
-
 def _edited(change: FileChange) -> frozenset[str]:
     """Return the names of the functions and methods whose text changes."""
     with suppress(SyntaxError, ValueError):
@@ -251,7 +246,7 @@ def _functions(source: PythonSource) -> Iterator[_Function]:
         owner = node.name if isinstance(node, ast.ClassDef) else ""
         for each in node.body if isinstance(node, ast.ClassDef) else (node,):
             if isinstance(each, FUNCTIONS):
-                yield _Function(each.name, owner, each, frozenset(_uses(each, source)))
+                yield _Function(each.name, owner, each, frozenset(uses(each, source)))
 
 
 def _outside_functions(tree: ast.Module, functions: Collection[ast.AST]) -> Iterator[ast.AST]:
@@ -261,34 +256,6 @@ def _outside_functions(tree: ast.Module, functions: Collection[ast.AST]) -> Iter
             yield from (each for each in (*node.body, *node.bases, *node.decorator_list) if each not in functions)
         elif node not in functions:
             yield node
-
-
-def _uses(tree: ast.AST, source: PythonSource) -> Iterator[str]:
-    """Yield the names in the code, and strings: `getattr` and configs use functions by strings.
-
-    Functions of libraries, such as `json.load`, are left out.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            if not OF_LIBRARY.match(source.names.meaning(node) or ""):
-                yield node.attr
-        elif isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.alias):
-            yield node.name
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value.rpartition(".")[2]
-
-
-def _names_in(path: str, data: bytes, names: Collection[str]) -> Iterator[str]:
-    """Yield those of the names that the code of the file may use."""
-    present = {each for each in names if each.encode() in data}
-    source = _source(path, data) if present and path.endswith(".py") else None
-    yield from present if source is None else present.intersection(_uses(source.tree, source))
-    composed = [(each[2], bool(each[1])) for each in COMPOSED.finditer(data)] if names else []
-    for name in names:
-        if any(may_compose(text, name.encode(), is_attribute=direct) for text, direct in composed):
-            yield name
 
 
 def _is_named(name: bytes, path: str, text: bytes) -> bool:
