@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.frames import Frame, own_frame
-from pipeline.diagnosis.lines import Line, following_line, parse_log
+from pipeline.diagnosis.lines import Line, following_line, parse_log, without_escapes
 from pipeline.diagnosis.survived import is_handled, is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised, message_at
 from pipeline.messages.masked import mask_tokens
@@ -73,7 +73,7 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     unrecognised error is included only if no entry of the catalog explains the end of the training. Hidden values and
     access tokens are masked before the log is read.
     """
-    lines = parse_log(mask_tokens(without_hidden(text)), first)
+    lines = parse_log(mask_tokens(without_hidden(without_escapes(text))), first)
     finish = last_finish([line.text for line in lines])
     found = list(_known(lines, finish))
     if any(one.is_consequence and not one.survived for one in found):

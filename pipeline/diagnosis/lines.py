@@ -57,9 +57,14 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
     text, first = _end_of(text.removeprefix("\ufeff"), first)
     labels = frozenset(LABEL.findall(text))
     for number, raw in enumerate(text.split("\n"), first):
-        for shown in ESCAPES.sub("", raw).split("\r"):
+        for shown in without_escapes(raw).split("\r"):
             lines.append(_parse_line(number, shown, labels))
     return _join_wrapped(lines) if BOX_END in text else lines
+
+
+def without_escapes(text: str) -> str:
+    """Return the text without colours, titles and other escape sequences of terminals."""
+    return ESCAPES.sub("", text)
 
 
 def _end_of(text: str, first: int) -> tuple[str, int]:

@@ -25,6 +25,8 @@ CODE = "code"
 TOP = (".", CODE)
 CONFIGS = ("config.json", "adapter_config.json")
 SHOWN = 3
+MOST = 200
+"""The number of files and folders that one command downloads."""
 OWN_WEIGHTS = "own-weights"
 PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,+=@-]*")
 PLAIN_FOLDER = re.compile(r"/[A-Za-z0-9_./,+=@-]*")
@@ -60,7 +62,7 @@ def find_own_weights(host: Host, config: HostConfig, project: str, run: str, fol
     total = size(sum(entry.size for entry in saved))
     shown = one_line(", ".join(places[:SHOWN]))
     message = f"weights that the script saved itself stay on {host.name}: {shown}{more} ({total})"
-    named = _without_equal_names([name for name in within if _is_plain(host.workdir, name)])
+    named = _without_equal_names([name for name in within[:MOST] if _is_plain(host.workdir, name)])
     plain = [f"{host.workdir}/{root}/{name}" for name in named]
     return OwnWeights(message, download_command(config, plain, folder / OWN_WEIGHTS) if plain else "")
 
@@ -85,12 +87,14 @@ def _places(saved: Sequence[Entry], paths: set[str]) -> Iterator[str]:
 
     Files of a saved model or adapter are represented by their folder, which contains several weights files or a config.
     """
-    parents = [str(PurePosixPath(entry.path).parent) for entry in saved]
-    for entry, parent in zip(saved, parents, strict=True):
-        model = parents.count(parent) > 1 or any(f"{parent}/{name}" in paths for name in CONFIGS)
+    parents = {entry.path: str(PurePosixPath(entry.path).parent) for entry in saved}
+    counts, shown = Counter(parents.values()), set[str]()
+    for path, parent in parents.items():
+        model = counts[parent] > 1 or any(f"{parent}/{name}" in paths for name in CONFIGS)
         if not model or parent in TOP:
-            yield entry.path
-        elif parents.index(parent) == saved.index(entry):
+            yield path
+        elif parent not in shown:
+            shown.add(parent)
             yield parent
 
 
@@ -103,7 +107,8 @@ def _without_equal_names(places: Sequence[str]) -> list[str]:
     while True:
         counts = Counter(PurePosixPath(place).name for place in found)
         above = [_above(place) if counts[PurePosixPath(place).name] > 1 else place for place in found]
-        above = [place for place in dict.fromkeys(above) if not {*map(str, PurePosixPath(place).parents)} & {*above}]
+        chosen = set(above)
+        above = [place for place in dict.fromkeys(above) if chosen.isdisjoint(map(str, PurePosixPath(place).parents))]
         if above == found:
             return list({PurePosixPath(place).name: place for place in reversed(found)}.values())[::-1]
         found = above

@@ -43,7 +43,7 @@ class RunNote:
     host that fixers had changed when the run was started. `own` is True if this user wrote the record, according to the
     record's HMAC. `disk_full` is True if the job failed and its file system had no space left. `reason` says how the
     job ended, in the words of the host. `secrets` are the names of the job's secrets, and `secret_marks` the HMACs of
-    their values.
+    the values that they had in the commands that started the run or attached to it.
     """
 
     run: str
@@ -83,7 +83,7 @@ class RunNote:
     disk_full: bool = False
     reason: str = ""
     secrets: tuple[str, ...] = ()
-    secret_marks: dict[str, str] = field(default_factory=dict)
+    secret_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def resume_command(self) -> str:
@@ -113,7 +113,9 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     folder = records.run(note.run, note.host)
     known = read_note(folder)
     if known is not None:
-        note = replace(note, created_unix=known.created_unix)
+        marks = {name: (*known.secret_marks.get(name, ()), *new) for name, new in note.secret_marks.items()}
+        marks = {name: tuple(dict.fromkeys(each)) for name, each in marks.items()}
+        note = replace(note, created_unix=known.created_unix, secret_marks=known.secret_marks | marks)
         if note.step is None:  # keep the progress of the earlier job until the new job has its first step
             note = replace(note, **{name: getattr(known, name) for name in PROGRESS_FIELDS})
         start = start or known.start

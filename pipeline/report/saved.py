@@ -170,9 +170,10 @@ def end_of_output(folder: Path, secrets: Collection[str], saved: str = "") -> st
     return mask_tokens(mask("\n".join(shown), [os.environ[name] for name in secrets]))
 
 
-def _is_value_of_job(name: str, marks: Mapping[str, str]) -> bool:
+def _is_value_of_job(name: str, marks: Mapping[str, Sequence[str]]) -> bool:
+    """Return True if the variable is set, and has the value that it had in each command which started the run."""
     value = os.environ.get(name, "")
-    return value != "" and (name not in marks or is_signed(os.fsencode(value), marks[name]))
+    return value != "" and all(is_signed(os.fsencode(value), mark) for mark in marks.get(name, ()))
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:

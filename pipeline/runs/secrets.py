@@ -28,14 +28,14 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
 
 
-def secret_marks(names: Iterable[str]) -> dict[str, str]:
+def secret_marks(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the HMAC of the value of each variable that is set, by name, or {} if the user's key is not usable.
 
     With these, a later command recognises a variable that has another value than when the job was started.
     """
     values = {name: os.environ[name] for name in names if name in os.environ}
     with contextlib.suppress(OSError):
-        return {name: sign(os.fsencode(value)) for name, value in values.items()}
+        return {name: (sign(os.fsencode(value)),) for name, value in values.items()}
     return {}
 
 

@@ -232,9 +232,10 @@ def test_the_report_of_a_run_without_a_saved_one_masks_the_secrets_of_its_record
     assert "correct-horse" not in page and "key=***" in page
 
 
+@pytest.mark.parametrize("attached", [False, True])
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_variable_with_another_value_than_that_of_the_job_reveals_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool, attached: bool
 ) -> None:
     monkeypatch.setenv("MY_KEY", "correct-horse")
     note = RunNote(
@@ -245,6 +246,9 @@ def test_a_variable_with_another_value_than_that_of_the_job_reveals_nothing(
     if saved:
         save_report(folder, SECRET_REPORT)
     monkeypatch.setenv("MY_KEY", "rotated-value")
+    if attached:
+        marks = secret_marks(["MY_KEY"])
+        write_note(Records(tmp_path), RunNote("r", "titan", "c", "key", 2.0, secrets=("MY_KEY",), secret_marks=marks))
     page = render_saved_report(folder).read_text()
     assert "correct-horse" not in page
     assert ("key=***" if saved else "the value of MY_KEY in this job is not known here") in page

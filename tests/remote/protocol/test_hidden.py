@@ -90,6 +90,13 @@ def test_SE_18_a_secret_is_replaced_in_events_and_free_texts_and_kept_in_paths()
     assert (broken.path, broken.error) == ("/home/teacher/bin/python", "no ***")
 
 
+def test_SE_18_a_secret_with_colours_in_it_is_replaced() -> None:
+    hide(["correct-horse"])
+    token = "hf_abcdefgh\x1b[0mijklmnopqrstuv"
+    [one] = diagnose_log(f"Traceback (most recent call last):\nOddError: correct\x1b[31m-horse {token} failed\n")
+    assert one.message == "OddError: *** *** failed"
+
+
 def test_SE_18_a_secret_is_replaced_in_the_name_of_a_curve() -> None:
     hide(["correct-horse"])
     [point] = parse_event(event(tag="loss/correct-horse", simple_value=1.0))
