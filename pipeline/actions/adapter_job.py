@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -145,7 +145,7 @@ def _run_stage(
         _end_stage(progress, listener, work.stage, StageState.RUNNING, stopped.reason)
         return
     progress.run = survey_host().run(work.run)
-    report = judge_run(progress.run, adapter_job.name)
+    report = judge_run(progress.run, adapter_job.name, adapter_job.note.resume_command)
     progress.findings += judge_watched(adapter_job.name, progress.run.watched if progress.run else ())
     took = time.monotonic() - started_at
     if report.ok and progress.run is not None:
@@ -154,8 +154,7 @@ def _run_stage(
     found = diagnose_output(
         host, work.project, work.run, number, adapter_job.folder, tuple(adapter_job.secrets.values())
     )
-    hinted = (replace(one, hint=one.hint or adapter_job.note.resume_command) for one in report.findings)
-    progress.findings += (*found.findings, *hinted)
+    progress.findings += (*found.findings, *report.findings)
     progress.exit_code = exit_code_of(report.findings, ExitCode.TRAINING)
     _end_stage(progress, listener, work.stage, StageState.FAILED, report.errors[0].message, took)
 

@@ -99,7 +99,11 @@ def run_session(
                 require_secrets(selection.host.config, selection.loaded.config)
             lock.sign()
 
-        context.before_acting, context.on_job = before_acting, report_job
+        def on_job(context: Context) -> None:
+            lock.sign(name_of(context.view))
+            report_job(context)
+
+        context.before_acting, context.on_job = before_acting, on_job
         view = context.view
         context.evidence = read_evidence(view.records.evidence(view.host.name, view.loaded.record))
         yield context
@@ -217,7 +221,7 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
     run, interrupted = run_of(view), run_after_interrupt(context, ran)
     if run is not None and interrupted is None:
         if read_note(folder_of(view)) is None:
-            write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
+            write_note(view.records, note_of(view, run.run))
         note_seen(folder_of(view), run)
     job: JobOutcome | None = job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT)
     if interrupted is not None:

@@ -95,6 +95,6 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
             f"{note.name} has no adapter (state of its training: {run.state.value})",
             kind="no-adapter",
             where=note.host,
-            hint=note.resume_command,
+            hint=note.start_command if run.state is JobState.SUCCEEDED else note.resume_command,
             exit_code=ExitCode.PULL,
         )

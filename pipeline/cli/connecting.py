@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -45,18 +46,21 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
     return host or note.host, config or note.config, (*recorded, *overrides)
 
 
-def hint_for_missing(command: str, option: str) -> str:
-    """Return the command with the missing `--host` or `--config`, and the names that the project has."""
+def hint_for_missing(verb: str, option: str, words: Sequence[str]) -> str:
+    """Return the command line `words` with the missing `--host` or `--config`, and the names that the project has."""
     listed, is_shipped = (list_hosts, is_shipped_host) if option == "--host" else (list_configs, is_shipped_config)
     own = [known for known, path in listed(Path.cwd()).items() if not is_shipped(path)]
     choices = f"of this project: {', '.join(own)}" if own else f"pipeline {option[2:]}s lists them"
-    return f"{command} {option} NAME   ({choices})"
+    after = words[words.index(verb) + 1 :] if verb in words else ()
+    given = [word for word in after if word and word not in (option, f"{option}=")]  # a typed option without a value
+    return f"{shlex.join(['pipeline', verb, option, 'NAME', *given])}   ({choices})"
 
 
 def _given(name: str, option: str) -> str:
     if not name:
-        command = f"pipeline {click.get_current_context().info_name}"
-        raise BadUsage(f"Missing option '{option}'.", hint=hint_for_missing(command, option))
+        context = click.get_current_context()
+        hint = hint_for_missing(context.info_name or "", option, context.obj or ())
+        raise BadUsage(f"Missing option '{option}'.", hint=hint)
     return name
 
 

@@ -49,7 +49,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb that the user typed. Raises BadUsage or UsageError, which suggest the correct command."""
+        """Return the verb that the user typed. Raises BadUsage, which suggests the correct command."""
         if args[0] not in VERBS:
             if args[0] in OTHER_WORDS:
                 raise BadUsage(f"no such command: {args[0]!r}", hint=OTHER_WORDS[args[0]])
@@ -59,7 +59,9 @@ class Verbs(click.Group):
 
 def _refuse(word: str, context: click.Context) -> NoReturn:
     near = difflib.get_close_matches(word, VERBS, n=1)
-    raise click.UsageError(f"no such command: {word!r}{f'; did you mean {near[0]}?' if near else ''}", context)
+    message = f"no such command: {word!r}{f'; did you mean {near[0]}?' if near else ''}"
+    hint = f"{context.command_path} --help"
+    raise BadUsage(message, hint=hint, instead=(word, near[0]) if near else None)
 
 
 def command(name: str) -> click.Command:

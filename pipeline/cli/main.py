@@ -97,7 +97,7 @@ def run(words: list[str]) -> int:
             return shell_complete(pipeline, {}, "pipeline", COMPLETE, os.environ[COMPLETE])
         if not words or (words[0] == "--install-completion" and HELP_OPTIONS & {*words}):
             words = ["--help"]
-        with pipeline.make_context("pipeline", words) as context:
+        with pipeline.make_context("pipeline", words, obj=words) as context:
             result = pipeline.invoke(context)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0
@@ -130,7 +130,7 @@ def _report_usage(words: list[str], error: click.ClickException) -> int:
     hint = f"{context.command_path} --help" if context else "pipeline --help"
     option = error.param.opts[-1] if isinstance(error, click.MissingParameter) and error.param else ""
     if context and option in ("--host", "--config"):
-        hint = load("pipeline.cli.connecting").hint_for_missing(context.command_path, option)
+        hint = load("pipeline.cli.connecting").hint_for_missing(context.info_name, option, words)
     return _report(words, BadUsage(" ".join(error.format_message().split()), hint=hint))
 
 

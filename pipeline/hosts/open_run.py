@@ -97,7 +97,7 @@ def open_note(
     except HalfstepError as error:
         error.about = about
         if error.exit_code is ExitCode.JOB_LOST:
-            error.hint = error.hint or note.resume_command
+            error.hint = error.hint or note.start_command
         raise
 
 

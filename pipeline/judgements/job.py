@@ -14,27 +14,32 @@ FIRST_STEPS = 20
 """The proof makes the check COVERAGE in its two steps, and the live watch makes it again in the first steps."""
 
 
-def judge_run(run: RunSurvey | None, name: str) -> Report:
+def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Report:
     """Return a report with one error if the run has not succeeded, or if its newest trainer checkpoint is broken.
 
-    Otherwise, return an empty report. A run that is still running has not succeeded.
+    Otherwise, return an empty report. A run that is still running has not succeeded. The hint of a run that can be
+    continued is `resume_command`. Without it, the hint names the run only if the run has a verified checkpoint: without
+    `--resume`, changed inputs would start a new run.
     """
+    kept = newest_kept(run) if run is not None else None
+    again = resume_command or ("pipeline run" if kept is None else f"pipeline run --resume {name}")
     if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
-        return Report((judge_queue_end(name, run.slurm_end),))
+        return Report((judge_queue_end(name, run.slurm_end, again),))
     if run is None or run.state is JobState.ABSENT:
-        return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING),))
+        return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING, again),))
     if run.state is JobState.RUNNING:
-        return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING),))
+        return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING, f"pipeline attach {name}"),))
     if run.state is JobState.LOST:
-        return Report((_lost(name),))
+        return Report((_lost(name, again),))
     if run.state in (JobState.FAILED, JobState.STOPPED):
         if run.result is None:
-            return Report((_finding("job", f"{name} ended, but the host sent no result", ExitCode.CONNECT),))
-        return Report((_failure(name, run.result, newest_kept(run)),))
+            message = f"{name} ended, but the host sent no result"
+            return Report((_finding("job", message, ExitCode.CONNECT, again),))
+        return Report((_failure(name, run.result, kept, again),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
         message = f"{name}: {newest.name} is broken: {newest.problem}"
-        return Report((_finding("checkpoint", message, ExitCode.CHECKPOINT),))
+        return Report((_finding("checkpoint", message, ExitCode.CHECKPOINT, again),))
     return Report()
 
 
@@ -65,13 +70,13 @@ def newest_checkpoint(run: RunSurvey) -> Checkpoint | None:
     return max(verified, key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
+def _failure(name: str, result: JobResult, kept: int | None, again: str = "pipeline run") -> Finding:
     """Return the finding of a failed job. `kept` is the step of the checkpoint from which the run can resume."""
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
         kept_text = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
         code = ExitCode.TRAINING if kept is None else ExitCode.PREEMPTED
-        return _finding(check, f"{name} was {check}; {kept_text}", code)
+        return _finding(check, f"{name} was {check}; {kept_text}", code, again)
     if result.oom_killed:
         message = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
         return _finding("oom-killed", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
@@ -98,8 +103,8 @@ def judge_end(name: str, news: JobNews | None) -> Finding | None:
     return _failure(name, news.result, None)
 
 
-def _lost(name: str) -> Finding:
-    return _finding("job-lost", f"{name} was lost: it is not running and left no result", ExitCode.JOB_LOST)
+def _lost(name: str, again: str = "pipeline run") -> Finding:
+    return _finding("job-lost", f"{name} was lost: it is not running and left no result", ExitCode.JOB_LOST, again)
 
 
 def _finding(check: str, message: str, code: ExitCode, hint: str = "pipeline run") -> Finding:

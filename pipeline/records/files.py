@@ -8,6 +8,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ FULL = {
 }
 MAX_HOLDER = 4096
 WHEN_BUSY = "run the command again when that process has ended"
+RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
+"""The name of a run or the key of a project, which are names of folders and words of printed commands."""
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -43,17 +46,19 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @dataclass(frozen=True)
 class Lock:
-    """A held lock. After `sign`, other processes can name the holder in the error Busy."""
+    """A held lock. After `sign`, other processes can name the holder in the error Busy, and attach to its run."""
 
     path: Path
     doing: str
     file: io.FileIO
 
-    def sign(self) -> None:
-        """Write this process and its activity into the lock file."""
+    def sign(self, run: str = "") -> None:
+        """Write this process, its activity and the run whose job it follows into the lock file."""
+        signature = {"pid": os.getpid(), "doing": self.doing, **({"run": run} if run else {})}
         with disk_full_as_error(self.path):
+            self.file.seek(0)
             self.file.truncate(0)
-            self.file.write(json.dumps({"pid": os.getpid(), "doing": self.doing}).encode())
+            self.file.write(json.dumps(signature).encode())
 
 
 @contextlib.contextmanager
@@ -73,8 +78,9 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.seek(0)
-            message = f"another pipeline process is running: {_holder(file.read(MAX_HOLDER))}"
-            raise Busy(message, where=str(path), hint=WHEN_BUSY) from None
+            signature = file.read(MAX_HOLDER)
+            message = f"another pipeline process is running: {_holder(signature)}"
+            raise Busy(message, where=str(path), hint=_hint(signature)) from None
         lock = Lock(path, doing, file)
         if sign:
             lock.sign()
@@ -100,6 +106,17 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
 def _blocking(path: Path) -> Path:
     """Return the topmost part of the path that exists and is not a folder."""
     return next((one for one in (*reversed(path.parents), path) if one.exists() and not one.is_dir()), path)
+
+
+def _hint(data: bytes) -> str:
+    """Return the command that follows the holder's run, or WHEN_BUSY if the run is unknown."""
+    try:
+        holder = parse_record(data)
+        os.kill(int(holder["pid"]), 0)
+        run = str(holder["run"])
+    except (ValueError, KeyError, TypeError, OverflowError, OSError):
+        return WHEN_BUSY
+    return f"pipeline attach {run}" if RUN_NAME.fullmatch(run) else WHEN_BUSY
 
 
 def _holder(data: bytes) -> str:

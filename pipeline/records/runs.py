@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 
 from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
-from pipeline.records.files import locked
+from pipeline.records.files import RUN_NAME, locked
 from pipeline.records.layout import NOTE, Records, safe_name
 from pipeline.records.signed import read_record, write_record
 from remote.errors import BadUsage
@@ -24,8 +23,6 @@ from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.values import Malformed, decode, encode
 
 START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
-RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(@[A-Za-z0-9._-]+)?")
-"""The name of a run or the key of a project, which are names of folders and words of printed commands."""
 VERBS = ("evaluate", "merge", "merge --dequantize")
 PROGRESS_FIELDS = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
 
@@ -87,7 +84,12 @@ class RunNote:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes the run."""
+        """The command that resumes the run, even if its inputs have changed since."""
+        return self.start_command if self.evaluates else f"{self.start_command} --resume {self.name}"
+
+    @property
+    def start_command(self) -> str:
+        """The command that started the run. With changed inputs, the command starts a new run."""
         if self.evaluates:
             own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
             words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]

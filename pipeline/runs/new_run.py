@@ -54,7 +54,9 @@ def describe_new_run(view: View, run: str = "") -> tuple[str, ...]:
     if len(differences) > SHOWN:
         lines.append(f"  and {len(differences) - SHOWN} more")
     seen = view.survey.run(before.run)
-    if seen is not None and seen.state is not JobState.SUCCEEDED:
+    if seen is not None and seen.state is JobState.RUNNING:
+        lines.append(f"{before.name} is still running; to follow it: {shlex.join(['pipeline', 'attach', before.name])}")
+    elif seen is not None and seen.state is not JobState.SUCCEEDED:
         lines.append(f"to continue {before.name} instead: {shlex.join(['pipeline', 'run', '--resume', before.name])}")
     return tuple(lines)
 

@@ -30,7 +30,7 @@ def note_of(view: View, name: str) -> RunNote:
         host=view.host.name,
         config=view.loaded.name,
         project=view.layout.key,
-        created_unix=time.time(),
+        created_unix=_created_unix(view, name),
         host_config=view.host.config.model_dump(mode="json"),
         cures=tuple(cure.name for cure in view.cures),
         given=with_absolute_paths(view.given),
@@ -39,6 +39,12 @@ def note_of(view: View, name: str) -> RunNote:
         secrets=secrets_of(view.host.config, view.config),
         secret_marks=secret_marks(secrets_of(view.host.config, view.config)),
     )
+
+
+def _created_unix(view: View, name: str) -> float:
+    """Return the time when the host created the run, or the current time for a new run."""
+    known = view.survey.run(name)
+    return min(known.created_unix if known is not None and known.created_unix else time.time(), time.time())
 
 
 def note_of_evaluation(training: RunNote, run: str, given: tuple[str, ...], verb: str = "evaluate") -> RunNote:

@@ -105,7 +105,7 @@ def _run_stage(
         text, _, command = line.partition("\n")
         context.listener.note(text, command)
     if state is not StageState.DONE:
-        failed = state is StageState.FAILED
+        failed = state is StageState.FAILED and result.exit_code is not ExitCode.BUSY  # busy: the stage was refused
         return outcome, checkpoints.with_failure(stage.name, reason) if failed else checkpoints.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
     checkpoint = checkpoint_now(

@@ -66,7 +66,7 @@ class Verify:
             return StageResult(static.plus(card))
         for words in filter(None, (describe_launch_changes(view), describe_processes(view), describe_runtime(view))):
             context.listener.note(words)
-        context.listener.progress("running the real command for two optimizer steps")
+        context.listener.progress("running the real command until two optimizer steps take effect")
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
@@ -138,11 +138,18 @@ def prove(context: Context, source: str = "") -> ProofReport:
         nonlocal steps
         steps += 1
         loss = f", loss {step.loss:.4g}" if step.loss is not None else ""
-        context.listener.progress(f"step {steps} {'applied' if step.applied else 'skipped'}{loss}")
+        context.listener.progress(f"step {steps} {_effect(step)}{loss}")
 
     request = proof_request(context.view, source)
     proof = masked(run_proof(context.host, request, on_step=report_step), request.secrets.values())
     return with_label_edits(context.view, proof)
+
+
+def _effect(step: ProvedStep) -> str:
+    """Return 'applied', 'skipped', or the reason why an applied step does not count as one of the two steps."""
+    if not step.applied:
+        return "skipped"
+    return "applied (learning rate 0, no effect)" if step.learning_rate == 0 else "applied"
 
 
 def with_label_edits(view: View, proof: ProofReport) -> ProofReport:

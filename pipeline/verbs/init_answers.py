@@ -40,6 +40,9 @@ def choose_script(guess: Guess, given: str, data: str, cwd: Path, screen: Screen
     if not (guess.scripts or guess.interactive):
         if guess.sources and not data:
             _without_script(screen, questions)
+        elif not data:
+            screen.note("no training script was found: this config is the demo (built-in trainer, tiny model and data)")
+            screen.note("for your own: --script PATH, or --data FOLDER for the built-in trainer")
         return ""
     if len(guess.scripts) == 1:
         screen.note(f"training script: {guess.scripts[0]}")

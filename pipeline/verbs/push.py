@@ -44,8 +44,7 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     weights, _ = (records.in_run(note.name, "adapter", name) for name in UPLOADED)
     adapter = weights.parent
     if not weights.is_file():
-        message = f"the adapter of {note.name} is not on this machine"
-        raise BadUsage(message, where=str(adapter), hint=f"pipeline pull {note.name} --weights")
+        raise _no_adapter(note, adapter)
     facts = _facts(note, records.root, folder, repo)
     card = render_card(facts).encode()
     write_atomic(folder / LOCAL_CARD, card)
@@ -67,6 +66,20 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
     outcome = outcome_for("push", note)
     screen.closing(replace(outcome, findings=_warnings(note, facts, repo), artifacts=artifacts_in(folder), more=more))
     return outcome.exit_code
+
+
+def _no_adapter(note: RunNote, adapter: Path) -> BadUsage:
+    """Return the error for an adapter that was not downloaded. Only a run that succeeded certainly has one."""
+    message, pull = f"the adapter of {note.name} is not on this machine", f"pipeline pull {note.name} --weights"
+    if note.state in (JobState.SUCCEEDED, JobState.ABSENT):
+        return BadUsage(message, where=str(adapter), hint=pull)
+    message += f", and the run has not succeeded ({note.state.value}); if it has a checkpoint: {pull}"
+    return BadUsage(message, where=str(adapter), hint=_continue(note))
+
+
+def _continue(note: RunNote) -> str:
+    """Return the command after which the run has succeeded."""
+    return f"pipeline wait {note.name}" if note.state is JobState.RUNNING else note.resume_command
 
 
 def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
@@ -137,5 +150,5 @@ def _warnings(note: RunNote, facts: CardFacts, repo: str) -> tuple[Finding, ...]
     if note.state is not JobState.SUCCEEDED:
         step = f"step {note.step or 0} of {note.steps or '?'}"
         message = f"the run has not succeeded ({note.state.value}): its adapter was saved at {step}"
-        found.append(Finding.warning("not-finished", message, note.name, note.resume_command))
+        found.append(Finding.warning("not-finished", message, note.name, _continue(note)))
     return tuple(found)

@@ -59,7 +59,11 @@ def describe_rewritten(note: RunNote) -> tuple[str, ...]:
 
 
 def _from_host(note: RunNote, records: Records, run: RunSurvey, others: tuple[Finding, ...]) -> Outcome:
-    ended = () if run.state is JobState.RUNNING else judge_run(run, note.name).findings
+    ended = (
+        ()
+        if run.state is JobState.RUNNING
+        else judge_run(run, note.name, note.resume_command if note.evaluates else "").findings
+    )
     findings = [replace(finding, severity=Severity.WARNING) for finding in ended]
     if run.stalled:
         findings.append(Finding("stalled", Severity.WARNING, "no optimizer step for a long time", note.name))

@@ -83,8 +83,8 @@ def describe_restart(survey: RunSurvey, note: RunNote) -> str:
     Without --resume, the command would start a new run if the inputs have changed since.
     """
     if newest_kept(survey) is None:
-        return f"to start again at step 0: {note.resume_command}"
-    return f"to resume: {note.resume_command}{'' if note.evaluates else f' --resume {note.name}'}"
+        return f"to start again at step 0: {note.start_command}"
+    return f"to resume: {note.resume_command}"
 
 
 def _unkillable(pid: int, host: str) -> Finding:

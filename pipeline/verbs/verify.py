@@ -102,7 +102,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified
         card = try_card(context)
         for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
             screen.note(words)
-        screen.progress("running the real command for two optimizer steps")
+        screen.progress("running the real command until two optimizer steps take effect")
         proof = prove_in_scratch(context, seen.fixes)
         screen.note(describe_proof(view, proof))
         passed = tuple(one for one in (*card.findings, *proof.findings) if one.severity is Severity.INFO)

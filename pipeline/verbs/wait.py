@@ -33,7 +33,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
             screen.stage_started(note.name)
             follow_to_end(opened.host, note.project, survey.run, screen, opened.folder)
             survey = opened.survey()
-    findings = judge_run(survey, note.name).findings
+    findings = judge_run(survey, note.name, note.resume_command if note.evaluates else "").findings
     outcome = replace(
         outcome_for(verb, note),
         exit_code=exit_code_of(findings, ExitCode.TRAINING),

@@ -37,9 +37,21 @@ ROOT = Path(__file__).resolve().parents[2]
         (
             ["verify", "-c", "tiny", "--host="],
             "Missing option '--host'.",
-            "pipeline verify --host NAME   (pipeline hosts lists them)",
+            "pipeline verify --host NAME -c tiny --json   (pipeline hosts lists them)",
+        ),
+        (
+            ["run", "-c", "long"],
+            "Missing option '--host'.",
+            "pipeline run --host NAME -c long --json   (pipeline hosts lists them)",
+        ),
+        (
+            ["run", "--config", "long", "--host="],
+            "Missing option '--host'.",
+            "pipeline run --host NAME --config long --json   (pipeline hosts lists them)",
         ),
         (["resume"], "no such command: 'resume'", "pipeline run --resume RUN"),
+        (["stauts", "tiny"], "no such command: 'stauts'; did you mean status?", "pipeline status tiny --json"),
+        (["qqqq"], "no such command: 'qqqq'", "pipeline --help"),
         (
             ["run", "--host", "local", "-c", "tiny", "--set", "train.lr=1e-5"],
             "train.lr: unknown key; did you mean learning_rate?",
@@ -168,7 +180,7 @@ def test_a_missing_option_is_named_with_its_command(
     assert run([*words, "--json"]) == 2
     [finding] = json.loads(capsys.readouterr().out)["findings"]
     assert finding["check"] == "bad-usage"
-    assert finding["hint"].startswith(f"pipeline {words[0]} {option} NAME   (")
+    assert finding["hint"].startswith(f"pipeline {words[0]} {option} NAME {' '.join([*words[1:], '--json'])}   (")
     assert finding["message"].startswith("Missing option '") and option in finding["message"]
 
 
@@ -181,7 +193,7 @@ def test_the_error_of_a_missing_host_names_the_hosts_of_the_project(
     monkeypatch.chdir(tmp_path)
     assert run(["run", "--config", "tiny", "--json"]) == 2
     [finding] = json.loads(capsys.readouterr().out)["findings"]
-    assert finding["hint"] == "pipeline run --host NAME   (of this project: small, titan)"
+    assert finding["hint"] == "pipeline run --host NAME --config tiny --json   (of this project: small, titan)"
 
 
 def test_no_command_starts_without_an_option_that_its_help_calls_required(capsys: pytest.CaptureFixture[str]) -> None:

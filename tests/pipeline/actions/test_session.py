@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.preview import preview
+from pipeline.actions.run import run_session
 from pipeline.actions.session import exclusive_lock, host_session
+from pipeline.runs.run_id import name_of
 from pipeline.runs.selection import Selection, load_selection
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
-from remote.errors import BadUsage, DataUntrusted, SecretsUntrusted
+from remote.errors import BadUsage, Busy, DataUntrusted, SecretsUntrusted
 from tests.lab.answers import Person
 from tests.pipeline.listeners import NoListener
 
@@ -61,3 +63,17 @@ def test_nothing_is_written_before_the_user_has_confirmed_what_the_config_takes(
     assert not list(tmp_path.rglob(".halfstep")) and not (tmp_path / "there").exists()
     with exclusive_lock(named, "test", prompter=Person()):
         assert list(tmp_path.rglob(".halfstep"))
+
+
+def test_the_lock_of_a_run_names_the_run_as_soon_as_its_job_has_started(tmp_path: Path) -> None:
+    """A second terminal then shows `pipeline attach RUN`."""
+    named = named_in(tmp_path)
+    with run_session(named, NoListener(), RunOptions(), None, None) as context:
+        context.before_acting(())
+        with pytest.raises(Busy) as early, exclusive_lock(named, "test", prompter=None):
+            pass
+        context.on_job(context)
+        with pytest.raises(Busy) as late, exclusive_lock(named, "test", prompter=None):
+            pass
+    assert early.value.hint == "run the command again when that process has ended"
+    assert late.value.hint == f"pipeline attach {name_of(context.view)}"

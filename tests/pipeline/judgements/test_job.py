@@ -64,3 +64,22 @@ def test_only_the_check_of_the_first_steps_repeats_the_proof(note: WatchNote, re
     proved = tuple(Finding.warning(check, "in 2 steps") for check in ("adapter-gradient", "loss-finite"))
     assert bool(judge_watched("r", (note,), proved)) is reported
     assert judge_watched("r", (note,)), "without a proof in the same command, nothing is left out"
+
+
+@pytest.mark.parametrize("state", [JobState.STOPPED, JobState.LOST])
+@pytest.mark.parametrize(
+    ("checkpoints", "resume_command", "hint"),
+    [
+        ((Checkpoint("checkpoint-8", 8),), "", "pipeline run --resume r"),
+        ((), "", "pipeline run"),
+        ((Checkpoint("checkpoint-8", 8, problem="cut"),), "", "pipeline run"),
+        ((), "pipeline evaluate r", "pipeline evaluate r"),
+    ],
+)
+def test_the_hint_continues_the_run_although_its_inputs_may_have_changed(
+    state: JobState, checkpoints: tuple[Checkpoint, ...], resume_command: str, hint: str
+) -> None:
+    result = JobResult(143, stopped=True) if state is JobState.STOPPED else None
+    run = RunSurvey("r", "c", "f", 1, state, result=result, checkpoints=checkpoints)
+    [finding] = judge_run(run, "r", resume_command).findings
+    assert finding.hint == hint

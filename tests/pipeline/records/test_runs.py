@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,10 @@ def test_a_record_keeps_the_last_times_and_losses_of_its_job_but_no_load_of_its_
     note_job(path.parent, JobState.STOPPED, None, JobResult(143, stopped=True), gauges, 70.0)
     ended = job_last_seen(read_note(path.parent) or pytest.fail("no record"), 1e10)
     assert (ended.best_loss, ended.elapsed_s, ended.eta_s, ended.gpus) == (0.9, 70.0, None, ())
+
+
+def test_the_command_that_resumes_a_run_names_it_and_that_of_an_evaluation_does_not() -> None:
+    note = RunNote("r-1", "titan", "plain", "key", 1.0, given=("--set", "lora.r=8"), name="r-1")
+    assert note.resume_command == "pipeline run --host titan --config plain --set lora.r=8 --resume r-1"
+    assert note.start_command == "pipeline run --host titan --config plain --set lora.r=8"
+    assert replace(note, evaluates="r-0").resume_command == "pipeline evaluate r-0"

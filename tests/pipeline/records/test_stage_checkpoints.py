@@ -131,3 +131,21 @@ def test_the_hint_of_a_held_lock_does_not_lead_to_an_older_run(tmp_path: Path) -
     with locked(tmp_path / "l.lock", "one"), pytest.raises(Busy) as busy, locked(tmp_path / "l.lock", "two"):
         pass
     assert busy.value.hint == "run the command again when that process has ended"
+
+
+@pytest.mark.parametrize(
+    ("run", "hint"),
+    [
+        ("plain-0011aabb", "pipeline attach plain-0011aabb"),
+        ("", "run the command again when that process has ended"),
+        ("x; rm -rf .", "run the command again when that process has ended"),
+    ],
+)
+def test_the_hint_of_a_held_lock_attaches_to_the_run_that_its_holder_follows(
+    tmp_path: Path, run: str, hint: str
+) -> None:
+    with locked(tmp_path / "l.lock", "one") as lock:
+        lock.sign(run)
+        with pytest.raises(Busy, match=f"pid {os.getpid()}, one") as busy, locked(tmp_path / "l.lock", "two"):
+            pass
+    assert busy.value.hint == hint

@@ -85,3 +85,11 @@ def test_a_run_of_another_host_is_not_compared(tmp_path: Path) -> None:
     view = view_of(tmp_path, None)
     started(replace(view, host=replace(view.host, name="other")), RunInputs({"train.py": "0" * 64}))
     assert describe_new_run(view) == ()
+
+
+def test_a_run_that_still_trains_is_not_offered_to_be_resumed(tmp_path: Path) -> None:
+    view = view_of(tmp_path, JobState.RUNNING)
+    name = started(view, replace(inputs_of(view), files={"train.py": "0" * 64}))
+    lines = describe_new_run(view, "plain-1")
+    assert lines[-1] == f"{name} is still running; to follow it: pipeline attach {name}"
+    assert not any("--resume" in line for line in lines)

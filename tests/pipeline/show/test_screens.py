@@ -112,7 +112,7 @@ def shown_run() -> None:
             StageOutcome("environment", StageState.DONE, 4.1, "Python 3.11.7, torch 2.8.0+cu126, TITAN RTX 7.5")
         )
         screen.stage_started("verify")
-        screen.progress("running the real command for two optimizer steps")
+        screen.progress("running the real command until two optimizer steps take effect")
         words = "fp16-mixed works: 1.8 s per step, about 36 min for all steps, micro-batch 4 x 16, 20 of 32 layers kept"
         screen.stage_ended(StageOutcome("verify", StageState.DONE, 28.0, words))
         screen.stage_started("train")

@@ -15,7 +15,7 @@ from pipeline.records.stage_checkpoints import checkpoint_now, read_checkpoints
 from pipeline.runs.view import View
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
-from remote.errors import ConnectionLost, DiskFull
+from remote.errors import Busy, ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from tests.pipeline.listeners import NoListener
@@ -258,3 +258,15 @@ def test_a_stage_reports_which_input_changed(before: dict[str, str], now: dict[s
     claim = checkpoint_now("sync", digest(before), before, seconds=0)
     status = judge_status(stage, cast(View, None), claim)
     assert (status.done, status.reason) == (False, reason)
+
+
+def test_a_stage_that_was_refused_because_of_a_busy_run_is_not_recorded_as_failed(tmp_path: Path) -> None:
+    record = tmp_path / "s.json"
+
+    @dataclass
+    class Refused(Toy):
+        def run(self, context: Context) -> StageResult:
+            raise Busy("r is running with other inputs")
+
+    assert run([Refused("verify")], record) == ([FAILED], ExitCode.BUSY)
+    assert read_checkpoints(record).failures == {}

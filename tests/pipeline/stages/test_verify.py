@@ -141,3 +141,27 @@ def test_the_output_of_a_proof_that_succeeded_is_not_kept(tmp_path: Path) -> Non
     diagnose_proof(view, ProofReport((), exit=1, output_tail="OddError: no\n"))
     assert diagnose_proof(view, ProofReport((), output_tail="fine\n")).findings == ()
     assert not view.records.proof_output(view.host.name, view.loaded.record).exists()
+
+
+class Printed(NoListener):
+    """Keeps the progress."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        self.lines.append(text)
+
+
+def test_a_step_that_is_not_one_of_the_two_announced_steps_is_marked(tmp_path: Path) -> None:
+    """Steps that are skipped, or applied at a learning rate of 0, do not count."""
+    steps = (ProvedStep(False, 1.0), *(ProvedStep(True, 1.0, learning_rate=rate) for rate in (0.0, 1e-5, None)))
+    replies = [*({"step": encode(step)} for step in steps), {"report": encode(ProofReport(()))}]
+    printed = Printed()
+    prove(Context(FakeHost(streams={"proof.run": replies}), view_of(tmp_path), printed))
+    assert printed.lines == [
+        "step 1 skipped",
+        "step 2 applied (learning rate 0, no effect)",
+        "step 3 applied",
+        "step 4 applied",
+    ]

@@ -119,7 +119,11 @@ def test_a_stopped_run_has_the_adapter_of_its_newest_verified_checkpoint(
     [finding] = answer["findings"]
     assert (code, finding["check"], finding["severity"]) == (0, "adapter-unfinished", "warning")
     assert f"step {step} (code/out/checkpoint-{step})" in finding["message"]
-    assert finding["hint"] == "pipeline run --host here --config plain"
+    resume = (
+        f"pipeline run --host here --config plain --resume {RUN}"  # without --resume, changed files start a new run
+    )
+    assert finding["hint"] == resume
+    assert {types(verb)[1]["findings"][0]["hint"] for verb in ("status", "wait")} == {resume}
     adapter = str(tmp_path / ".halfstep" / "runs" / RUN / "adapter")
     assert adapter in (tmp_path / ".halfstep" / "runs" / RUN / "report.html").read_text(), "the page names the adapter"
     adapter = Path(answer["artifacts"]["adapter"])

@@ -220,3 +220,15 @@ def test_SE_12_no_config_is_written_through_a_link_of_a_cloned_project(
     monkeypatch.chdir(project)
     assert run(["init", "--host", "local", "--config", "mine", "--force"]) == 2
     assert list(victim.iterdir()) == [] and "is a symbolic link" in capsys.readouterr().err
+
+
+def test_an_empty_folder_gets_the_demo_and_a_message_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "--yes", "--host", "local", "--config", "first"]) == 0
+    printed = capsys.readouterr().out
+    assert "no training script was found: this config is the demo" in printed and "--script PATH" in printed
+    (tmp_path / "data").mkdir()
+    assert run(["init", "--yes", "--host", "local", "--config", "second", "--data", "data"]) == 0
+    assert "demo" not in capsys.readouterr().out

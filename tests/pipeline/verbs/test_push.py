@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from pipeline.records.layout import Records
+from pipeline.records.runs import find_note, write_note
 from pipeline.report.model_card import CardFacts, render_card
 from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState
 from tests.pipeline.verbs.hub import RUN, SETTINGS, WEIGHTS, Hub, pushed
 
 
@@ -126,3 +129,16 @@ def test_a_file_from_outside_of_a_cloned_projects_records_is_not_uploaded(
     assert code == ExitCode.USAGE
     assert "symbolic link" in answer["findings"][0]["message"]
     assert not hub.created and not hub.files
+
+
+@pytest.mark.parametrize(("state", "hint"), [("stopped", f"--resume {RUN}"), ("running", f"pipeline wait {RUN}")])
+def test_without_the_adapter_of_an_unfinished_run_the_hint_finishes_the_run(
+    project: Path, hub: Hub, state: str, hint: str
+) -> None:
+    (project / ".halfstep" / "runs" / RUN / "adapter" / "adapter_model.safetensors").unlink()
+    records = Records(project)
+    write_note(records, replace(find_note(records, RUN), state=JobState(state)))
+    code, answer = pushed(project, hub, RUN, "--repo", "me/speech")
+    [finding] = answer["findings"]
+    assert code == ExitCode.USAGE and finding["hint"].endswith(hint)
+    assert f"the run has not succeeded ({state})" in finding["message"]
