@@ -4,7 +4,7 @@ What it does
     Reads the project's imports of soundfile, librosa, torchaudio, torchcodec and `datasets.Audio`. Reports the packages
     that the host's interpreter lacks, a torchcodec release that does not match torch, and missing FFmpeg libraries.
     Missing packages are installed into a venv that halfstep created. For any other interpreter, the finding shows the
-    command.
+    command. Packages that the environment fixer will install are not reported.
 
 Why
     datasets 4 decodes audio only with torchcodec, which must match torch's minor version and needs the shared libraries
@@ -34,7 +34,9 @@ from typing import Any
 from fixers.frame.change import HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
+from fixers.setup import environment
 from fixers.setup.audio_imports import AudioUse, uses_of
+from fixers.setup.project_packages import ProjectPackages, names_of
 from remote.host import read_answer
 from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
@@ -68,7 +70,7 @@ def plan(site: Site) -> Plan:
     use = uses_of(site.tree, built_in=site.config.get("command") is None and bool(site.config.get("model")))
     packages = {key.replace("_", "-").lower(): value for key, value in survey.interpreter.packages.items()}
     needed = needed_packages(use, packages)
-    missing = tuple(package for package in needed if package not in packages)
+    missing = _without_planned(site, [package for package in needed if package not in packages])
     findings = tuple(_missing(package, survey.interpreter) for package in missing)
     changes: tuple[HostChange, ...] = ()
     if missing and survey.interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
@@ -79,6 +81,16 @@ def plan(site: Site) -> Plan:
         facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
         findings += judge_torchcodec(packages, facts)
     return Plan(findings, changes)
+
+
+def _without_planned(site: Site, missing: Collection[str]) -> tuple[str, ...]:
+    """Return the missing packages without those that the environment fixer plans to install from the requirements."""
+    planned: frozenset[str] = frozenset()
+    for change in environment.plan(site).changes if missing else ():
+        if isinstance(change, HostChange):
+            files, packages = change.args["requirements"], change.args["packages"]
+            planned |= names_of(site.tree, ProjectPackages(tuple(files), tuple(packages)))
+    return tuple(package for package in missing if package not in planned)
 
 
 def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ PACKAGES = {
     "speech_recognition": "SpeechRecognition", "whisper": "openai-whisper", "yaml": "pyyaml",
 }  # fmt: skip
 """The names of packages that differ from the names of their modules."""
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+"""The trackers of transformers and accelerate whose packages have the same names."""
+TRACKER_ARGUMENTS = ("report_to", "log_with")
 OWN_PATH = (b"sys.path", b"sys.modules", b"addsitedir")
 
 
@@ -41,10 +45,24 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
     Imports in functions, conditions and `try` are not included, and neither are modules of Python and of the project.
     Return ("", ()) if the command names no script of the project, or if the script changes where Python looks.
     """
+    script, files = _files_of_script(tree, command)
+    modules = dict.fromkeys(module for _, found in files for module in found)
+    return script, tuple(modules)
+
+
+def trackers_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
+    """Return the trackers that the script and its local modules pass as strings to `report_to` or `log_with`."""
+    _, files = _files_of_script(tree, command)
+    named = {name for data, _ in files for name in _trackers(data)}
+    return tuple(name for name in TRACKERS if name in named)
+
+
+def _files_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, list[tuple[bytes, tuple[str, ...]]]]:
+    """Return the script, and of each file that it loads: the content, and the installed modules that it imports."""
     paths = {path for path in tree.paths() if path.endswith(".py")}
     script = _script_of(command, paths)
     local = {part for path in paths for part in path.removesuffix(".py").split("/")}
-    found: dict[str, None] = {}
+    files: list[tuple[bytes, tuple[str, ...]]] = []
     new, seen = [script] if script else [], set[str]()
     while new:
         path = new.pop(0)
@@ -53,16 +71,17 @@ def imports_of_script(tree: Tree, command: Sequence[str]) -> tuple[str, tuple[st
         seen.add(path)
         data = tree.read(path)
         if any(word in data for word in OWN_PATH):
-            return "", ()
+            return "", []
+        found: list[str] = []
         for module in _imports_at_start(data):
             root = module.lstrip(".").partition(".")[0]
             if module.startswith(".") or root in local:
                 roots = (posixpath.dirname(script), *SOURCE_ROOTS)
                 new += _files_loaded(module, posixpath.dirname(path), paths, roots)
             elif root not in sys.stdlib_module_names:
-                found[root] = None
-                found |= {"tensorboard": None} if module.startswith("torch.utils.tensorboard") else {}
-    return script, tuple(found)
+                found += [root, *(["tensorboard"] if module.startswith("torch.utils.tensorboard") else [])]
+        files.append((data, tuple(found)))
+    return script, files
 
 
 def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Finding:
@@ -72,8 +91,9 @@ def judge_only_torch(tree: Tree, config: Mapping[str, Any], *, keep: bool) -> Fi
     which exists already (`keep`), or in PYTHONPATH.
     """
     script, modules = imports_of_script(tree, config.get("command") or ())
-    missing = packages_of(lacking_with_only_torch(modules))
-    imports = f", but {script} imports {', '.join(missing)}" if missing else ""
+    trackers = trackers_of_script(tree, config.get("command") or ())
+    missing = tuple(dict.fromkeys((*packages_of(lacking_with_only_torch(modules)), *trackers)))
+    imports = f", but {script} needs {', '.join(missing)}" if missing else ""
     hint = f"write {REQUIREMENTS}, one package a line: {', '.join(missing)}" if missing else ""
     message = f"no {REQUIREMENTS}: only torch would be installed{imports}"
     if missing and not keep and "PYTHONPATH" not in (config.get("env") or {}):
@@ -96,6 +116,20 @@ def _script_of(command: Sequence[str], paths: Collection[str]) -> str:
         return ""
     named = (each for word in command[1:] for each in (word, word.replace(".", "/") + ".py"))
     return next((path for path in map(posixpath.normpath, named) if path in paths), "")
+
+
+def _trackers(data: bytes) -> Iterator[str]:
+    """Yield the strings in the arguments `report_to` and `log_with` of calls."""
+    if not any(argument.encode() in data for argument in TRACKER_ARGUMENTS):
+        return
+    try:
+        tree = parse_python(data)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in TRACKER_ARGUMENTS:
+            values = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
+            yield from (one.value for one in values if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 def _imports_at_start(data: bytes) -> Iterator[str]:

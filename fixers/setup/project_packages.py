@@ -16,6 +16,10 @@ from fixers.sources.toml_text import parse_toml
 REQUIREMENTS = "requirements.txt"
 PYPROJECT = "pyproject.toml"
 INCLUDE = re.compile(rb"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
+REQUIRED = re.compile(rb"^\s*(?:-r|--requirement)[\s=]+(\S+)", re.MULTILINE)
+NAME = re.compile(r"\s*([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:$|[\[<>=!~;@#,(\s])")
+SEPARATORS = re.compile(r"[-_.]+")
+"""Equal in names of packages (packaging.python.org, name normalization)."""
 
 
 class NoPackages(Exception):
@@ -53,7 +57,7 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
     return ProjectPackages(files, tuple(packages))
 
 
-def read_files(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+def read_files(tree: Tree, names: Iterable[str], include: re.Pattern[bytes] = INCLUDE) -> Iterator[tuple[str, bytes]]:
     """Yield the path and content of the requirements files, and of the project's files that they include."""
     paths, new, seen = set(tree.paths()), list(names), set[str]()
     while new:
@@ -63,8 +67,22 @@ def read_files(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         seen.add(path)
         data = tree.read(path)
         yield path, data
-        included = (found.decode("utf-8", "replace") for found in INCLUDE.findall(data))
+        included = (found.decode("utf-8", "replace") for found in include.findall(data))
         new += [posixpath.normpath(posixpath.join(posixpath.dirname(path), each)) for each in included]
+
+
+def names_of(tree: Tree, packages: ProjectPackages) -> frozenset[str]:
+    """Return the normalized names of the packages, and of those in the files and in the files that they include.
+
+    Constraints are no requirements.
+    """
+    lines = [
+        line
+        for _, data in read_files(tree, packages.files, REQUIRED)
+        for line in data.decode("utf-8", "replace").split("\n")
+    ]
+    found = filter(None, (NAME.match(line) for line in (*lines, *packages.packages)))
+    return frozenset(SEPARATORS.sub("-", match.group(1)).lower() for match in found)
 
 
 def _dependencies(tree: Tree, name: str) -> list[str]:

@@ -24,8 +24,8 @@ PLACEHOLDERS = "--host HOST --config NAME"
 def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
     """Add `--host`, `--config` and the arguments `given` to every verb in the hint that needs them.
 
-    PLACEHOLDERS are replaced. A hint that names a host or a config, or is a quotation of the host, is returned
-    unchanged.
+    PLACEHOLDERS are replaced. An override of the hint that is also in `given` is written once. A hint that names a host
+    or a config, or is a quotation of the host, is returned unchanged.
     """
     if not host or not config or hint.startswith(QUOTED):
         return hint
@@ -36,6 +36,9 @@ def complete_hint(hint: str, host: str, config: str, given: tuple[str, ...] = ()
     if "--host" in hint or "--config" in hint:
         return hint
     hint = HOSTS_CHECK.sub(lambda match: f"{match.group()} {shlex.quote(typed[1])}", hint)
+    if NEEDS_NAMES.search(hint):
+        for override in _overrides(given):
+            hint = re.sub(rf" --set {re.escape(shlex.quote(override))}(?=$|[\s;,)])", "", hint)
     return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)
 
 
@@ -64,8 +67,12 @@ def _is_file(before: str, word: str) -> bool:
 
 def overrides_in(words: Sequence[str]) -> tuple[str, ...]:
     """Return the `--set` arguments of a command line."""
+    return override_arguments(_overrides(words))
+
+
+def _overrides(words: Sequence[str]) -> list[str]:
     apart = [after for word, after in pairwise(words) if word == "--set"]
-    return override_arguments([*apart, *(word.removeprefix("--set=") for word in words if word.startswith("--set="))])
+    return [*apart, *(word.removeprefix("--set=") for word in words if word.startswith("--set="))]
 
 
 def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:

@@ -15,6 +15,7 @@ from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
 from remote.host import Host
 from remote.link.read_only import ReadOnlyHost
+from remote.protocol.findings import Finding
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
@@ -67,6 +68,12 @@ def tree_as_fixed(view: View) -> Tree:
     """Return the project's files as changed by the source fixers."""
     site = site_of(view, None)
     return as_planned(site.tree, plan_fixes(site, only=SOURCE_NAMES))
+
+
+def unparsable_sources(view: View) -> tuple[Finding, ...]:
+    """Return the errors about source files that do not parse. They stop the stage `fix`."""
+    plan = plan_fixes(site_of(view, None), only=SOURCE_NAMES)
+    return tuple(finding for finding in plan.findings if finding.check == "unparsable-source")
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fixers.frame.change import Plan
 from fixers.setup.environment import contents_of, is_requested
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
-from pipeline.judgements.host import Need, card_name, facts_of, judge_host
+from pipeline.judgements.host import NEW_ENVIRONMENT, Need, card_name, facts_of, judge_host
 from pipeline.judgements.trackers import judge_trackers
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.runs.backend import srun_options
-from pipeline.runs.fixes import fixer_settings_of, host_changes_of, plan_for, site_of
+from pipeline.runs.fixes import fixer_settings_of, host_changes_of, plan_for, site_of, unparsable_sources
 from pipeline.runs.host_changes import apply_host_change
 from pipeline.runs.run_id import machine_inputs
 from pipeline.runs.secrets import secrets_of
@@ -22,7 +23,7 @@ from remote.operations.jobs import probe_environment
 from remote.policy.cards import requires_card
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Report, Severity
+from remote.protocol.findings import Finding, Report, Severity
 
 USUAL_BYTES = 5 * 10**9
 """Disk space for a base model's cache and the checkpoints of one run."""
@@ -50,15 +51,16 @@ class Environment:
     def run(self, context: Context) -> StageResult:
         """Create the virtual environment if the config requests one, then test the interpreter on the host.
 
-        The test imports the training packages, computes on each card and writes to the disk. The test's result is
-        cached on the host.
+        Nothing is created if a source file does not parse, because the stage `fix` would fail. The test imports the
+        training packages, computes on each card and writes to the disk. The test's result is cached on the host.
         """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
-        for finding in plan.findings:
-            if finding.severity is Severity.WARNING:
-                context.listener.note(f"{finding.message}; {finding.hint}" if finding.hint else finding.message)
-        for change in host_changes_of(plan):
+        _note_warnings(plan, context)
+        changes = host_changes_of(plan)
+        if changes and (unparsable := unparsable_sources(view)):
+            return StageResult(Report(unparsable))
+        for change in changes:
             context.listener.note(change.summary)
             apply_host_change(change, context.host, context.listener)
         slurm = srun_options(view.host.config, view.config)
@@ -75,7 +77,19 @@ class Environment:
         known = {finding.message for finding in report.findings}
         # The fixer's errors come first, because their hints say what to write into the host file.
         unmade = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in known]
-        return StageResult(Report((*unmade, *report.findings)).plus(tracking_of(context.view)))
+        tested = tuple(map(_without_advice, report.findings)) if unmade else report.findings
+        return StageResult(Report((*unmade, *tested)).plus(tracking_of(context.view)))
+
+
+def _note_warnings(plan: Plan, context: Context) -> None:
+    for finding in plan.findings:
+        if finding.severity is Severity.WARNING:
+            context.listener.note(f"{finding.message}; {finding.hint}" if finding.hint else finding.message)
+
+
+def _without_advice(finding: Finding) -> Finding:
+    """Return the finding without the hint to create an environment, which was attempted."""
+    return replace(finding, hint="") if finding.hint == NEW_ENVIRONMENT else finding
 
 
 def tracking_of(view: View) -> Report:

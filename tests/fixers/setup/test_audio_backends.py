@@ -244,3 +244,19 @@ def test_a_folder_on_the_laptop_is_not_judged():
 def test_a_sibling_folder_that_shares_the_trees_prefix_is_outside_the_project():
     plan, _ = plan_of(b"import soundfile", {}, f"{TREE}-old/venv/bin/python")
     assert plan.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("requirements", "setting", "findings"),
+    [
+        (b"SoundFile>=0.13\n", "create", ()),
+        (b"-r audio.txt\n", "create", ()),
+        (b"numpy\n", "create", (lacks("soundfile"),)),
+        (b"soundfile\n", "auto", (lacks("soundfile"),)),
+    ],
+)
+def test_packages_of_the_environment_that_will_be_created_are_not_reported(requirements, setting, findings):
+    files = {"a.py": b"import soundfile", "requirements.txt": requirements, "audio.txt": b"soundfile\n"}
+    settings = {"environment": setting}
+    site = site_at(FakeHost(), files, survey=survey_of(interpreter=Interpreter(THEIRS)), settings=settings)
+    assert audio_backends.plan(site) == Plan(findings)

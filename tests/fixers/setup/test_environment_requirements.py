@@ -78,17 +78,20 @@ def test_the_contents_follow_included_files():
 
 
 SCRIPT = b"import os\nimport numpy as np, yaml\nfrom peft import LoraConfig\nimport torch\nimport own\n"
+TRACKED = SCRIPT + b"TrainingArguments(report_to=['tensorboard'])\n"
 ONLY_TORCH = "no requirements.txt: only torch would be installed"
 COMMAND = ["python", "train.py"]
 ALL = "numpy, pyyaml, peft, tensorboard"
+LACKING = f"{ONLY_TORCH}, but train.py needs {ALL}"
 
 
 @pytest.mark.parametrize(
     ("files", "config", "severity", "message"),
     [
-        ({}, {"command": COMMAND}, Severity.ERROR, f"{ONLY_TORCH}, but train.py imports {ALL}"),
+        ({}, {"command": COMMAND}, Severity.ERROR, LACKING),
         ({}, {"command": COMMAND, "env": {"PYTHONPATH": "/opt/packages"}}, Severity.WARNING, f"{ONLY_TORCH}, but "),
         ({"train.py": b"import torch\n"}, {"command": COMMAND}, Severity.WARNING, ONLY_TORCH),
+        ({"train.py": TRACKED, "own.py": b""}, {"command": COMMAND}, Severity.ERROR, LACKING),
         ({}, {"command": ["bash", "run.sh"]}, Severity.WARNING, ONLY_TORCH),
         ({"requirements.txt": b""}, {"command": COMMAND}, None, None),
         ({}, {"command": None}, None, None),

@@ -2,7 +2,12 @@
 
 import pytest
 
-from fixers.setup.imported_modules import imports_of_script, lacking_with_only_torch, packages_of
+from fixers.setup.imported_modules import (
+    imports_of_script,
+    lacking_with_only_torch,
+    packages_of,
+    trackers_of_script,
+)
 from tests.fixers.setup_rig import MemoryTree
 
 LOCAL = {"own/__init__.py": b"from .parts import part\nimport cv2\n", "own/parts.py": b"import sklearn.svm\n"}
@@ -53,3 +58,23 @@ def test_the_script_is_found_in_commands_that_use_the_host_s_interpreter(command
 def test_modules_are_named_as_pip_names_them():
     assert lacking_with_only_torch(("torch", "numpy", "sympy", "cv2")) == ("numpy", "cv2")
     assert packages_of(("numpy", "cv2")) == ("numpy", "opencv-python")
+
+
+@pytest.mark.parametrize(
+    ("source", "trackers"),
+    [
+        (b'def main():\n    TrainingArguments("out", report_to=["tensorboard"])\n', ("tensorboard",)),
+        (b'a = Accelerator(log_with="wandb")\n', ("wandb",)),
+        (b'a = TrainingArguments(report_to=("mlflow", "wandb"))\n', ("wandb", "mlflow")),
+        (b'a = TrainingArguments(report_to="none")\n', ()),
+        (b"a = TrainingArguments(report_to=args.report_to)\n", ()),
+        (b'# report_to=["tensorboard"]\nname = "tensorboard"\n', ()),
+        (b"import own\n", ("mlflow",)),
+        (b"import elsewhere\n", ()),
+        (b"report_to = (\n", ()),
+    ],
+)
+def test_trackers_are_read_from_the_arguments_of_calls(source, trackers):
+    own = {"own.py": b'args = dict(report_to=["mlflow"])\n'}
+    tree = MemoryTree({"train.py": source, "other.py": b'f(report_to="wandb")\n', **own})
+    assert trackers_of_script(tree, ("python", "train.py")) == trackers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
+from fixers.setup.project_packages import NoPackages, ProjectPackages, names_of, read_packages
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from tests.contracts.project_modules import ROOT
 from tests.fixers.setup_rig import MemoryTree
@@ -51,3 +51,17 @@ def test_the_trainers_packages_are_those_of_the_extra_with_its_bounds():
     text = (ROOT / "pyproject.toml").read_text()
     extra = text.partition("train = [")[2].partition("]")[0]
     assert [line.strip(' ",') for line in extra.splitlines() if line.strip()] == list(TRAINER_REQUIREMENTS.values())
+
+
+@pytest.mark.parametrize(
+    ("files", "packages", "names"),
+    [
+        ({"r.txt": b"six\nPy_YAML >=6 # parser\r\nsoundfile[numpy]~=0.13\n"}, (), {"six", "py-yaml", "soundfile"}),
+        ({"r.txt": b"librosa @ file:///librosa.whl\nidna; python_version>'3'"}, (), {"librosa", "idna"}),
+        ({"r.txt": b"-r more.txt\n-c limits.txt\n", "more.txt": b"six", "limits.txt": b"idna"}, (), {"six"}),
+        ({"r.txt": b"# soundfile\n-e .\n./soundfile\nsrc/soundfile\n--no-deps\n\n"}, (), set()),
+        ({"r.txt": b""}, ("soundfile>=0.13", "numpy"), {"soundfile", "numpy"}),
+    ],
+)
+def test_the_names_in_requirements_are_normalized(files, packages, names):
+    assert names_of(MemoryTree(files), ProjectPackages(("r.txt",), packages)) == names

@@ -45,6 +45,26 @@ def test_overrides_are_part_of_a_hint() -> None:
 
 
 @pytest.mark.parametrize(
+    ("hint", "given", "typed"),
+    [
+        ("pipeline run --set lora.r=4", ("--set", "lora.r=4"), "pipeline run --host t --config a --set lora.r=4"),
+        (
+            "pipeline run --set lora.r=4, or not",
+            ("--set=lora.r=4",),
+            "pipeline run --host t --config a --set=lora.r=4, or not",
+        ),
+        (
+            "pipeline run --set lora.r=48",
+            ("--set", "lora.r=4"),
+            "pipeline run --host t --config a --set lora.r=4 --set lora.r=48",
+        ),
+    ],
+)
+def test_an_override_is_not_repeated(hint: str, given: tuple[str, ...], typed: str) -> None:
+    assert complete_hint(hint, "t", "a", given) == typed
+
+
+@pytest.mark.parametrize(
     ("words", "wrong", "line"),
     [
         (["plan", "--host", "t", "--config", "tny"], "tny", "pipeline plan --host t --config tiny"),

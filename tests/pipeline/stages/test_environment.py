@@ -14,6 +14,7 @@ from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context
 from remote.project.scan import scan_project
 from remote.protocol.environment import EnvironmentFacts
+from remote.protocol.exits import ExitCode
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.listeners import NoListener
@@ -56,6 +57,35 @@ def test_the_reason_why_no_environment_can_be_made_is_the_first_finding(tmp_path
     assert errors[0].message == "/usr/bin/python3 is outside the project, so no venv is created there"
     assert errors[0].hint == "python: venv/bin/python in the host file"
     assert len({finding.message for finding in errors}) == len(errors) > 1
+
+
+def _without_torch(root: Path, script: str) -> tuple[Context, FakeHost]:
+    """Return a host on which no interpreter has torch, and a config that requests an environment."""
+    view = view_of(root)
+    (root / "train.py").write_text(script)
+    loaded = load_config("plain", root, ["fixers.environment=create"])
+    host_file = replace(view.host, config=view.host.config.model_copy(update={"host": "box"}))
+    python = replace(view.survey.interpreter, torch=None)
+    survey = replace(view.survey, interpreter=python)
+    view = replace(view, loaded=loaded, host=host_file, scan=scan_project(root)).with_survey(survey)
+    facts = EnvironmentFacts(python, view.survey.disk, imports={"torch": "No module named 'torch'"})
+    host = FakeHost(operations={"environment.probe": lambda _: encode(facts)})
+    return Context(host, view, NoListener()), host
+
+
+def test_no_environment_is_created_for_a_script_that_does_not_parse(tmp_path: Path) -> None:
+    context, host = _without_torch(tmp_path, "from transformers import Trainer\ntrainer = Trainer(\n")
+    found = Environment().run(context).report.errors
+    assert [(one.check, one.where, one.exit_code) for one in found] == [
+        ("unparsable-source", "train.py:2", ExitCode.FIXER)
+    ]
+    assert host.changes == []
+
+
+def test_the_error_about_missing_requirements_does_not_suggest_the_given_override(tmp_path: Path) -> None:
+    context, _ = _without_torch(tmp_path, "import numpy\n")
+    errors = Environment().run(context).report.errors
+    assert [one.hint for one in errors] == ["write requirements.txt, one package a line: numpy", ""]
 
 
 def test_new_requirements_invalidate_the_checkpoint_only_if_an_environment_is_requested(tmp_path: Path) -> None:
