@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, FrozenSet, Iterable, Set, Tuple, Union
 from urllib.parse import quote, quote_plus
 
@@ -11,6 +12,7 @@ from remote.protocol.text import first_line, one_line, safe_text
 INSTEAD = "***"
 SHORTEST = 6
 """Shorter values are not replaced, because they may also occur as ordinary words."""
+ENCODED = re.compile("%[0-9A-F]{2}")
 
 _values: Set[str] = set()
 
@@ -35,7 +37,8 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
     Longer forms are replaced first, because a secret may begin with another secret.
     """
-    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+    values = {each for secret in secrets for each in (secret, secret.strip())}
+    forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, INSTEAD)
     return text
@@ -45,7 +48,10 @@ def _forms(secret: str) -> Tuple[str, ...]:
     if secret.isalnum() and secret.isascii():
         return (secret,)
     data = secret.encode("utf-8", "surrogateescape")
-    return (secret, quote(data), quote(data, safe=""), quote_plus(data), json.dumps(secret)[1:-1], repr(secret)[1:-1])
+    encoded = (quote(data), quote(data, safe=""), quote_plus(data))
+    lower = (ENCODED.sub(lambda found: found[0].lower(), text) for text in encoded)
+    escaped = json.dumps(secret)[1:-1]
+    return (secret, *encoded, *lower, escaped, escaped.replace("/", "\\/"), repr(secret)[1:-1])
 
 
 def message_line(text: str) -> str:

@@ -45,7 +45,9 @@ def test_a_longer_secret_is_masked_before_one_that_is_its_prefix() -> None:
     assert mask("abcdefgh abcdef", ["abcdef", "abcdefgh"]) == "*** ***"
 
 
-@pytest.mark.parametrize("shown", ['ab/cd+e f="ä', "ab/cd%2Be%20f%3D%22%C3%A4", "ab%2Fcd%2Be+f%3D%22%C3%A4"])
+@pytest.mark.parametrize(
+    "shown", ['ab/cd+e f="ä', "ab/cd%2Be%20f%3D%22%C3%A4", "ab%2Fcd%2Be+f%3D%22%C3%A4", "ab%2fcd%2be%20f%3d%22%c3%a4"]
+)
 def test_a_value_is_masked_where_it_is_encoded_in_a_url_or_escaped(shown: str) -> None:
     secret = 'ab/cd+e f="ä'
     texts = (f"key={shown}&", json.dumps({"key": secret}), repr([secret, "'"]), json.dumps(secret, ensure_ascii=False))
@@ -63,6 +65,10 @@ def test_a_value_is_masked_where_it_is_encoded_in_a_url_or_escaped(shown: str) -
 )
 def test_tokens_and_passwords_in_urls_are_masked(text: str, masks: str) -> None:
     assert mask_tokens(text) == masks
+
+
+def test_a_value_with_a_line_break_at_its_end_is_masked_without_it() -> None:
+    assert mask("key=abcdef12345&", ["abcdef12345\n"]) == "key=***&"
 
 
 def test_a_short_value_is_not_masked() -> None:
