@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Site, Tree
 from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixers
+from fixers.setup.imported_modules import judge_syntax
 from pipeline.hosts.address import python_of
 from pipeline.runs.secrets import secret_values
 from pipeline.runs.view import View
@@ -71,9 +73,18 @@ def tree_as_fixed(view: View) -> Tree:
 
 
 def unparsable_sources(view: View) -> tuple[Finding, ...]:
-    """Return the errors about source files that do not parse. They stop the stage `fix`."""
+    """Return the errors about source files that do not parse, which stop the stage `fix`, and about the script.
+
+    The fixers do not parse a script in which they have nothing to change. It is not checked if the Python that will run
+    it may be newer than this one, because its syntax may be newer too.
+    """
     plan = plan_fixes(site_of(view, None), only=SOURCE_NAMES)
-    return tuple(finding for finding in plan.findings if finding.check == "unparsable-source")
+    found = tuple(finding for finding in plan.findings if finding.check == "unparsable-source")
+    setting = fixer_settings_of(view).get("environment")
+    has_base = isinstance(setting, dict) and "base" in setting
+    if found or has_base or not (2,) < view.survey.interpreter.version[:2] <= sys.version_info[:2]:
+        return found
+    return judge_syntax(view.scan, view.config.command or ())
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.config.load import load_config
 from pipeline.records.inputs import Inputs
+from pipeline.runs.fixes import unparsable_sources
 from pipeline.stages.environment import Environment
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context
@@ -59,11 +60,11 @@ def test_the_reason_why_no_environment_can_be_made_is_the_first_finding(tmp_path
     assert len({finding.message for finding in errors}) == len(errors) > 1
 
 
-def _without_torch(root: Path, script: str) -> tuple[Context, FakeHost]:
+def _without_torch(root: Path, script: str, setting: str = "create") -> tuple[Context, FakeHost]:
     """Return a host on which no interpreter has torch, and a config that requests an environment."""
     view = view_of(root)
     (root / "train.py").write_text(script)
-    loaded = load_config("plain", root, ["fixers.environment=create"])
+    loaded = load_config("plain", root, [f"fixers.environment={setting}"])
     host_file = replace(view.host, config=view.host.config.model_copy(update={"host": "box"}))
     python = replace(view.survey.interpreter, torch=None)
     survey = replace(view.survey, interpreter=python)
@@ -80,6 +81,23 @@ def test_no_environment_is_created_for_a_script_that_does_not_parse(tmp_path: Pa
         ("unparsable-source", "train.py:2", ExitCode.FIXER)
     ]
     assert host.changes == []
+
+
+def test_a_script_without_words_of_the_fixers_is_parsed_too(tmp_path: Path) -> None:
+    context, host = _without_torch(tmp_path, "import torch\nprint(torch\n")
+    found = Environment().run(context).report.errors
+    assert [(one.message, one.where) for one in found] == [("not Python: '(' was never closed", "train.py:2")]
+    assert host.changes == []
+
+
+@pytest.mark.parametrize(("setting", "version"), [("{base: python3.99}", (3, 11)), ("create", (3, 99)), ("create", ())])
+def test_syntax_that_a_newer_python_may_accept_is_not_checked(
+    tmp_path: Path, setting: str, version: tuple[int, ...]
+) -> None:
+    context, _ = _without_torch(tmp_path, "import torch\nprint(torch\n", setting)
+    interpreter = replace(context.view.survey.interpreter, version=version)
+    view = context.view.with_survey(replace(context.view.survey, interpreter=interpreter))
+    assert unparsable_sources(view) == ()
 
 
 def test_the_error_about_missing_requirements_does_not_suggest_the_given_override(tmp_path: Path) -> None:
