@@ -11,10 +11,13 @@ from fixers.code.float32_need import loads_in_float32
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.float_models import is_speech_load
+from fixers.sources.function_roles import trains_parts
 from fixers.sources.options import auto_dtypes
 from fixers.sources.python import PythonSource
 
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
+ENCODER = re.compile(r"AutoModel(?:For(?:MaskedLM|MultipleChoice|QuestionAnswering|\w+Classification))?")
+"""The classes of encoders, whose checkpoints are in float32 with few exceptions."""
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")
 TRL_CONFIGS = re.compile(r"trl\.(?:\w+\.)*\w*(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config$")
 WHY_AUTO = '"auto" selects the checkpoint\'s dtype, which is bfloat16 for most current models'
@@ -61,6 +64,8 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
         return
     if is_speech_load(draft.source, call) and not target.code_facts.traits.half_speech:
         return
+    if ENCODER.fullmatch(_class_of(draft, call)) and not trains_parts(draft.source.data):
+        return  # a whole encoder in float16 would have float16 gradients, which a loss scaler refuses
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if any(_holds_dtype(draft, value) for value in starred):
         return
@@ -102,6 +107,11 @@ def _gives_dtype(value: ast.expr) -> bool:
 
 def _is_auto(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value == "auto"
+
+
+def _class_of(draft: Draft, call: ast.Call) -> str:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return (draft.source.names.meaning(owner) or "").rpartition(".")[2]
 
 
 def _is_model(draft: Draft, owner: ast.expr) -> bool:

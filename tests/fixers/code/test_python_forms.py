@@ -257,3 +257,21 @@ def test_an_argument_that_transformers_5_rejects_shows_the_dtype_of_a_load(optio
 def test_an_import_follows_its_uses(before, after):
     planned = plan_file("train.py", before.encode(), [bf16_to_fp16], Target(TITAN_RTX))
     assert (planned.change.after.decode() if planned.change else before) == after
+
+
+ENCODER = "from transformers import AutoModel, AutoModelForSequenceClassification as Ranker\n\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "edited"),
+    [
+        ("model = AutoModel.from_pretrained('m')\n", False),
+        ("model = Ranker.from_pretrained('m', num_labels=1)\n", False),
+        ("model = AutoModel.from_pretrained('m')\nmodel = get_peft_model(model, LoraConfig())\n", True),
+        ("model = Ranker.from_pretrained('m')\nmodel.requires_grad_(False)\n", True),
+        ("model = AutoModel.from_pretrained('m', dtype='auto')\n", True),
+    ],
+)
+def test_a_whole_encoder_is_not_loaded_in_float16(code, edited):
+    after, _ = outcome(f"{ENCODER}{code}", {"transformers": "5.1"})
+    assert ("float16" in after) is edited

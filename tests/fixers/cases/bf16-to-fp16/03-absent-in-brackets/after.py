@@ -1,3 +1,3 @@
-from transformers import AutoModel
+from transformers import AutoModelForCausalLM
 
-a = AutoModel.from_pretrained((name), dtype="float16")
+a = AutoModelForCausalLM.from_pretrained((name), dtype="float16")

@@ -1,16 +1,16 @@
 import torch
-from transformers import AutoModel
+from transformers import AutoModelForCausalLM
 
 kwargs = {"dtype": torch.float16, "revision": "main"}
-a = AutoModel.from_pretrained("m", **kwargs)
+a = AutoModelForCausalLM.from_pretrained("m", **kwargs)
 more = dict(torch_dtype=torch.float16)
-b = AutoModel.from_pretrained("m", **more)
+b = AutoModelForCausalLM.from_pretrained("m", **more)
 later = {}
 later["torch_dtype"] = torch.float16
-c = AutoModel.from_pretrained("m", **later)
-d = AutoModel.from_pretrained("m", **{"dtype": torch.float16})
+c = AutoModelForCausalLM.from_pretrained("m", **later)
+d = AutoModelForCausalLM.from_pretrained("m", **{"dtype": torch.float16})
 auto = {"dtype": "float16"}
-e = AutoModel.from_pretrained("m", **auto)
+e = AutoModelForCausalLM.from_pretrained("m", **auto)
 other = dict(revision="main")
-f = AutoModel.from_pretrained("m", **other)
-g = AutoModel.from_pretrained("m", **get_options())
+f = AutoModelForCausalLM.from_pretrained("m", **other)
+g = AutoModelForCausalLM.from_pretrained("m", **get_options())
