@@ -122,8 +122,8 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Print one row of scalars for each step until the job ends. If the host is unreachable, print the local copy. "
-        "With --json, print one JSON object per line: one for each scalar, then the result of the command.",
+        "Print one row of scalars for each step until the job ends. If the host is unreachable, print those on the "
+        "laptop. With --json, print one JSON object per line: one for each scalar, then the result of the command.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
@@ -170,7 +170,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code shows the result",
-        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped early, checkpoint kept.",
+        "Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped early, checkpoint kept.",
         [options.run()],
         group=WATCH,
     ),

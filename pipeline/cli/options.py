@@ -95,8 +95,8 @@ def as_json() -> click.Option:
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "prompt only for passwords: allow more than 16 runs, but refuse new host keys, and host files, data and "
-        "secrets that you have not confirmed before"
+        "prompt only for passwords; start more than 16 runs without asking; refuse a new host key, and refuse any host "
+        "file, data or secret that you have not confirmed before"
     )
     return flag("-y", "--yes", help=message)
 

@@ -19,7 +19,7 @@ from remote.protocol.jobs import JobState
 
 
 def wait(run: str | None = None, as_json: bool = False) -> int:
-    """Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 lost; 42 stopped early, checkpoint kept."""
+    """Wait until the job ends. Exit codes: 0 succeeded; 40 failed; 41 job lost; 42 stopped early, checkpoint kept."""
     return wait_for(run, Screen(as_json=as_json), "wait")
 
 
