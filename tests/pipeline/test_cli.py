@@ -17,7 +17,6 @@ import click
 import pytest
 
 from pipeline.cli.commands import VERBS
-from pipeline.cli.completion import NO_SPACE, SCRIPT_PATHS
 from pipeline.cli.group import command
 from pipeline.cli.main import run
 from pipeline.cli.verb import GROUPS
@@ -251,45 +250,6 @@ def test_the_table_of_verbs_and_each_verbs_function_take_the_same_parameters(nam
     if connects := VERBS[name].connects:
         typed = ["selection", "pending", *(["others", "more"] if connects.several else []), *typed[3:]]
     assert typed == list(inspect.signature(function).parameters)
-
-
-@pytest.mark.parametrize(("shell", "file"), SCRIPT_PATHS.items())
-def test_completion_is_installed_where_the_shell_looks_for_it(
-    shell: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
-    assert run(["--install-completion"]) == 0
-    for name in ("pipeline", "halfstep"):
-        script = (tmp_path / file.format(name)).read_text()
-        assert f"_PIPELINE_COMPLETE={shell}_complete" in script
-        assert name in script
-
-
-def test_a_shell_without_completion_is_refused_with_those_that_have_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    assert run(["--install-completion"]) == ExitCode.USAGE
-    assert "bash, zsh and fish" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("name", "after"), [("train.seed=", "[]"), ("titan", "[ ]")])
-def test_no_space_follows_a_completed_key_in_zsh(name: str, after: str) -> None:
-    suffix = NO_SPACE["compadd -U -V unsorted -a completions"].partition("-S ")[2].partition(" -a")[0]
-    program = f'completions=({name}); suffix={suffix}; print -r -- "[$suffix]"'
-    done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip("\n") == after
-
-
-def test_help_of_the_completion_installs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SHELL", "/bin/bash")
-    assert run(["--install-completion", "--help"]) == 0
-    assert "Usage: pipeline" in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
