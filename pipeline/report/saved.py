@@ -17,7 +17,7 @@ from pipeline.report.comparison import ComparedRun, compare
 from pipeline.report.comparison_page import render_comparison
 from pipeline.report.model import JobRow, RunReport, Verdict, verdict_in
 from pipeline.report.page import render_report
-from pipeline.runs.secrets import marked
+from pipeline.runs.secrets import hmac_input
 from remote.project.digests import read_json
 from remote.project.user_folder import is_signed
 from remote.protocol.evaluation import RESULT, EvaluationResult
@@ -174,7 +174,7 @@ def end_of_output(folder: Path, secrets: Collection[str], saved: str = "") -> st
 def _is_value_of_job(name: str, marks: Mapping[str, Sequence[str]]) -> bool:
     """Return True if the variable is set, and has the value that it had in each command which started the run."""
     value = os.environ.get(name, "")
-    return value != "" and all(is_signed(marked(value), mark) for mark in marks.get(name, ()))
+    return value != "" and all(is_signed(hmac_input(value), mark) for mark in marks.get(name, ()))
 
 
 def read_evaluation(folder: Path) -> EvaluationResult | None:

@@ -28,7 +28,7 @@ def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
 
 
-def marked(value: str) -> bytes:
+def hmac_input(value: str) -> bytes:
     """Return the data that is signed for a secret. No record begins like it, so neither HMAC can replace the other."""
     return b"secret\0" + os.fsencode(value)
 
@@ -40,7 +40,7 @@ def secret_marks(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """
     values = {name: os.environ[name] for name in names if name in os.environ}
     with contextlib.suppress(OSError):
-        return {name: (sign(marked(value)),) for name, value in values.items()}
+        return {name: (sign(hmac_input(value)),) for name, value in values.items()}
     return {}
 
 

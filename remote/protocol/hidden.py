@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Annotated, FrozenSet, Iterable, Set, Tuple, Union
 from urllib.parse import quote, quote_plus
 
@@ -44,6 +45,7 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+@lru_cache(maxsize=256)
 def _forms(secret: str) -> Tuple[str, ...]:
     if secret.isalnum() and secret.isascii():
         return (secret,)

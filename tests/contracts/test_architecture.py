@@ -275,31 +275,3 @@ def test_help_imports_none_of_the_verbs() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def calls_of_our_interpreter(module: Module) -> Iterator[ast.Call]:
-    """Yield each call whose first argument is a command that begins with `sys.executable`."""
-    for node in ast.walk(module.tree):
-        words = node.args[0] if isinstance(node, ast.Call) and node.args else None
-        if isinstance(words, ast.List | ast.Tuple) and words.elts and ast.unparse(words.elts[0]) == "sys.executable":
-            assert isinstance(node, ast.Call)
-            yield node
-
-
-def may_find_modules_of_a_project(call: ast.Call) -> bool:
-    """Return True if the call sets no working folder and lets Python search the current one for modules."""
-    literal = {word.value for word in ast.walk(call.args[0]) if isinstance(word, ast.Constant)}
-    return not {"-I", "-P"} & literal and "cwd" not in {keyword.arg for keyword in call.keywords}
-
-
-def test_SE_03_no_interpreter_on_the_laptop_searches_the_working_folder_for_modules() -> None:
-    laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
-    calls = [(module, call) for module in laptop for call in calls_of_our_interpreter(module)]
-    wrong = [f"{module.where}:{call.lineno}" for module, call in calls if may_find_modules_of_a_project(call)]
-    assert len(calls) >= 2 and wrong == []
-
-
-def test_python_of_projects_is_parsed_within_limits_only():
-    own_text = {"fixers.sources.syntax", "fixers.sources.float16_refusals", "remote.link.host_hints"}
-    laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
-    assert [m.name for m in laptop if "ast.parse(" in m.source and m.name not in own_text] == []
