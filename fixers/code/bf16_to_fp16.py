@@ -26,7 +26,8 @@ What it does
     * Comparisons, comments, docstrings and branches that test the card.
     * A switch whose float16 counterpart is overwritten by a line of the project, or is not declared by the settings
       class.
-    * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`).
+    * A switch that selects float16 when it is off (`bfloat16 if args.bf16 else float16`), and the other branch of a
+      Trainer switch that selects float16 (`float16 if training_args.fp16 else bfloat16`).
     * The name of an option that is on by default, if no command or document of the project passes the option.
     * `autocast(enabled=config.bf16_run, dtype=torch.bfloat16)`, if settings of the project turn the switch off and
       nothing turns it on.
@@ -83,7 +84,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 21
+version = 22
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM

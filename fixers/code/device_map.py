@@ -6,8 +6,8 @@ What it does
     process. A model that is quantised while loading, or trained in a custom loop by several processes, is placed on
     `LOCAL_RANK` instead.
 
-    Not changed: files that do not train, files that select one card themselves, and a model that no trainer, optimizer
-    or `prepare` receives, such as a teacher.
+    Not changed: files that do not train, files that select one card themselves, notebooks that start no other process,
+    and a model that no trainer, optimizer or `prepare` receives, such as a teacher.
 
 Why
     "auto" spreads layers over all cards and, without a message, over CPU memory. Distributed launches reject such a
@@ -45,7 +45,7 @@ from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
 
 name = "device-map"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"device_map",)
 below = None
@@ -60,13 +60,14 @@ DISTRIBUTED = re.compile(
     rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
 )
 ONE_CARD = re.compile(rb"[\"']CUDA_VISIBLE_DEVICES[\"']\][ ]*=[ ]*[\"']\d[\"']")
+LAUNCHES = re.compile(rb"notebook_launcher|\bmp\.spawn|torchrun|accelerate launch|deepspeed ")
 QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit")
 WHY = "the whole model is placed on the card of its process"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Return the edits that place each trained model entirely on the card of its process."""
-    if ONE_CARD.search(source.data):
+    if ONE_CARD.search(source.data) or _is_one_process(source):
         return NOTHING
     placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
     if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
@@ -80,6 +81,11 @@ def rewrite(source: Source, target: Target) -> Rewrite:
                     quantised = any(each.arg in QUANTISES for each in call.keywords)
                     _place(draft, keyword.value, by_trainer=placed and not quantised)
     return draft.rewrite
+
+
+def _is_one_process(source: Source) -> bool:
+    """Return True for a notebook that does not start the processes of a distributed training."""
+    return source.path.endswith(".ipynb") and not LAUNCHES.search(source.data)
 
 
 def _place(draft: Draft, value: ast.expr, *, by_trainer: bool) -> None:

@@ -15,10 +15,10 @@ What it does
 
     Not changed: models that are created in float32 and never cast, models that are loaded without a dtype in a file
     with arguments that only transformers 4 accepts, models that the file casts only to bfloat16, models of unsloth,
-    models that a project's trainer gets together with an optimizer, and models in test functions. DeepSpeed keeps
-    float32 copies, so a model is not changed if the file imports DeepSpeed's `initialize`, or if every command,
-    document and config that starts the script uses DeepSpeed. If only some of them use DeepSpeed, the loop skips
-    parameters that ZeRO 3 has partitioned.
+    models that a project's trainer gets together with an optimizer, models of a trainer that only saves, and models in
+    test functions. DeepSpeed keeps float32 copies, so a model is not changed if the file imports DeepSpeed's
+    `initialize`, or if every command, document and config that starts the script uses DeepSpeed. If only some of them
+    use DeepSpeed, the loop skips parameters that ZeRO 3 has partitioned.
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 with
@@ -76,7 +76,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 11
+version = 12
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM

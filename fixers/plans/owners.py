@@ -106,7 +106,7 @@ class Owners:
         """Return the programs that read a config of Accelerate or DeepSpeed.
 
         If some programs name the config, return only these programs. Return none if only texts that start no program
-        name it, or if nothing names it, but other configs of its folder.
+        name it, or if nothing names it, but other such configs of the project.
         """
         if not (is_of_deepspeed(data) or is_of_accelerate(path, data)):
             return self.programs
@@ -115,13 +115,13 @@ class Owners:
         named = tuple(each for each in self._naming(path, basename(path).encode()) if each in using)
         if named or self._linked(path, COMPUTED):
             return named or using
-        others = (path, *self._beside(path))
-        return () if any(any(self._holding(each, basename(each).encode(), WORD)) for each in others) else using
+        return () if self._names_known_format else using
 
-    def _beside(self, path: str) -> Iterable[str]:
-        """Return the other configs of Accelerate and DeepSpeed in the folder."""
-        near = ((each, text) for each, text in self.texts if each != path and dirname(each) == dirname(path))
-        return (each for each, text in near if is_known_format(each, text))
+    @cached_property
+    def _names_known_format(self) -> bool:
+        """Whether a text of the project names a config of Accelerate or DeepSpeed."""
+        known = (each for each, text in self.texts if is_known_format(each, text))
+        return any(any(self._holding(each, basename(each).encode(), WORD)) for each in known)
 
     def _reading(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         """Return the programs that may read the config, by its name, its stem or its folder, or None."""

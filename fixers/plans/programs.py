@@ -94,11 +94,15 @@ def imports_any(program: Program, libraries: Collection[str]) -> bool:
 
 
 def scripts_in(data: bytes) -> tuple[str, ...]:
-    """Return the scripts in a file of commands, spelled as in the file. Modules after `-m` become paths."""
+    """Return the scripts in a file of commands, spelled as in the file. Modules after `-m` become paths.
+
+    A module may also be a package, which starts with its `__main__.py`.
+    """
     paths = PATH.findall(lines_with(data, (b".py",)))
     found = (SCRIPT.match(each) for each in paths if b".py" in each)
     named = [each[0].decode() for each in found if each]
-    named += [each.decode().replace(".", "/") + ".py" for each in STARTED_MODULE.findall(data)]
+    started = [each.decode().replace(".", "/") for each in STARTED_MODULE.findall(data)]
+    named += [f"{each}{end}" for each in started for end in (".py", "/__main__.py")]
     return tuple(dict.fromkeys(named))
 
 

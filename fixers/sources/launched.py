@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from posixpath import commonprefix, dirname, join, normpath
+from posixpath import commonprefix, dirname, join, normpath, splitext
 
 DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
@@ -149,11 +149,16 @@ def _config_of(line: bytes) -> str:
 
 
 def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
-    """Return the file at the script's path, relative to the starting file.
+    """Return the file at the script's path, relative to the starting file, or the `__main__.py` of this package.
 
     If there is no such file, return the files whose paths end in the script's path and share the most folders with
     the starting file.
     """
+    package = replace(launched, script=f"{splitext(launched.script)[0]}/__main__.py")
+    return _files_of(launched, known) or _files_of(package, known)
+
+
+def _files_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
     beside = normpath(join(dirname(launched.path), launched.script))
     if beside in known:
         return (beside,)

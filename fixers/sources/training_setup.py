@@ -17,6 +17,7 @@ OPTIMIZERS = re.compile(
     r"(?:\d*bit|8bit)?$"
 )
 TRAINERS = re.compile(r"\w*Trainer$")
+SAVES = re.compile(r"(?:^|_)(?:save|push)(?:_|$)")
 OTHER_TRAINERS = ("lightning", "pytorch_lightning", "tokenizers", "ray", "composer")
 WRAPS = frozenset(
     {"FSDP", "FullyShardedDataParallel", "DDP", "DistributedDataParallel", "fully_shard", "prepare", "prepare_model"}
@@ -113,7 +114,8 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
     for call in source.names.of_type(ast.Call):
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
-            yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
+            if not _is_only_saved(source, call):
+                yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
         else:
             for owner in _models_optimized(source, call, tail):
                 yield Consumer(call, source.names.statement(call), owner, False)
@@ -136,6 +138,27 @@ def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
     if definitions:
         return any(TRAINERS.match(written(source, base).rpartition(".")[2]) for base in definitions[0].bases)
     return is_library_trainer(source, call) or any(keyword.arg == "model" for keyword in call.keywords)
+
+
+def _is_only_saved(source: PythonSource, call: ast.Call) -> bool:
+    """Return True if the function only saves with the trainer: it calls `trainer.save_state()`, but no `train()`."""
+    match source.names.statement(call):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call:
+            bindings = source.names.scopes[call].bindings
+        case _:
+            return False
+    uses = [each for each in source.names.of_type(ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
+    own = [each for each in uses if name not in (other := source.names.scopes[each].bindings) or other is bindings]
+    return bool(own) and all(_saves(source, each) for each in own)
+
+
+def _saves(source: PythonSource, trainer: ast.Name) -> bool:
+    """Return True if the trainer is used in `trainer.save_model()`, or is the argument of a function that saves."""
+    above: ast.AST | None = source.names.parent(trainer)
+    if isinstance(above, (ast.Attribute, ast.keyword)):
+        above = above if isinstance(above, ast.Attribute) else source.names.parent(above)
+    name = above.attr if isinstance(above, ast.Attribute) else tail_of(above) if isinstance(above, ast.Call) else ""
+    return SAVES.search(name) is not None
 
 
 def is_library_trainer(source: PythonSource, call: ast.Call) -> bool:

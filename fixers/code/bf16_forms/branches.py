@@ -16,6 +16,8 @@ FINDS_OTHER = re.compile(
     r"\b(?:xla|hpu|npu|xpu|mps|mlu)\.is_available$|\bis_(?:torch_)?(?:xla|hpu|npu|xpu|mps|mlu|ipex|tpu)_available$"
 )
 HALVES = ("torch.float16", "torch.half")
+PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
+OF_TRAINING = re.compile(r"(?:^|\.)_?train(?:ing|er)?_?arg(?:ument)?s\.(?:bf16|fp16)$")
 NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 
 
@@ -96,6 +98,24 @@ def _makes_half(source: PythonSource, statement: ast.stmt) -> bool:
         given = [*value.args, *values_of(value)]
         return tail_of(value) == "half" or any(source.names.meaning(each) in HALVES for each in given)
     return source.names.meaning(value) in HALVES
+
+
+def is_without_fp16(source: PythonSource, test: ast.expr, *selected: ast.AST) -> bool:
+    """Return True if the test is a flag of Trainer arguments (`training_args.fp16`), and float16 is then selected."""
+    inner = (each for node in selected for each in ast.walk(node) if isinstance(each, ast.expr))
+    return is_flag_of_trainer(source, test, "fp16") and any(source.names.meaning(each) in HALVES for each in inner)
+
+
+def is_flag_of_trainer(source: PythonSource, test: ast.expr, flag: str = "bf16") -> bool:
+    """Return True if the test is a flag of Trainer arguments (`training_args.bf16`), or an `and` with such a flag.
+
+    In a file that parses Trainer arguments, every `x.bf16` counts as a flag of Trainer.
+    """
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    flags = [written(source, each) for each in parts if isinstance(each, ast.Attribute) and each.attr == flag]
+    return any(OF_TRAINING.search(each) for each in flags) or (
+        bool(flags) and PARSES_ARGUMENTS.search(source.text) is not None
+    )
 
 
 def selects_other_device(test: ast.expr) -> bool:

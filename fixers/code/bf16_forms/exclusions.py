@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -12,13 +11,15 @@ from typing import Any
 from fixers.code.bf16_forms.branches import (
     OTHER_DEVICES,
     excludes_other_device,
+    is_flag_of_trainer,
     is_selected_branch,
     is_selected_choice,
+    is_without_fp16,
     selects_other_device,
 )
 from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
 from fixers.code.flash_fallbacks import selects_flash_in_mixed_training
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import tail_of
 from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.displays import DECLARES, is_table_of_dtypes
@@ -27,8 +28,6 @@ HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
-PARSES_ARGUMENTS = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
-OF_TRAINING = re.compile(r"(?:^|\.)_?train(?:ing|er)?_?arg(?:ument)?s\.bf16$")
 SAFETENSORS = ("F32", "F16", "F64")
 OF_TRL = ("peft_module_casting_to_bf16",)
 """Functions of TRL, and of copied TRL modules, that run only if the bf16 switch is on."""
@@ -55,6 +54,7 @@ ACT = Judged(Verdict.ACT)
 NEVER = Judged(Verdict.NEVER)
 PURE = "this code runs only with pure_bf16: float16 weights cannot be trained without float32 copies and a loss scale"
 OF_TRAINER = "this code runs only with --bf16, and the fixers replace --bf16 with --fp16 in commands"
+WITHOUT_FP16 = "this code runs only without --fp16; with --fp16, the code selects float16"
 LOADS_FLOAT32 = Judged(
     Verdict.WARN, "with --fp16 this loads float32 weights, which need twice the memory: select fp16 here"
 )
@@ -96,7 +96,9 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
         return NEVER
     if is_selected_choice(source, parent, child) or (child is parent.orelse and excludes_other_device(parent.test)):
         return NEVER
-    if child is parent.body and _is_flag_of_trainer(source, parent.test):
+    if child is parent.orelse and is_without_fp16(source, parent.test, parent.body):
+        return Judged(Verdict.NEVER, WITHOUT_FP16)
+    if child is parent.body and is_flag_of_trainer(source, parent.test):
         return LOADS_FLOAT32 if isinstance(parent.orelse, ast.Constant) else Judged(Verdict.NEVER, OF_TRAINER)
     return _judge_other(source, parent, parent.orelse if child is parent.body else parent.body)
 
@@ -111,10 +113,12 @@ def _judge_other(source: PythonSource, parent: ast.IfExp, other: ast.expr) -> Ju
 
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
     if child not in parent.body:
+        if child in parent.orelse and is_without_fp16(source, parent.test, *parent.body):
+            return Judged(Verdict.NEVER, WITHOUT_FP16)
         return NEVER if child in parent.orelse and excludes_other_device(parent.test) else None
     if "pure_bf16" in source.segment(parent.test):
         return Judged(Verdict.NEVER, PURE)
-    if _is_flag_of_trainer(source, parent.test):
+    if is_flag_of_trainer(source, parent.test):
         return Judged(Verdict.NEVER, OF_TRAINER)
     if selects_other_device(parent.test) or names_bf16(source, parent.test):
         return NEVER
@@ -146,18 +150,6 @@ def _judge_function(
     if parent.name in OF_TRL or (NAMES_BF16.search(parent.name) and _has_float16_counterpart(source, parent.name)):
         return NEVER
     return None
-
-
-def _is_flag_of_trainer(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is a flag of Trainer arguments (`training_args.bf16`), or an `and` with such a flag.
-
-    In a file that parses Trainer arguments, every `x.bf16` counts as a flag of Trainer.
-    """
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    flags = [written(source, each) for each in parts if isinstance(each, ast.Attribute) and each.attr == "bf16"]
-    return any(OF_TRAINING.search(flag) for flag in flags) or (
-        bool(flags) and PARSES_ARGUMENTS.search(source.text) is not None
-    )
 
 
 def _has_float16_counterpart(source: PythonSource, name: str) -> bool:

@@ -183,6 +183,20 @@ class Recipe:
             return torch.bfloat16
         return torch.float16 if self.train_args.fp16 else torch.bfloat16 if self.train_args.bf16 else torch.float32
 """
+WITHOUT_FP16 = """import torch
+
+def load(args, training_args):
+    return Model.from_pretrained(args.name, torch_dtype=torch.float16 if training_args.fp16 else torch.bfloat16)
+"""
+BRANCH_WITHOUT_FP16 = """import torch
+from transformers import HfArgumentParser
+
+(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+if args.fp16 and args.do_train:
+    dtype = torch.float16
+else:
+    dtype = torch.bfloat16
+"""
 MODEL_CONFIG = """from transformers import PretrainedConfig
 
 
@@ -221,6 +235,18 @@ def test_a_use_that_does_not_select_bfloat16_stays(text: str) -> None:
 )
 def test_a_place_that_stays_is_recorded_with_its_reason(text: str, reason: str) -> None:
     assert {left.reason for left in planned(text).skipped} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (WITHOUT_FP16, "training_args.fp16", "args.small"),
+        (BRANCH_WITHOUT_FP16, "args.fp16 and", "args.fp32 and"),
+    ],
+)
+def test_the_other_branch_of_another_switch_selects_float16(text: str, old: str, new: str) -> None:
+    change = planned(text.replace(old, new)).change
+    assert change is not None and b"bfloat16" not in change.after
 
 
 def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:

@@ -73,8 +73,22 @@ STAYS = {
     + "if args.lora:\n    for name, p in model.named_parameters():\n        if p.requires_grad:\n"
     "            p.data = p.data.float()\nelif args.full:\n    model = model.to(torch.float32)\n"
     "else:\n    cast_training_params(model)\n" + TAKES,
+    "a trainer that only saves": "from transformers import Trainer\n\n"
+    + HALF
+    + "trainer = Trainer(model=model, args=args)\nmerge(model)\ntrainer.save_state()\n"
+    + "safe_save_model(trainer=trainer, output_dir=args.output_dir)\n",
+    "a trainer of a function that only saves": "from speech.trainers import OwnTrainer\n\n\n"
+    "def keep(trainer):\n    trainer.model.cpu()\n    trainer._save('out')\n\n\ndef main():\n"
+    + "".join(f"    {line}\n" for line in HALF.splitlines())
+    + "    trainer = OwnTrainer(model=model)\n    trainer.save_model('out')\n",
 }
 CAST = {
+    "a trainer that trains and saves": "from transformers import Trainer\n\n"
+    + HALF
+    + "trainer = Trainer(model=model, args=args)\ntrainer.train()\ntrainer.save_model('out')\n",
+    "a trainer that a function gets": "from transformers import Trainer\n\n"
+    + HALF
+    + "trainer = Trainer(model=model, args=args)\nrun(trainer)\ntrainer.save_model('out')\n",
     "cast in one branch only": HALF
     + "if args.lora:\n    for p in model.parameters():\n        p.data = p.data.float()\nelse:\n    model.train()\n"
     + TAKES,

@@ -88,11 +88,29 @@ def test_a_config_of_accelerate_beside_those_that_commands_name_is_spare(
     assert set(changed(plan)) == {"train.py", "cfg/one.yaml"} | (set() if stays else {"cfg/two.yaml"})
 
 
+def test_a_config_that_nothing_names_is_spare_if_others_of_the_project_are_named(tmp_path: Path) -> None:
+    command = "deepspeed train.py --deepspeed conf/zero.json\n"
+    zero = '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}\n'
+    configs = {"conf/zero.json": zero, "tools/infer.yaml": OF_ACCELERATE, "old/zero3.json": zero}
+    plan = planned(tmp_path, {"train.py": ACCELERATE, "run.sh": command, **configs})
+    assert set(changed(plan)) == {"train.py", "conf/zero.json"}
+    (tmp_path / "run.sh").write_text("python train.py\n")
+    assert set(changed(planned(tmp_path, {}))) == {"train.py", *configs}
+
+
 def test_a_command_starts_the_script_beside_it_and_no_other_of_the_same_name(tmp_path: Path) -> None:
     files = {"a/train.py": PARSED, "a/run.sh": "python train.py --bf16 True\n"}
     refused = f"{PARSED}if args.fp16:\n    raise ValueError('half')\n"
     plan = planned(tmp_path, {**files, "b/train.py": refused, "b/run.sh": "python train.py --bf16 True\n"})
     assert set(changed(plan)) == {"a/train.py", "a/run.sh"}
+
+
+@pytest.mark.parametrize("package", ["speech/tune", "tune"])
+def test_a_command_that_starts_a_package_is_converted_with_its_main_module(tmp_path: Path, package: str) -> None:
+    command = f"ARGS='\\\n  --bf16 \\\n  --lr 1e-4'\ntorchrun -m {package.replace('/', '.')} $ARGS\n"
+    plan = planned(tmp_path, {f"{package}/__main__.py": PARSED, f"{package}/__init__.py": "", "run.sh": command})
+    assert "--fp16" in changed(plan)["run.sh"]
+    assert set(changed(planned(tmp_path, {"run.sh": command.replace("tune", "other")}))) == {f"{package}/__main__.py"}
 
 
 def test_programs_that_stay_for_the_same_reason_share_one_warning(tmp_path: Path) -> None:

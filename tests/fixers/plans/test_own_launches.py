@@ -67,10 +67,14 @@ def test_a_start_is_one_with_deepspeed_if_its_command_says_so(path: str, text: s
         ("run.sh", "train.py", ("a/train.py", "b/c/train.py")),
         ("b/d/README.md", "c/train.py", ("b/c/train.py",)),
         ("b/run.sh", "other.py", ()),
+        ("run.sh", "pkg/train.py", ("pkg/train/__main__.py",)),
     ],
 )
 def test_a_script_is_the_nearest_file_with_its_path(path: str, script: str, found: tuple[str, ...]) -> None:
-    assert scripts_of(Launched(path, script, deepspeed=False), ["a/train.py", "b/c/train.py"]) == found
+    assert (
+        scripts_of(Launched(path, script, deepspeed=False), ["a/train.py", "b/c/train.py", "pkg/train/__main__.py"])
+        == found
+    )
 
 
 def _casts(root: Path, files: dict[str, str]) -> bool:

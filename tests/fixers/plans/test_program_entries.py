@@ -44,7 +44,7 @@ IMPORTS = f"import importlib.util\nfrom helpers import cast\n{ACCELERATE}"
     ("text", "scripts"),
     [
         (b"python ${HERE}/run/train.py --x $A/b.py", ("/run/train.py", "A/b.py")),
-        (b"torchrun -m pkg.train\npython a.py", ("a.py", "pkg/train.py")),
+        (b"torchrun -m pkg.train\npython a.py", ("a.py", "pkg/train.py", "pkg/train/__main__.py")),
         (b"a.pyc train.py.bak x/.py end.py\n", ("train.py", "x/.py", "end.py")),
         (b"a" * 5_000, ()),
     ],
