@@ -83,7 +83,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 11
+version = 12
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
@@ -286,6 +286,6 @@ def _turn_off(draft: Draft, value: ast.Constant, traits: Traits) -> None:
     is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
     if switch is None or is_state or is_gated(draft.source, value) or _is_left_default(draft, value):
         return
-    if _follows_choice(draft.source, value) or _must_stay(draft, value, traits, switch):
+    if traits.is_settled(switch) or _follows_choice(draft.source, value) or _must_stay(draft, value, traits, switch):
         return
     draft.edits.append(draft.source.replace_node(value, "False", WHY))

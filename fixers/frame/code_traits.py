@@ -84,7 +84,7 @@ class Traits:
     trainable parameters to float32. `half_speech`: a file names a speech checkpoint in half precision. `accelerate`:
     configs of Accelerate, each with its distributed type. `unscalers`: functions that unscale gradients.
     `trains_parts`: the project freezes parameters or names adapters. `optimizes`: the code names optimizers or
-    trainers.
+    trainers. `settled_switches`: switches of FlashAttention that select another attention after the plan.
     """
 
     flash: bool = False
@@ -112,6 +112,7 @@ class Traits:
     unscalers: tuple[str, ...] = ()
     trains_parts: bool = False
     optimizes: bool = False
+    settled_switches: tuple[str, ...] = ()
 
     def broken_without_flash(self, path: str, switch: str = "") -> FlashOnly | None:
         """Return a place that fails if `switch` in the file `path` no longer selects FlashAttention, or None.
@@ -124,6 +125,10 @@ class Traits:
             return FlashOnly(path, 0, SPLITS_SEQUENCES, switch)
         broken = (each for each in self.flash_only if each.breaks(path, called))
         return next(broken, None)
+
+    def is_settled(self, switch: str) -> bool:
+        """Return True if this switch of FlashAttention selects another attention already."""
+        return switch.lower().lstrip("+-").replace("-", "_").rpartition(".")[2] in self.settled_switches
 
     @property
     def flash_is_sdpa(self) -> bool:

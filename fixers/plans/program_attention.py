@@ -38,7 +38,7 @@ def with_attention_of_programs(
         seen = traits.attention_of(loaded | (used or {path}))
         stays_elsewhere = path in kept and seen.flash_only != traits.flash_only
         if stays_elsewhere or (used and seen.other_attention != traits.other_attention):
-            plan = _with_outcome(plan, path, replan(path, seen))
+            plan = with_outcome(plan, path, replan(path, seen))
     return plan
 
 
@@ -87,7 +87,7 @@ def _replacing(plan: Plan) -> set[str]:
     return {each.path for each in changes if replaces_flash(each)}
 
 
-def _with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:
+def with_outcome(plan: Plan, path: str, outcome: FileOutcome) -> Plan:
     """Return the plan with the new change of the file, and the new warnings about its attention."""
     others = (each for each in plan.changes if not (isinstance(each, FileChange) and each.path == path))
     changes: Iterable[FileChange | HostChange] = (*others, outcome.change) if outcome.change else others

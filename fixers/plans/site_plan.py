@@ -29,6 +29,7 @@ from fixers.plans.own_code import read_code_facts
 from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.plans.program_attention import with_attention_of_programs
 from fixers.plans.proved import owners_of, prove
+from fixers.plans.settled_switches import without_settled_switches
 from fixers.plans.uncalled import NOT_CALLED, find_uncalled
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
@@ -123,6 +124,7 @@ def _proved(site: Site, fixers: Sequence[SourceFixer], target: Target, found: Se
         return plan_file(path, site.tree.read(path), _applicable(fixers, target), seen)
 
     plan = with_attention_of_programs(plan, owners, target.code_facts.traits, replan)
+    plan = without_settled_switches(plan, owners, target.code_facts.traits, replan)
     named = _of_fixers(plan, precise)
     proof = prove(named, owners, target, for_run=bool(site.config))
     kept: list[FileChange | HostChange] = []

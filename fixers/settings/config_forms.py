@@ -211,7 +211,7 @@ class Settings:
     def judge_attention(self, name: str, value: Scalar) -> bool:
         named = FLASH_VALUE.fullmatch(value.text) is not None
         switch = FLASH_SWITCH.fullmatch(name) and is_true(value.text) and not self.code_facts.traits.flash_is_sdpa
-        if not (named or switch):
+        if not (named or switch) or (not named and self.code_facts.traits.is_settled(name)):
             return False
         traits = self.code_facts.traits
         broken = traits.broken_without_flash(self.edit_list.path, "" if named else name)

@@ -55,7 +55,7 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 11
+version = 12
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

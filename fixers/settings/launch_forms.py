@@ -237,7 +237,7 @@ class Launch:
         if not FLASH_SWITCH.fullmatch(option.name):
             self.follow_attention_variable(option.value)
             return False
-        if self.code_facts.traits.flash_is_sdpa:
+        if self.code_facts.traits.flash_is_sdpa or self.code_facts.traits.is_settled(option.name):
             return False
         if option.value and value and is_true(value):
             return self.replace_flash(option.value, as_false(value), option.name)

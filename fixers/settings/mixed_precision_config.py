@@ -63,7 +63,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 13
+version = 14
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

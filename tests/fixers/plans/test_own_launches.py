@@ -77,6 +77,13 @@ def test_a_script_is_the_nearest_file_with_its_path(path: str, script: str, foun
     )
 
 
+@pytest.mark.parametrize("path", ["run.sh", "lib/run.sh"])
+def test_a_package_that_a_command_starts_is_its_main_module(path: str) -> None:
+    known = ["lib/tune/__main__.py", "lib/tune/__init__.py", "lib/tune/load.py"]
+    (launched,) = launched_in(path, b"torchrun -m lib.tune --bf16\n")
+    assert scripts_of(launched, known) == ("lib/tune/__main__.py",)
+
+
 def _casts(root: Path, files: dict[str, str]) -> bool:
     for name, text in {"training/train.py": TRAIN, **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixers.plans.programs import scripts_in
-from tests.fixers.plans.program_files import ACCELERATE, DEMO, LOOP, SHARED, changed, planned
+from tests.fixers.plans.program_files import ACCELERATE, DEMO, LOOP, PARSED, SHARED, changed, planned
 
 OWN_FUNCTION = """import torch
 
@@ -51,6 +51,27 @@ IMPORTS = f"import importlib.util\nfrom helpers import cast\n{ACCELERATE}"
 )
 def test_the_scripts_in_a_text_are_found_also_beside_very_long_words(text: bytes, scripts: tuple[str, ...]) -> None:
     assert scripts_in(text) == scripts
+
+
+ARGUMENTS = 'model="\\\n    --rank 8 \\\n"\ntraining="\\\n    --lr 1 \\\n    --bf16 \\\n"\n'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m lib.tune --bf16 True\n",
+        f'{ARGUMENTS}cmd="torchrun \\\n    -m lib.tune \\\n    $model \\\n    $training \\\n"\neval $cmd\n',
+    ],
+    ids=["flags", "flags in strings"],
+)
+def test_a_command_that_starts_a_package_belongs_to_the_program_of_its_main_module(
+    tmp_path: Path, command: str
+) -> None:
+    files = {"lib/tune/__main__.py": PARSED, "lib/tune/__init__.py": "", "examples/run.sh": command}
+    after = changed(planned(tmp_path, files))
+    assert after["examples/run.sh"] == command.replace("bf16", "fp16")
+    other = {**files, "examples/run.sh": command.replace("lib.tune", "lib.serve")}
+    assert "examples/run.sh" not in changed(planned(tmp_path / "other", other))
 
 
 def test_a_backward_pass_of_a_function_of_its_own_does_not_make_an_evaluation_a_training(tmp_path: Path) -> None:
