@@ -50,11 +50,11 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
     if not may_apply(path, data, fixers):
         return FileOutcome()
+    if len(data) > LARGEST_SOURCE_BYTES:
+        return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     if outside := judge_scope(path, data, target):
         names_precision = holds_any(data, PRECISION_WORDS)
         return FileOutcome(skipped=(SkippedPlace(path, outside),) if names_precision else ())
-    if len(data) > LARGEST_SOURCE_BYTES:
-        return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
         source = Source(path, data)
         target = target.at(path)

@@ -8,8 +8,11 @@ from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-LARGEST_CODE = 2**20
-"""Larger files are data rather than code: their words are not kept in memory."""
+CHUNK = 2**20
+LONGEST_WORD = 2**10
+"""Longer words are data rather than code: they may be cut."""
+MAX_WORDS = 2**17
+"""A file with more distinct words is searched as a whole: its words would take more memory than the file."""
 BLANKED = bytes(byte if re.match(rb"\w", bytes((byte,))) else 32 for byte in range(256))
 
 
@@ -70,7 +73,7 @@ def _phrases(words: tuple[bytes, ...]) -> tuple[tuple[bytes, list[bytes]], ...]:
 class _Vocabulary(NamedTuple):
     """The distinct words of a file, and a text with these words.
 
-    For a large file, `words` is empty and `text` is the file.
+    For a file with too many distinct words, `words` is empty and `text` is the file.
     """
 
     words: frozenset[bytes]
@@ -79,10 +82,12 @@ class _Vocabulary(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _vocabulary(source: bytes) -> _Vocabulary:
-    if len(source) > LARGEST_CODE:
-        return _Vocabulary(frozenset(), source)
-    words = frozenset(source.translate(BLANKED).split())
-    return _Vocabulary(words, b"\n".join(words))
+    words: set[bytes] = set()
+    for start in range(0, len(source), CHUNK):  # the chunks overlap, so that each word is whole in one of them
+        words.update(source[start : start + CHUNK + LONGEST_WORD].translate(BLANKED).split())
+        if len(words) > MAX_WORDS:
+            return _Vocabulary(frozenset(), source)
+    return _Vocabulary(frozenset(words), b"\n".join(words))
 
 
 def line_starts(text: bytes) -> list[int]:

@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
         "skipped. Several configs, or several values in one --set, start several runs: all are verified first, then "
         "trained one after another on the host.",
         [
-            options.host(f"{HOST}; a,b: one run on both hosts"),
+            options.host(f"{HOST}; a,b: train one run on both hosts together"),
             options.config(f"{CONFIG}; a,b: several runs"),
             options.overrides("; KEY=1,2: several runs"),
             options.stage("--until", help="stop after this stage"),
@@ -122,13 +122,13 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Print one row of scalars for each step until the job ends. If the host is unreachable, print those on the "
-        "laptop. With --json, print one JSON object per line: one for each scalar, then the result of the command.",
+        "Until the job ends, print a row of scalars per step. If the host is unreachable, print those already pulled.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
             options.flag("--new", help="skip scalars that were written before the command started"),
         ],
+        printed="one JSON object per scalar, then the result,",
         group=WATCH,
     ),
     "tensorboard": Verb(

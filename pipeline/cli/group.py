@@ -69,7 +69,7 @@ def command(name: str) -> click.Command:
     verb = VERBS[name]
     return click.Command(
         name,
-        params=[*verb.params, options.no_input(), options.as_json()],
+        params=[*verb.params, options.no_input(), options.as_json(verb.printed)],
         help=f"{verb.help}\n\n{ON_RUN}" if any(one.name == "run" for one in verb.params) else verb.help,
         callback=_call(verb.module or name, verb.connects),
         context_settings={"help_option_names": ["-h", "--help"]},

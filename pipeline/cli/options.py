@@ -87,16 +87,16 @@ def overrides(more: str = "", example: str = "train.learning_rate=1e-5 or host.p
     return several("--set", "overrides", metavar="KEY=VALUE", help=message, source="keys")
 
 
-def as_json() -> click.Option:
-    """`--json`."""
-    return flag("--json", "as_json", help="print one JSON object on stdout; all other text goes to stderr")
+def as_json(printed: str) -> click.Option:
+    """`--json`, which prints `printed`."""
+    return flag("--json", "as_json", help=f"print {printed} on stdout; all other text goes to stderr")
 
 
 def yes() -> click.Option:
     """`--yes`."""
     message = (
-        "prompt only for passwords; start more than 16 runs without asking; refuse a new host key, and refuse any host "
-        "file, data or secret that you have not confirmed before"
+        "allow more than 16 runs in one command; prompt only for passwords; refuse a new host key, and any host file, "
+        "data or secret that you have not confirmed before"
     )
     return flag("-y", "--yes", help=message)
 

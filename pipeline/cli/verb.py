@@ -33,5 +33,7 @@ class Verb:
     """The name of the verb's module in `pipeline/verbs/`, and of its function. Empty if both have the verb's name."""
     group: str = RESULTS
     """The heading under which `pipeline --help` lists the verb."""
+    printed: str = "one JSON object"
+    """What `--json` prints."""
     connects: Connects | None = None
     """Set for verbs whose function receives the loaded config, the host and a pending connection."""

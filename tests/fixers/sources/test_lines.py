@@ -7,7 +7,17 @@ import re
 import pytest
 
 from fixers.code.label_padding import _may_pad
-from fixers.sources.lines import LinePattern, holds, holds_any, line_starts, lines_with
+from fixers.sources.lines import (
+    CHUNK,
+    LONGEST_WORD,
+    MAX_WORDS,
+    LinePattern,
+    _vocabulary,
+    holds,
+    holds_any,
+    line_starts,
+    lines_with,
+)
 from fixers.sources.python_text import LINE_END
 
 
@@ -29,11 +39,22 @@ from fixers.sources.python_text import LINE_END
         (b"caf\xc3\xa9 label\xe9", b"label", True),
         (b"x " * 2**20 + b"label", b"label", True),
         (b"x " * 2**20 + b"label", b"labels", False),
+        (b"x" * 3 * 2**20 + b" label", b"label", True),
+        (b" " * (CHUNK - 2) + b"label" + b" " * CHUNK, b"label", True),
+        (b" " * (CHUNK + LONGEST_WORD - 2) + b"label", b"label", True),
+        (b" ".join(b"%x" % number for number in range(MAX_WORDS + 1)) + b" a label", b"label", True),
+        (b" ".join(b"%x" % number for number in range(MAX_WORDS + 1)) + b" a label", b"labels", False),
     ],
 )
 def test_a_word_is_found_exactly_where_the_text_contains_it(source: bytes, word: bytes, held: bool) -> None:
     assert holds(source, word) is held
     assert holds_any(source, (b"absent", word)) is held
+
+
+@pytest.mark.parametrize("padding", [b"x" * 2**20, b"x " * 2**19, b"# " * 2**19])
+def test_a_large_file_is_not_searched_again_for_each_word(padding: bytes) -> None:
+    """Each word is searched for in the distinct words, which are few."""
+    assert len(_vocabulary(padding * 20 + b" label").text) < 2**22
 
 
 def test_a_pattern_is_found_on_the_first_line_that_matches() -> None:
