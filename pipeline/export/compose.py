@@ -26,14 +26,13 @@ from pipeline.export.task import (
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import Records
 from pipeline.runs.view import data_name
-from remote.project.data import DataScan, left_out_of, scan_data
-from remote.project.scan import Scan, scan_project, shown
+from remote.project.data import DataScan, judge_upload_of_folder, scan_data
+from remote.project.scan import Scan, scan_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 
 RENDERERS = {"sky": (render_sky, "task.yaml"), "dstack": (render_dstack, "task.dstack.yml")}
-HARMLESS = (".DS_Store",)
 OWN_CONFIG = "halfstep-export.yaml"
 """The name of the config in the archive, if the config's file is not one of the project's files."""
 
@@ -67,18 +66,9 @@ def scan_for_export(loaded: LoadedConfig) -> Export:
     named = loaded.config.data.path
     data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
     hint = "move it out of the data folder"
-    left_out = (*data.report.findings, *_not_scanned(data.root)) if data is not None else ()
+    left_out = (*data.report.findings, *judge_upload_of_folder(data.root)) if data is not None else ()
     secrets = (replace(one, severity=Severity.ERROR, hint=hint, exit_code=ExitCode.SYNC) for one in left_out)
     return Export(loaded, scan, data, (*scan.report.findings, *secrets))
-
-
-def _not_scanned(root: Path) -> Iterator[Finding]:
-    for path in left_out_of(root):
-        if path.name not in HARMLESS:
-            where = shown(path.relative_to(root).as_posix())
-            yield Finding.warning(
-                "secret-file", f"{path.name} is not searched for secrets, but would be uploaded", where
-            )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from remote.protocol.findings import Finding, Report, Severity
 
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
+HARMLESS = ".DS_Store"
 
 ANNEX = ["annex", "objects"]
 
@@ -61,8 +62,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     files: dict[str, tuple[str, int]] = {}
     findings: list[Finding] = []
     for name, path in sorted(_list_files(root)):
-        real = path.resolve()
-        why = secret_by_name(name) or secret_by_name(real.as_posix()) or _inside_git(real)
+        why = _secret_by_path(name, path)
         if not why:
             one = fresh[str(path)] = _digest_of(path, known.get(str(path)))
             why = one.secret
@@ -95,10 +95,25 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
     return tuple(outside)
 
 
-def left_out_of(root: Path) -> Iterator[Path]:
-    """Yield the files and folders that `scan_data` leaves out because of their names, also in linked folders."""
+def judge_upload_of_folder(root: Path) -> Iterator[Finding]:
+    """Yield a finding for each file and folder that `scan_data` leaves out because of its name, also in linked folders.
+
+    An upload of the whole folder would include them. A `.DS_Store` that is a regular file is scanned like other files,
+    and a finding is yielded only if it looks like a secret.
+    """
     for folder, _, left_out in _walk(root):
-        yield from (Path(folder, name) for name in sorted(left_out))
+        for path in (Path(folder, name) for name in sorted(left_out)):
+            name = path.relative_to(root).as_posix()
+            if path.name != HARMLESS or not stat.S_ISREG(path.lstat().st_mode):
+                message = f"{path.name} is not searched for secrets, but would be uploaded"
+                yield Finding.warning("secret-file", message, shown(name))
+            elif why := _secret_by_path(name, path) or _digest_of(path, None).secret:
+                yield _left_out(name, why)
+
+
+def _secret_by_path(name: str, path: Path) -> str:
+    real = path.resolve()
+    return secret_by_name(name) or secret_by_name(real.as_posix()) or _inside_git(real)
 
 
 def _inside_git(real: Path) -> str:

@@ -195,6 +195,51 @@ def test_SE_data_with_a_git_folder_behind_a_link_is_not_exported(
     assert error["where"] == f"{link}/.git" and "would be uploaded" in error["message"]
 
 
+def judge_finder_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str) -> list[str]:
+    """Export data with the file that is at `tmp_path`/finder, as part/.DS_Store. Return the places of the errors."""
+    part = tmp_path / "sounds" / "part"
+    part.mkdir(parents=True)
+    (part / "a.txt").write_text("one")
+    (tmp_path / "finder").rename(part / ".DS_Store")
+    code = run(["export", engine, "--config", "Paper_R64", "--set", "data.path=../sounds", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    errors = [one["where"] for one in answer["findings"] if one["severity"] == "error"]
+    assert code == (ExitCode.SYNC if errors else ExitCode.OK)
+    return errors
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("target", ["notes.txt", "notes", "sounds/part/a.txt", "/dev/null"])
+def test_SE_a_finder_file_that_is_a_link_is_not_exported(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, target: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("private")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "finder").symlink_to(tmp_path / target)
+    assert judge_finder_file(tmp_path, capsys, engine) == ["part/.DS_Store"]
+
+
+@pytest.mark.parametrize("form", ["key", "folder", "fifo"])
+def test_SE_a_finder_file_of_another_form_is_not_exported(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    if form == "key":
+        (tmp_path / "finder").write_text(KEY)
+    elif form == "fifo":
+        os.mkfifo(tmp_path / "finder")
+    else:
+        (tmp_path / "finder").mkdir()
+        (tmp_path / "finder" / "notes.txt").symlink_to(tmp_path)
+    assert judge_finder_file(tmp_path, capsys, "dstack") == ["part/.DS_Store"]
+
+
+def test_data_with_a_file_of_the_finder_is_exported(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "finder").write_bytes(b"\0\0\0\1Bud1\0\0")
+    assert judge_finder_file(tmp_path, capsys, "dstack") == []
+
+
 def test_data_that_contains_a_key_is_not_exported(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
