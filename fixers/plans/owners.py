@@ -23,7 +23,6 @@ from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES, uses_other_device
 from fixers.sources.launched import is_document
-from fixers.sources.module_files import as_script
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
@@ -78,7 +77,7 @@ class Owners:
     def _started_by(self, path: str, data: bytes) -> tuple[Program, ...]:
         scripts = scripts_in(data)
         beside = {normpath(join(dirname(path), script)) for script in scripts}
-        return tuple(each for each in self.programs if beside & {each.entry, as_script(each.entry)}) or tuple(
+        return tuple(each for each in self.programs if each.entry in beside) or tuple(
             each for each in self.programs if any(starts(each, script, path) for script in scripts)
         )
 

@@ -10,7 +10,7 @@ from posixpath import basename, dirname, join, normpath, splitext
 
 from fixers.frame.modules import Module
 from fixers.sources.lines import lines_with
-from fixers.sources.module_files import ModuleIndex, as_script
+from fixers.sources.module_files import ModuleIndex
 
 PATH = re.compile(rb"[\w./-]+")
 SCRIPT = re.compile(rb".+\.py\b")
@@ -108,9 +108,9 @@ def scripts_in(data: bytes) -> tuple[str, ...]:
 
 def starts(program: Program, script: str, path: str) -> bool:
     """Return True if `script`, as spelled in the file at `path`, may be the program's entry."""
-    beside = (normpath(join(dirname(path), script)), normpath(script))
-    entries = {program.entry, as_script(program.entry)}
-    return not entries.isdisjoint(beside) or any(f"/{each}".endswith(f"/{script.lstrip('./')}") for each in entries)
+    if program.entry in (normpath(join(dirname(path), script)), normpath(script)):
+        return True
+    return f"/{program.entry}".endswith(f"/{script.lstrip('./')}")
 
 
 class _ImportGraph:

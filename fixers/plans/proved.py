@@ -27,7 +27,7 @@ from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.shared_casts import using_changed_casts
-from fixers.plans.weight_dtypes import assigned_weights, half_weights
+from fixers.plans.weight_dtypes import assigned_weights, half_weights, unscaled_accelerator, without_autocast
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
@@ -273,9 +273,11 @@ def _only_names_of_lightning(change: FileChange) -> bool:
 
 def _of_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> Iterator[Doubt]:
     """Yield a doubt for an option that selects float16 weights where mixed precision may be off."""
-    option = half_weights(program, own, owners.read)
+    option = half_weights(program, own, owners.read) or without_autocast(own)
     if option:
         yield Doubt(f"{option} sets the dtype of its weights, and mixed precision may be off", program.entry)
+    if where := unscaled_accelerator(program, own, owners):
+        yield Doubt(f"nothing selects mixed precision for its Accelerator ({where}), which then scales no loss", where)
     if where := assigned_weights(program, own, owners):
         yield Doubt(f"{where} gives its weights the dtype of a checkpoint, and 16-mixed does not cast them", where)
 

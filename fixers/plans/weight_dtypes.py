@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from fixers.frame.change import FileChange
 from fixers.plans.owners import Owners
-from fixers.plans.programs import Program
+from fixers.plans.programs import Program, imports_any
+from fixers.sources.expressions import tail_of
+from fixers.sources.python import TREES
 from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
 
 WEIGHT_DTYPE = re.compile(
     rb"\b(?:torch_)?dtype[ ]*=[ ]*(?:getattr\([ ]*torch,[ ]*)?"
@@ -18,6 +22,23 @@ WEIGHT_DTYPE = re.compile(
 """Matches `torch_dtype=args.data_type`."""
 OPTIONAL = re.compile(rb"(?:^|[(,])[ \t]*fp16[ ]*=[ ]*(?!True\b|False\b)\w", re.MULTILINE)
 """Matches an argument of a Trainer whose mixed precision is an option."""
+FLOAT16 = re.compile(rb"(?<!b)float16|fp16|\.half\(")
+SCALES_ITSELF = re.compile(
+    rb"GradScaler|TrainingArguments|deepspeed|DeepSpeed|lightning|\bFabric\(|loss_scale|scale_loss"
+)
+OF_PRECISION = {"mixed_precision", "deepspeed_plugin", "deepspeed_plugins", None}
+"""Arguments of an Accelerator that may select mixed precision. None: unpacked options."""
+MIXED = re.compile(
+    rb"""mixed[_-]precision["']?(?:[ \t]*[:=][ \t]*|[ \t]+)["']?(?!no\b|None\b|null\b|false\b|False\b)[\w$]"""
+    rb"""|["']?(?:fp|bf)16["']?[ \t]*:[ \t]*(?:\{|\r?\n[ \t]+enabled\b)|ACCELERATE_MIXED_PRECISION"""
+)
+"""Matches a setting of Accelerate, and the block of a config of DeepSpeed."""
+OFF = re.compile(
+    rb"""^[ \t"']*(?:use_|enable_)?(?:mixed_precision|amp|autocast)["']?(?:[ \t]*:[ \t]*bool)?[ \t]*[:=][ \t]*["']?"""
+    rb"""(?:[Ff]alse|no)\b""",
+    re.MULTILINE,
+)
+OF_WEIGHTS = re.compile(rb"(?!\w*(?:mixed|amp|autocast|compute))\w*dtype")
 TRUE_WORD = b"bf16-true"
 ASSIGNS = re.compile(rb"\bassign[ ]*=[ ]*True\b")
 SELECTED = re.compile(rb"(\w+)[\"']?[ \t]*(?::[ \t]*str[ \t]*=|[:=])[ \t]*[\"']?(?:torch\.)?float16\b")
@@ -38,6 +59,38 @@ def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[st
     return min((name.decode() for name in named & selected), default="")
 
 
+def unscaled_accelerator(program: Program, own: Iterable[FileChange], owners: Owners) -> str:
+    """Return the line that creates an Accelerator without mixed precision, if the changes select float16.
+
+    Return "" if an argument, a command, a document or a config selects mixed precision, or if other code of the program
+    may scale the loss.
+    """
+    if not imports_any(program, {"accelerate"}) or not any(map(_selects_half, own)):
+        return ""
+    texts = {path: owners.read(path) for path in program.paths if path.endswith(".py")}
+    if any(SCALES_ITSELF.search(text) for text in texts.values()):
+        return ""
+    created = [_accelerators(path, text) for path, text in texts.items() if b"Accelerator(" in text]
+    lines = [line for each in created for line in each]
+    if not lines or not all(lines) or any(MIXED.search(text) for _, text in owners.texts):
+        return ""
+    return lines[0]
+
+
+def _selects_half(change: FileChange) -> bool:
+    return len(FLOAT16.findall(change.after)) > len(FLOAT16.findall(change.before))
+
+
+def _accelerators(path: str, text: bytes) -> list[str]:
+    """Return the place of each call that creates an Accelerator, or "" for a call with an argument of its precision."""
+    try:
+        source = TREES.read(path, text)
+    except Unparsable:
+        return [""]
+    calls = (each for each in source.names.of_type(ast.Call) if tail_of(each) == "Accelerator")
+    return ["" if {each.arg for each in call.keywords} & OF_PRECISION else source.where(call) for call in calls]
+
+
 def assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> str:
     """Return the line that gives the weights the dtype of a checkpoint, if a change replaces Lightning's `bf16-true`.
 
@@ -50,6 +103,12 @@ def assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners
         if found and program in (owners.of(path, data) or ()):
             return f"{path}:{line_of(data, found.start())}"
     return ""
+
+
+def without_autocast(own: Iterable[FileChange]) -> str:
+    """Return the option that a change sets to float16 beside a setting that turns mixed precision off, or ""."""
+    named = (name for change in own if OFF.search(change.after) for name in _selected(change))
+    return min((name.decode() for name in named if OF_WEIGHTS.fullmatch(name)), default="")
 
 
 def _selected(change: FileChange) -> Iterable[bytes]:

@@ -35,7 +35,12 @@ def freezes(source: bytes) -> bool:
 
 def trains_parts(source: bytes) -> bool:
     """Return True if the file names adapters, or freezes parameters."""
-    return holds_any(source, ADAPTERS) or freezes(source)
+    return names_adapters(source) or freezes(source)
+
+
+def names_adapters(source: bytes) -> bool:
+    """Return True if the file names adapters."""
+    return holds_any(source, ADAPTERS)
 
 
 def optimizes(source: bytes) -> bool:

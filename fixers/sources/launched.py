@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
 
-from fixers.sources.module_files import as_script
-
 DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 LAUNCHER = rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+|srun|mpirun|uv[ ]run|\$\{?\w+\}?)"
@@ -162,9 +160,9 @@ def scripts_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
 
 def _files_of(launched: Launched, known: Collection[str]) -> tuple[str, ...]:
     beside = normpath(join(dirname(launched.path), launched.script))
-    if found := [path for path in known if beside in (path, as_script(path))]:
-        return tuple(found)
+    if beside in known:
+        return (beside,)
     plain = OUTSIDE.sub("", launched.script)
-    named = [path for path in known if f"/{as_script(path)}".endswith(f"/{normpath(plain)}")]
+    named = [path for path in known if f"/{path}".endswith(f"/{normpath(plain)}")]
     shared = {path: len(commonprefix([path.split("/"), launched.path.split("/")])) for path in named}
     return tuple(path for path in named if shared[path] == max(shared.values()))

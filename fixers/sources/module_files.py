@@ -9,8 +9,6 @@ from posixpath import basename, commonprefix, dirname, join, splitext
 SOURCE_ROOTS = ("", "src")
 """The folders in which the packages of a project usually are."""
 INIT = "__init__.py"
-MAIN = "/__main__.py"
-"""The end of the path of the file that `python -m PACKAGE` runs."""
 
 
 def imported_names(node: ast.AST) -> Iterator[str]:
@@ -35,11 +33,6 @@ def files_of(name: str, folder: str, paths: Container[str], roots: Iterable[str]
     for root in dict.fromkeys((folder, *SOURCE_ROOTS)) if roots is None else roots:
         stem = join(root, *_parts(name))
         yield from (path for path in (f"{stem}.py", join(stem, INIT)) if path in paths)
-
-
-def as_script(path: str) -> str:
-    """Return `pkg.py` for `pkg/__main__.py`, which `-m pkg` starts too, and any other path unchanged."""
-    return f"{path.removesuffix(MAIN)}.py" if path.endswith(MAIN) else path
 
 
 class ModuleIndex:

@@ -129,6 +129,13 @@ def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) ->
     return NEVER if child in parent.body and names_bf16_in_pattern(parent) else None
 
 
+def _judge_handler(source: PythonSource, parent: ast.ExceptHandler, child: ast.AST) -> Judged | None:
+    """Leave a fallback to bfloat16 unchanged, unless the statements that may fail select bfloat16 too."""
+    block = source.names.parent(parent)
+    tried = block.body if isinstance(block, ast.Try) else []
+    return None if any(NAMES_BF16.search(source.segment(each)) for each in tried) else NEVER
+
+
 def _judge_subscript(source: PythonSource, parent: ast.Subscript, child: ast.AST) -> Judged | None:
     """Leave an index (`x[torch.bfloat16]`) and an indexed literal (`{"bf16": torch.bfloat16}[name]`) unchanged."""
     return None if isinstance(child, ast.Call) and child is parent.value else NEVER
@@ -269,7 +276,7 @@ def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
 
 
-NEVER_INSIDE = (ast.Compare, ast.Assert, ast.pattern, ast.arg, ast.ExceptHandler)
+NEVER_INSIDE = (ast.Compare, ast.Assert, ast.pattern, ast.arg)
 PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | None]] = {
     ast.Dict: _judge_dict,
     ast.List: _judge_display,
@@ -278,6 +285,7 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.IfExp: _judge_choice,
     ast.If: _judge_branch,
     ast.match_case: _judge_case,
+    ast.ExceptHandler: _judge_handler,
     ast.AnnAssign: _judge_annotated,
     ast.Subscript: _judge_subscript,
     ast.Call: _judge_call,

@@ -16,7 +16,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE, NAMES_BF16, is_gated, tests_card
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.comparisons import test_of
+from fixers.sources.readers.comparisons import test_of, without_bool
 from fixers.sources.readers.consumers import Consumers
 from fixers.sources.readers.displays import is_table_of_dtypes
 from fixers.sources.readers.reader import Fields
@@ -167,7 +167,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, counterpart: str, *, variables:
     if is_gated(draft.source, given.value):
         return
     other = flags.get(counterpart)
-    if isinstance(given.value, ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
+    if isinstance(without_bool(given.value), ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
         if other is None:
             draft.warn(given.value, f"{flag} depends on a dtype, and {counterpart} is not set if that dtype is float16")
         return

@@ -9,9 +9,10 @@ from fixers.code.bf16_forms.reasons_to_keep import reason_to_keep
 from fixers.code.draft import Draft
 from fixers.code.float32_need import loads_in_float32
 from fixers.frame.target import Target
-from fixers.sources.chosen_words import rewritten_literal
+from fixers.sources.chosen_words import constant_of, rewritten_literal
+from fixers.sources.expressions import tail_of, values_of
 from fixers.sources.float_models import is_speech_load
-from fixers.sources.function_roles import trains_parts
+from fixers.sources.function_roles import names_adapters
 from fixers.sources.options import auto_dtypes
 from fixers.sources.python import PythonSource
 
@@ -64,7 +65,7 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
         return
     if is_speech_load(draft.source, call) and not target.code_facts.traits.half_speech:
         return
-    if ENCODER.fullmatch(_class_of(draft, call)) and not trains_parts(draft.source.data):
+    if ENCODER.fullmatch(_class_of(draft, call)) and not _trains_few_weights(draft.source):
         return  # a whole encoder in float16 would have float16 gradients, which a loss scaler refuses
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if any(_holds_dtype(draft, value) for value in starred):
@@ -74,6 +75,25 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
         return
     quote = draft.source.quote_for(call) or '"'
     _append_keyword(draft, call, f"dtype={quote}float16{quote}", WHY_AUTO)
+
+
+def _trains_few_weights(source: PythonSource) -> bool:
+    """Return True if the file names adapters, or freezes a whole model.
+
+    A loop that freezes only parameters of some names leaves most of the weights to the optimizer.
+    """
+    if names_adapters(source.data):
+        return True
+    frozen = (each for each in source.names.of_type(ast.Call) if tail_of(each) == "requires_grad_")
+    if any([constant_of(value) for value in (*each.args, *values_of(each))] == [False] for each in frozen):
+        return True
+    assigned = (each for each in source.names.of_type(ast.Assign) if constant_of(each.value) is False)
+    named = (each for each in assigned if any(tail == "requires_grad" for tail in map(_attribute_of, each.targets)))
+    return any(not isinstance(source.names.parent(each), ast.If) for each in named)
+
+
+def _attribute_of(target: ast.expr) -> str:
+    return target.attr if isinstance(target, ast.Attribute) else ""
 
 
 def _holds_dtype(draft: Draft, options: ast.expr) -> bool:

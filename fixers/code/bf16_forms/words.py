@@ -15,6 +15,7 @@ from fixers.code.bf16_forms.lightning import (
     warn_of_memory,
 )
 from fixers.code.bf16_forms.spellings import float16_spelling, is_of_library
+from fixers.code.bf16_forms.unscaled_variants import UNSCALED, is_of_unscaled_variant
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -71,6 +72,8 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant, frozen_l
         draft.warn(node, judged.message)
     elif judged.verdict is Verdict.NEVER and judged.message:
         draft.leave(node, judged.message)
+    elif is_of_unscaled_variant(draft.source, node):
+        draft.leave(node, UNSCALED)
     elif judged.verdict is Verdict.ACT and node.value == TRUE_WORD and only_evaluates(draft.source, node):
         _replace(draft, node, TRUE_HALF)
     elif judged.verdict is Verdict.ACT and (node.value != TRUE_WORD or _may_be_mixed(draft, node, frozen_loads)):

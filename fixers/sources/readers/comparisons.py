@@ -27,6 +27,7 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
 
     Return None for other expressions.
     """
+    node = without_bool(node)
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             found = test_of(source, inner)
@@ -37,6 +38,16 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
         case ast.Compare(left=left, ops=[operation], comparators=[right]):
             return _parse_comparison(source, left, operation, right)
     return None
+
+
+def without_bool(node: ast.expr) -> ast.expr:
+    """Return the test in `True if test else False` and in `bool(test)`, and any other expression unchanged."""
+    match node:
+        case ast.IfExp(test=test, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
+            return test
+        case ast.Call(func=ast.Name(id="bool"), args=[test], keywords=[]):
+            return test
+    return node
 
 
 def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:

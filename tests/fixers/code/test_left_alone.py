@@ -321,3 +321,27 @@ CHANGED = {
 @pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED.keys())
 def test_code_that_only_resembles_an_exception_is_still_changed(text: str) -> None:
     assert planned(text).change is not None
+
+
+LOADS = (
+    "try:\n    net = Speech.load(name, dtype={first})\nexcept OSError:\n    net = Other.load(name, dtype={second})\n"
+)
+PROBES = (
+    "try:\n    torch.zeros(1, dtype={first})\n    dtype = torch.float16\nexcept RuntimeError:\n    dtype = {second}\n"
+)
+
+
+@pytest.mark.parametrize("dtype", ["torch.bfloat16", "torch.bfloat16 if args.bf16 else torch.float32"])
+def test_a_load_that_is_tried_again_in_another_way_has_one_dtype(dtype: str) -> None:
+    planned = plan_file(
+        "train.py", (TORCH + LOADS.format(first=dtype, second=dtype)).encode(), source_fixers(), Target(TITAN_RTX)
+    )
+    half = dtype.replace("bfloat16", "float16")
+    assert planned.change is not None
+    assert planned.change.after.decode() == TORCH + LOADS.format(first=half, second=half)
+
+
+@pytest.mark.parametrize("text", [LOADS, PROBES])
+def test_a_fallback_to_bfloat16_stays(text: str) -> None:
+    text = TORCH + text.format(first="torch.float16", second="torch.bfloat16")
+    assert plan_file("train.py", text.encode(), source_fixers(), Target(TITAN_RTX)).change is None

@@ -152,6 +152,12 @@ ROWS = [
     ("d = {'bf16': {'enabled': True}, 'fp16': {'enabled': False}}",
      "d = {'bf16': {'enabled': False}, 'fp16': {'enabled': True}}"),
     ("d = {'bf16': {'enabled': 'auto'}, 'fp16': {'enabled': 'auto'}}", STAYS),
+    ("d = {'bf16': {'enabled': x.dtype == 'bfloat16'}, 'fp16': {'enabled': x.dtype == 'float16'}}", STAYS),
+    ("d = {'bf16': {'enabled': True if x.dtype == 'bfloat16' else False},"
+     " 'fp16': {'enabled': True if x.dtype == 'float16' else False}}", STAYS),
+    ("d = {'bf16': {'enabled': bool(x.dtype == 'bf16')}, 'fp16': {'enabled': x.dtype == 'fp16'}}", STAYS),
+    ("d = {'bf16': {'enabled': True if x.large else False}, 'fp16': {'enabled': False}}",
+     "d = {'bf16': {'enabled': False}, 'fp16': {'enabled': True if x.large else False}}"),
     ("d = {'bf16': {'enabled': True}, 'fp16': {'enabled': 'auto'}}",
      "d = {'bf16': {'enabled': False}, 'fp16': {'enabled': 'auto'}}"),
     ("d = {'bf16': {'enabled': 'auto'}, 'fp16': {'enabled': True}}",
@@ -259,6 +265,8 @@ def test_an_import_follows_its_uses(before, after):
     assert (planned.change.after.decode() if planned.change else before) == after
 
 
+FREEZES = "if args.freeze:\n    for k, p in model.named_parameters():\n"
+FROZEN = "        p.requires_grad = False\n"
 ENCODER = "from transformers import AutoModel, AutoModelForSequenceClassification as Ranker\n\n"
 
 
@@ -269,6 +277,9 @@ ENCODER = "from transformers import AutoModel, AutoModelForSequenceClassificatio
         ("model = Ranker.from_pretrained('m', num_labels=1)\n", False),
         ("model = AutoModel.from_pretrained('m')\nmodel = get_peft_model(model, LoraConfig())\n", True),
         ("model = Ranker.from_pretrained('m')\nmodel.requires_grad_(False)\n", True),
+        (f"model = AutoModel.from_pretrained('m')\n{FREEZES}{FROZEN}", True),
+        (f"model = AutoModel.from_pretrained('m')\n{FREEZES}        if 'position' in k:\n    {FROZEN}", False),
+        ("model = Ranker.from_pretrained('m')\nmodel.head.requires_grad_(True)\n", False),
         ("model = AutoModel.from_pretrained('m', dtype='auto')\n", True),
     ],
 )
