@@ -37,6 +37,15 @@ NVIDIA = re.compile(rb"^(?![ \t]*#)[^\n]*(?:cuda|nvidia|nccl|gpu)", re.MULTILINE
 DEFINITION = re.compile(rb"^(?:class|def)[ ]+", re.MULTILINE)
 CASTS = re.compile(rb"\.half\(\)|\.to\([^)\n]*float16")
 AUTOCASTS = re.compile(rb"\bautocast\(")
+CHOICE = re.compile(
+    rb"\w+[ ]*=[ ]*(?:True|torch\.b?float16|torch\.half)[ ]+if[ ]+([\w.]+)[ ]+else[ ]+(?:False|None|torch\.float32)\b"
+)
+PREPARES = re.compile(
+    rb"^([ \t]+)if[ ]+(?P<condition>[\w.]+)[ ]*:[^\n]*\n(?:\1[ \t]+[^\s][^\n]*\n|[ \t]*\n)*?"
+    rb"\1[ \t]+[^#\s][^#\n]*\bprepare_model_for_\w+_training\(",
+    re.MULTILINE,
+)
+"""Matches a function of PEFT that casts the weights to float32, in a branch."""
 CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
 NOT_SELECTED = re.compile(rb"#.*|^[ \t]*\"\"\".*|\bload_in_[48]bit=False")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
@@ -134,12 +143,13 @@ def _trains(source: bytes) -> bool:
 def half_models_in(source: bytes) -> Iterator[str]:
     """Yield the classes and functions whose text loads or casts a model in a dtype other than float32.
 
-    A cast in a branch is ignored, because an option selects that branch.
+    A cast in a branch is ignored, because an option selects that branch. A load in half precision under a condition is
+    ignored if the function prepares the model for adapters under this condition: that casts its weights to float32.
     """
     if not holds_any(source, CHOOSES_DTYPE) or not holds_any(source, (b"nn.Module", b"from_pretrained(", b".half()")):
         return
     for body in DEFINITION.split(source)[1:]:
-        if any(word in body for word in CHOOSES_DTYPE) and any(_selects(line) for line in _lines_of_words(body)):
+        if any(word in body for word in CHOOSES_DTYPE) and any(_selects(*each, body) for each in _lines_of_words(body)):
             yield re.match(rb"\w*", body)[0].decode("ascii", "ignore")  # type: ignore[index]
 
 
@@ -153,14 +163,18 @@ def _lines_of_words(body: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield line, next(above, b"").strip()
 
 
-def _selects(line_and_header: tuple[bytes, bytes]) -> bool:
+def _selects(line: bytes, above: bytes, body: bytes) -> bool:
     """Return False for autocast and for a cast in a branch, such as `if fp16: model.to(torch.float16)`.
 
-    Autocast does not change the dtype of the weights.
+    Autocast does not change the dtype of the weights. `above`: the header line of the block around the line.
     """
-    line, above = line_and_header
     if AUTOCASTS.search(line):
         return False
+    if b"prepare_model_for_" in body:
+        prepared = {each["condition"] for each in PREPARES.finditer(body)}
+        line = CHOICE.sub(lambda found: b"" if found[1] in prepared else found[0], line)
+        if not any(word in line for word in CHOOSES_DTYPE):
+            return False
     return not (above.startswith((b"if ", b"elif ")) and CASTS.search(line))
 
 

@@ -40,6 +40,21 @@ def test_a_function_of_another_file_that_makes_half_weights_is_followed(tmp_path
     assert ("train.py" in changed(tmp_path, model, train)) is casts
 
 
+QUANTISED = """    dtypes = dict(load_in_8bit={switch}, torch_dtype=torch.float16 if name.lora else None)
+    model = AutoModel.from_pretrained(name, **dtypes)
+    if name.lora:
+        model = get_peft_model(prepare_model_for_int8_training(model), LoraConfig())
+    return model
+"""
+
+
+@pytest.mark.parametrize(("switch", "casts"), [("True if name.lora else False", False), ("True", True)])
+def test_a_model_that_is_prepared_for_adapters_is_not_cast_again(tmp_path: Path, switch: str, casts: bool) -> None:
+    model = f"import torch\nimport torch.nn as nn\n\n\ndef build(name):\n{QUANTISED.format(switch=switch)}\n"
+    train = HEAD + "from models import build\n\nmodel = build(config)\n" + TAKES
+    assert ("train.py" in changed(tmp_path, model, train)) is casts
+
+
 CASTER = """import torch
 
 

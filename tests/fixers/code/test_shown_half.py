@@ -83,3 +83,36 @@ def test_an_optimizer_without_a_named_model_is_reported_only_beside_half_weights
 def test_a_comment_or_a_switch_that_is_off_makes_no_half_model(line: str, found: list[str]) -> None:
     body = f"def build():\n    return M.from_pretrained(\n        'm',\n        {line}\n    )\n"
     assert list(half_models_in(body.encode())) == found
+
+
+BUILDS = """def build(args):
+    model = Loader.from_pretrained(
+        "m",
+        load_in_8bit={quantised},
+        torch_dtype={dtype},
+    )
+    if args.lora:
+        names = ["q", "v"]
+   \t
+        model = {prepare}(model)
+        model = get_peft_model(model, LoraConfig(target_modules=names))
+    return model
+"""
+
+
+@pytest.mark.parametrize("prepare", ["prepare_model_for_int8_training", "peft.prepare_model_for_kbit_training"])
+@pytest.mark.parametrize(
+    "dtype", ["torch.float16 if args.lora else None", "torch.half if args.lora else torch.float32"]
+)
+def test_a_load_that_is_prepared_for_adapters_under_the_same_condition_makes_no_half_model(
+    prepare: str, dtype: str
+) -> None:
+    body = BUILDS.format(quantised="True if args.lora else False", dtype=dtype, prepare=prepare)
+    assert list(half_models_in(body.encode())) == []
+    texts = [body.replace("if args.lora:", "if args.other:"), body.replace(prepare, "prepare")]
+    texts += [
+        body.replace(f"dtype={dtype}", "dtype=torch.float16"),
+        body.replace("if args.lora:", "if args.x and lora:"),
+    ]
+    texts += [body.replace(f"model = {prepare}", f"pass  # {prepare}")]
+    assert [list(half_models_in(text.encode())) for text in texts] == [["build"]] * 5
