@@ -33,6 +33,8 @@ What it does
       nothing turns it on.
     * Code that runs only with `pure_bf16`, key-value caches, and rotary tables whose results are cast to the model's
       dtype.
+    * Weights that are only saved, and a model that a function loads only to merge adapters into it and to save it.
+    * A load without a dtype, if the file trains a whole encoder: encoders have float32 checkpoints.
     * A whole project if its own loop keeps float32 master weights and never scales the loss: its gradients would
       underflow.
 
@@ -84,7 +86,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 23
+version = 24
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from posixpath import splitext
+from collections.abc import Iterable, Iterator, Sequence
+from posixpath import basename, commonprefix, dirname, splitext
 
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
@@ -36,7 +36,8 @@ def needs_float32(source: PythonSource, consumer: Consumer, target: Target) -> b
     """
     if source.path in target.code_facts.deepspeed_only and not target.started:
         return False
-    owner, call, half_makers = consumer.owner, consumer.call, tuple(imported_of(source, target.code_facts.half_models))
+    facts = target.code_facts
+    owner, call, half_makers = consumer.owner, consumer.call, tuple(imported_of(source, facts.half_models, facts.twins))
     if _is_too_late(source, consumer) or is_tested_in_half(source, owner, call):
         return False
     if is_float32(source, owner, call, half_makers, speech=not target.code_facts.traits.half_speech) or _is_of_unsloth(
@@ -72,10 +73,11 @@ def _is_rejected(source: PythonSource, call: ast.Call) -> bool:
     )
 
 
-def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[str]:
+def imported_of(source: PythonSource, functions: tuple[str, ...], twins: Sequence[str] = ()) -> Iterator[str]:
     """Yield the names of the functions and classes (`path:name`) that this file may use.
 
-    `from speech.build import load` may import `load` from speech/build.py or from a file in a folder `build`.
+    `from speech.build import load` may import `load` from speech/build.py or from a file in a folder `build`. Of
+    several files with this name (`twins`), it imports the nearest one.
     """
     modules: dict[str, str] = {}
     for statement in source.names.of_type(ast.ImportFrom):
@@ -84,8 +86,19 @@ def imported_of(source: PythonSource, functions: tuple[str, ...]) -> Iterator[st
     for each in functions:
         path, _, name = each.rpartition(":")
         module = modules.get(name)
-        if not module or module in splitext(path)[0].split("/"):
+        if not module or (module in splitext(path)[0].split("/") and not _has_nearer(source.path, path, module, twins)):
             yield name
+
+
+def _has_nearer(importer: str, path: str, module: str, twins: Iterable[str]) -> bool:
+    """Return True if another module of this name is nearer to the importing file than the module at `path`."""
+    named = [each for each in twins if splitext(basename(each))[0] == module]
+    return path in named and any(_shared(importer, each) > _shared(importer, path) for each in named)
+
+
+def _shared(path: str, other: str) -> int:
+    """Return the number of folders that the paths share."""
+    return len(commonprefix([dirname(path).split("/"), dirname(other).split("/")]))
 
 
 def _is_too_late(source: PythonSource, consumer: Consumer) -> bool:

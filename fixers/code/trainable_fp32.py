@@ -148,7 +148,7 @@ def _rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     traits = target.code_facts.traits
     lines = UNPARTITIONED if traits.may_use_deepspeed else TRAINABLES
-    project = _Project(tuple(imported_of(draft.source, traits.float_casters)), lines)
+    project = _Project(tuple(imported_of(draft.source, traits.float_casters, target.code_facts.twins)), lines)
     for group in _groups(draft.source):
         if needs_float32(draft.source, group[0], target):
             _cast(draft, group, project)

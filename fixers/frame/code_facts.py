@@ -48,6 +48,7 @@ class CodeFacts:
     `jax`: paths of Python files that use JAX.
     `scripts`: paths of scripts that never train.
     `half_models`: `path:name` of classes and functions that load or cast a model to half precision.
+    `twins`: files with the names of the files of `half_models` or of functions that cast to float32.
     `consumers`: the precision values that the code accepts.
     `traits`: how the code computes attention and scales its loss.
     `copies`: folders that contain the complete source of a library.
@@ -81,6 +82,7 @@ class CodeFacts:
     on_machines: tuple[str, ...] | None = None
     uncalled: tuple[str, ...] = ()
     only_inference: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ()
     trl_scripts: tuple[str, ...] = ()
     flash_defaults: tuple[str, ...] = ()
     bf16_on: tuple[str, ...] = ()

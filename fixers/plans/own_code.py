@@ -50,11 +50,18 @@ def read_code_facts(tree: Tree, files: Sequence[FileFacts], started: Sequence[st
     if own.flash_defaults:
         relied = several.judge(DEFAULTS, several.modules, partial(_relied, own.flash_defaults)).flash_defaults
         own = replace(own, flash_defaults=relied)
-    own = _with_commands(several, own)
+    own = _with_commands(several, replace(own, twins=_twins(several.modules, own)))
     ranked = [each.path for each in files if "local-rank" in each.fixer_names]
     own = replace(own, on_machines=_on_machines(several, own, started, ranked) if ranked else ())
     several.save()
     return own
+
+
+def _twins(modules: Sequence[str], own: CodeFacts) -> tuple[str, ...]:
+    """Return the modules with the name of a module that creates half-precision models or casts to float32."""
+    paths = (each.rpartition(":")[0] for each in (*own.half_models, *own.traits.float_casters))
+    names = {basename(path) for path in paths} - {"__init__.py"}
+    return tuple(path for path in modules if basename(path) in names)
 
 
 def _with_commands(several: _SeveralFiles, own: CodeFacts) -> CodeFacts:

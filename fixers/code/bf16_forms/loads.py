@@ -67,6 +67,9 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
         return
     if ENCODER.fullmatch(_class_of(draft, call)) and not _trains_few_weights(draft.source):
         return  # a whole encoder in float16 would have float16 gradients, which a loss scaler refuses
+    if reason := reason_to_keep(draft.source, call):
+        draft.leave(call, reason)
+        return
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if any(_holds_dtype(draft, value) for value in starred):
         return

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from fixers.code.bf16_forms.kernels import kernel_around
+from fixers.code.bf16_forms.saved_values import is_saved
 from fixers.sources.expressions import tail_of, written
-from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.branches import asserted_conditions
 from fixers.sources.training_setup import block_of
@@ -25,9 +25,6 @@ STATED_REASON = "the code gives a reason against float16; use float32 if the ran
 
 FLOAT16_MAX = 65504.0
 FILLS = frozenset({"full", "full_like", "new_full"})
-SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
-WRITES = re.compile(r"_*(?:write|save|dump)\w*json\w*$|dump$")
-SAVING = re.compile(r"_*(?:save|merge|convert|unwrap_and_save)_\w+")
 RANGE = re.compile(
     r"overflow|underflow|\bnan'?s?\b|\binf(?:s|inity)?\b|dynamic range|exponent range|numerical(?:ly)? (?:in)?stab"
     r"|(?:not|n't|never|instead of|avoid|unlike|breaks? (?:in|with)) (?:use |be |work with |support )?(?:in )?"
@@ -48,7 +45,7 @@ def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
         return BEYOND_FLOAT16
     if _is_on_cpu(source, node):
         return ON_CPU
-    if _is_saved(source, node, statement):
+    if is_saved(source, node, statement):
         return SAVED
     if _is_of_table(source, node):
         return TABLE
@@ -195,62 +192,3 @@ def _is_on_cpu(source: PythonSource, node: ast.expr) -> bool:
         return False
     maps = (each.value for each in call.keywords if each.arg == "device_map")
     return any("cpu" in source.segment(each) for each in maps)
-
-
-def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
-    """Return True if a call saves the value, or if one of the next four statements saves the cast model."""
-    for above in source.names.ancestors(node):
-        if isinstance(above, ast.Call) and _saves(source, above):
-            return True
-        if isinstance(above, FUNCTIONS):
-            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and SAVING.match(above.name):
-                return True
-            break
-    if _describes_a_saved_file(source, statement):
-        return True
-    owner = _cast_model(source, node, statement)
-    if not owner:
-        return False
-    block = block_of(source, statement)
-    later = block[block.index(statement) + 1 :][:4]
-    calls = (each for one in later for each in ast.walk(one) if isinstance(each, ast.Call))
-    return any(_saves(source, call) and owner in _names_used(source, call) for call in calls)
-
-
-def _describes_a_saved_file(source: PythonSource, statement: ast.stmt) -> bool:
-    """Return True for `config["dtype"] = ...` in a function that writes `config` as JSON beside saved weights."""
-    match statement:
-        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key))]):
-            if key not in ("dtype", "torch_dtype"):
-                return False
-            function = source.names.function(statement)
-            calls = (each for each in ast.walk(function) if isinstance(each, ast.Call))
-            return any(WRITES.match(tail_of(each)) and name in map(source.segment, each.args) for each in calls)
-    return False
-
-
-def _saves(source: PythonSource, call: ast.Call) -> bool:
-    return tail_of(call) in SAVES or source.names.meaning(call.func) in ("torch.save", "safetensors.torch.save_file")
-
-
-def _names_used(source: PythonSource, call: ast.Call) -> set[str]:
-    given = [*call.args, *(each.value for each in call.keywords)]
-    own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-    parts = (node for each in (*given, *own) for node in ast.walk(each))
-    return {written(source, node) for node in parts if isinstance(node, (ast.Name, ast.Attribute))}
-
-
-def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> str:
-    """Return `model` for the cast `model.to(torch.bfloat16)`, or an empty string if the node is not in a cast."""
-    for above in source.names.ancestors(node):
-        if (
-            isinstance(above, ast.Call)
-            and tail_of(above) in ("to", "bfloat16")
-            and isinstance(above.func, ast.Attribute)
-        ):
-            if isinstance(statement, ast.Assign):
-                return written(source, statement.targets[0])
-            return written(source, above.func.value)
-        if isinstance(above, ast.stmt):
-            break
-    return ""

@@ -143,3 +143,18 @@ def test_autocast_in_a_class_of_another_file_makes_no_half_weights(tmp_path: Pat
     assert changed(tmp_path, model, HEAD + "model = Vits(config)\n" + TAKES) == set()
     inside = "class Run(Base):\n    def make(self):\n        self.net = Vits(config, dtype=self.dtype)\n        "
     assert changed(tmp_path, model, HEAD + inside + TAKES.replace("model.", "self.net.")) == set()
+
+
+@pytest.mark.parametrize(("folder", "casts"), [("other", False), ("tune/models", True), ("tune", True)])
+def test_a_function_is_imported_from_the_nearest_file_of_its_name(tmp_path: Path, folder: str, casts: bool) -> None:
+    half = "def get_model(name):\n    return AutoModel.from_pretrained(name, torch_dtype=torch.float16)\n"
+    train = HEAD + "from load import get_model\n\nmodel = get_model(config)\n" + TAKES
+    files = {"tune/train.py": train, "tune/load.py": half.replace(", torch_dtype=torch.float16", ""), "x/run.py": ""}
+    for path, text in {
+        **files,
+        f"{folder}/load.py": f"import torch\nfrom transformers import AutoModel\n\n{half}",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    plan = plan_offers(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["trainable-fp32"])
+    assert ("tune/train.py" in {each.path for each in plan.changes if isinstance(each, FileChange)}) is casts

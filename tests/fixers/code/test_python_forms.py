@@ -286,3 +286,29 @@ ENCODER = "from transformers import AutoModel, AutoModelForSequenceClassificatio
 def test_a_whole_encoder_is_not_loaded_in_float16(code, edited):
     after, _ = outcome(f"{ENCODER}{code}", {"transformers": "5.1"})
     assert ("float16" in after) is edited
+
+
+LOADED = "from transformers import AutoModelForCausalLM\nfrom peft import PeftModel\n\n"
+FUSES = """def {name}(args, out):
+    model = AutoModelForCausalLM.from_pretrained(args.base)
+    model = PeftModel.from_pretrained(model, out)
+    {step}
+    model.save_pretrained(out)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "edited"),
+    [
+        ("fuse", "model = model.merge_and_unload()", False),
+        ("save_merged_model", "model = model.merge_and_unload()", False),
+        ("fuse", "model.eval()\n    save_tokenizer(model, out)", False),
+        ("fuse", "run(model, args)", True),
+        ("fuse", "Trainer(model=model, args=args).train()", True),
+        ("fuse", "model.train()", True),
+        ("fuse", "args.model = model", True),
+    ],
+)
+def test_a_model_that_is_loaded_only_to_be_saved_keeps_its_dtype(name, step, edited):
+    after, _ = outcome(LOADED + FUSES.format(name=name, step=step), {"transformers": "5.1"})
+    assert ("float16" in after) is edited
