@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import os
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from remote.project.user_folder import create_private
+from remote.protocol.regular import open_regular
 
 PACKAGE = Path(__file__).parent.parent
 FOLDERS = ("protocol", "policy", "payload")
@@ -33,13 +38,13 @@ def payload_bundle() -> Bundle:
     """Return remote/protocol, remote/policy and remote/payload as a zip with fixed timestamps and order.
 
     The zip is cached in the user's cache folder, because creating it takes longer than all other local work of a run
-    that is already finished. The cache key is computed from the status of every source file. Without a writable cache,
-    the zip is created each time.
+    that is already finished. The cache key is computed from the status of every source file. Without a cache that only
+    the user can write to, the zip is created each time.
     """
     paths = list(_sources())
     cached = cache_folder() / f"{_stamp(paths)}.pyz"
     with contextlib.suppress(OSError):
-        data = cached.read_bytes()
+        data = _read_private(cached)
         if data.endswith(_mark(data[:-32])):
             return _bundle(data[:-32])
     data = zip_sources(paths)
@@ -93,8 +98,42 @@ def _bundle(data: bytes) -> Bundle:
     return Bundle(data, hashlib.sha256(data).hexdigest())
 
 
+def _read_private(path: Path) -> bytes:
+    """Return the content of a cached file. Raises OSError if another user may have written it."""
+    _require_private(path.parent)
+    with open_regular(path) as file:
+        status = os.fstat(file.fileno())
+        if not _is_private(status) or status.st_nlink != 1:
+            raise PermissionError(errno.EPERM, "writable by other users", str(path))
+        return file.read()
+
+
+def _require_private(folder: Path) -> None:
+    """Raise OSError if another user may replace files of the cache: in it, or by renaming one of its folders."""
+    own = (folder, folder.parent)
+    for status in (*(one.lstat() for one in own), folder.parent.parent.stat()):
+        if not stat.S_ISDIR(status.st_mode) or not _is_private(status):
+            raise PermissionError(errno.EPERM, "writable by other users", str(folder))
+
+
+def _is_private(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _make_private(folder: Path) -> None:
+    """Remove the access of others, which older versions granted if the umask allowed it. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(fd, 0o700)
+    finally:
+        os.close(fd)
+
+
 def _store(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private(path.parent)
+    _make_private(path.parent.parent)
+    _make_private(path.parent)
+    _require_private(path.parent)
     fd, part = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(fd, "wb") as file:
         file.write(data)

@@ -37,6 +37,18 @@ def user_file(name: str, environment: Mapping[str, str] = os.environ) -> Path:
     return Path(config) / "halfstep" / name
 
 
+def create_private(folder: Path) -> None:
+    """Create a folder, and the missing folders above it, for the user only, whatever the umask is. Raises OSError."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileNotFoundError:
+        create_private(folder.parent)
+        create_private(folder)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+
+
 def sign(data: bytes) -> str:
     """Return the HMAC of the data with the user's key, in hex. Raises OSError if no key can be read or created."""
     return hmac.new(_own_key(create=True), data, hashlib.sha256).hexdigest()
@@ -58,7 +70,7 @@ def _own_key(*, create: bool) -> bytes:
     with contextlib.suppress(FileNotFoundError):
         return read_regular(path, LARGEST)
     if create:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private(path.parent)
         fresh = path.with_name(f".{KEY}-{os.getpid()}")
         with os.fdopen(os.open(fresh, NEW_FILE, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))

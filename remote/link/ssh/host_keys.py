@@ -19,7 +19,7 @@ from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
 from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
-from remote.project.user_folder import user_file
+from remote.project.user_folder import create_private, user_file
 from remote.protocol.regular import read_regular
 
 MAX_KNOWN_HOSTS = 16 * 2**20
@@ -188,7 +188,7 @@ def open_to_append(path: Path) -> Iterator[BinaryIO]:
 
     Raises OSError if it is not a regular file, or if it is a link.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private(path.parent)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "rb+") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.link import bundle
+from remote.project.user_folder import create_private
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +43,55 @@ def test_a_damaged_cache_is_not_used() -> None:
     assert fresh() == made
 
 
+def plant(path: Path, made: bundle.Bundle) -> None:
+    """Replace a cached zip by one that another user made for it."""
+    path.write_bytes(made.data + b"#" + bundle._mark(made.data + b"#"))
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_SE_a_cache_in_a_folder_that_others_may_write_to_is_not_used(above: int, mode: int) -> None:
+    made = fresh()
+    (kept,) = bundle.cache_folder().iterdir()
+    plant(kept, made)
+    kept.parents[above].chmod(mode)
+    assert fresh() == made
+
+
+@pytest.mark.parametrize("form", ["for the group", "for all", "hard link", "link", "linked folder", "of another user"])
+def test_SE_a_cached_file_that_others_may_have_written_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    made = fresh()
+    (kept,) = bundle.cache_folder().iterdir()
+    plant(kept, made)
+    if form == "for the group":
+        kept.chmod(0o660)
+    elif form == "for all":
+        kept.chmod(0o602)
+    elif form == "hard link":
+        (tmp_path / "other").hardlink_to(kept)
+    elif form == "link":
+        kept.symlink_to(kept.rename(tmp_path / "other"))
+    elif form == "linked folder":
+        kept.parent.symlink_to(kept.parent.rename(tmp_path / "other"))
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert fresh() == made
+
+
+def test_a_cache_folder_that_an_older_version_created_for_all_is_used_again(tmp_path: Path) -> None:
+    folder = bundle.cache_folder()
+    folder.mkdir(parents=True)
+    folder.parent.parent.chmod(0o755)
+    folder.parent.chmod(0o777)
+    made = fresh()
+    assert [one.stat().st_mode & 0o777 for one in (folder, folder.parent)] == [0o700, 0o700]
+    (kept,) = folder.iterdir()
+    plant(kept, made)
+    assert fresh() != made
+
+
 def test_without_a_writable_cache_the_payload_is_built_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +119,7 @@ def test_a_changed_source_gives_a_new_bundle_even_if_its_mtime_is_restored(
 
 def test_only_a_few_cached_bundles_are_kept() -> None:
     folder = bundle.cache_folder()
-    folder.mkdir(parents=True)
+    create_private(folder)
     for number in range(20):
         (folder / f"{number}.pyz").write_bytes(b"old")
     fresh()
