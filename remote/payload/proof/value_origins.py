@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
-from typing import FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 WORDS = {
     "bfloat16": {"bf16", "bfloat16", "bf16-mixed", "bf16-true", "bf16_mixed", "bf16_true"},
@@ -16,6 +17,9 @@ FALSE = {"false", "no", "off", "0"}
 DEEPEST = 5
 READERS = {"get", "pop", "getenv", "getattr", "get_config", "select"}
 _PAIR = re.compile(r"""["']?([A-Za-z_][\w.\-]*)["']?\s*[:=]\s*["']?([\w.\-]+)""")
+
+
+Assignments = Mapping[str, Sequence[Tuple[ast.expr, Optional[ast.expr]]]]
 
 
 @dataclass(frozen=True)
@@ -30,32 +34,40 @@ class Use:
     literal: int = 0
 
 
+@functools.cache
 def follow_use(source: str, line: int, dtype: str) -> Optional[Use]:
     """Return how the statement at `line` chose `dtype`, or None if that cannot be traced.
 
-    A name is traced to its only assignment in the file, or to the conditions of an if/elif chain that assigns it.
+    A name is traced to its only assignment in the file, or to the conditions of an if/elif chain that assigns it. The
+    result is cached, because several checks need the origin of the same use.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    statement = _statement(tree, line)
+    statement = _statement(_statements(source), line)
     if statement is None:
         return None
-    reader = _Reader(tree, dtype)
+    reader = _Reader(_assignments(source), dtype)
     for expression in _expressions(statement):
         reader.read(expression, DEEPEST)
     return None if reader.ambiguous else Use(frozenset(reader.keys), reader.literal)
 
 
-def _statement(tree: ast.AST, line: int) -> Optional[ast.stmt]:
+@functools.cache
+def _statements(source: str) -> Tuple[ast.stmt, ...]:
+    """Return every statement of the source, in the order of `ast.walk`, or () if the source does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+def _statement(statements: Sequence[ast.stmt], line: int) -> Optional[ast.stmt]:
     """Return the innermost statement that covers the line, or None."""
     innermost = None
-    for node in ast.walk(tree):
-        covers = isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-        if covers and (innermost is None or node.lineno >= innermost.lineno):  # type: ignore[attr-defined]
+    for node in statements:
+        covers = node.lineno <= line <= (node.end_lineno or node.lineno)
+        if covers and (innermost is None or node.lineno >= innermost.lineno):
             innermost = node
-    return innermost  # type: ignore[return-value]
+    return innermost
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -70,8 +82,8 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 class _Reader:
     """Collects the names that an expression reads, and the line of a dtype that it contains."""
 
-    def __init__(self, tree: ast.AST, dtype: str) -> None:
-        self._tree = tree
+    def __init__(self, assignments: Assignments, dtype: str) -> None:
+        self._assignments = assignments
         self._dtype = dtype
         self._words = WORDS[dtype]
         self._followed: Set[str] = set()
@@ -122,7 +134,7 @@ class _Reader:
         if name in self._followed:
             return
         self._followed.add(name)
-        assigned = list(_assignments(self._tree, name))
+        assigned = self._assignments.get(name, ())
         if len(assigned) == 1:
             self.read(assigned[0][0], depth)
         elif assigned:
@@ -160,16 +172,20 @@ def _looked_up(node: ast.AST) -> Optional[ast.AST]:
     return None
 
 
-def _assignments(tree: ast.AST, name: str) -> Iterator[Tuple[ast.expr, Optional[ast.expr]]]:
-    """Yield every value that the file assigns to a name or attribute, with the condition directly above it or None."""
-    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+@functools.cache
+def _assignments(source: str) -> Assignments:
+    """Return every value that the file assigns to each name or attribute, with the condition above it or None."""
+    statements = _statements(source)
+    branches = [node for node in statements if isinstance(node, ast.If)]
     tests = {id(child): node.test for node in branches for child in (*node.body, *node.orelse)}
-    for node in ast.walk(tree):
+    found: Dict[str, List[Tuple[ast.expr, Optional[ast.expr]]]] = {}
+    for node in statements:
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if any(isinstance(target, (ast.Name, ast.Attribute)) and _name_of(target) == name for target in targets):
-            yield node.value, tests.get(id(node))
+        for name in {_name_of(target) for target in targets if isinstance(target, (ast.Name, ast.Attribute))}:
+            found.setdefault(name, []).append((node.value, tests.get(id(node))))
+    return found
 
 
 def normalized(word: str) -> str:
