@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from remote.payload.proof.evidence import Evidence, read_ranks
+from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.injection import write_hooks
 from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.provenance import read_texts
@@ -85,7 +85,7 @@ def prove(forkserver, tmp_path) -> Prove:
         exit_status = forkserver({**order, "path": str(path)})
         asked = ProofRequest("p", (str(script),), plan, capability=capability, environment=given, **request)
         output = (tmp_path / "output.log").read_text()
-        ranks = read_ranks(str(tmp_path / "reports"))
+        ranks = Ranks(str(tmp_path / "reports")).read()
         texts = read_texts(str(tmp_path), ranks)
         return judge_proof(Evidence(asked, ranks, exit=exit_status, output_tail=output, texts=texts))
 

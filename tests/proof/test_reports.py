@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from remote.payload.proof.evidence import read_ranks
+from remote.payload.proof.evidence import Ranks
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.judge import summarize_step
 
@@ -28,10 +28,10 @@ while True:
 def test_a_report_can_be_read_while_it_is_being_replaced(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) as writer:
         try:
-            while not read_ranks(str(tmp_path)):
+            while not Ranks(str(tmp_path)).read():
                 assert writer.poll() is None
             for _ in range(READS):
-                assert [rank.rank for rank in read_ranks(str(tmp_path))] == [0]
+                assert [rank.rank for rank in Ranks(str(tmp_path)).read()] == [0]
         finally:
             writer.kill()
 
@@ -41,7 +41,7 @@ def test_the_newest_report_of_a_rank_counts(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps({"rank": 0, "state": state}))
         os.utime(tmp_path / name, (number, number))
     (tmp_path / "rank-1-4.json.part").write_text("{")
-    assert [rank.state for rank in read_ranks(str(tmp_path))] == ["done"]
+    assert [rank.state for rank in Ranks(str(tmp_path)).read()] == ["done"]
 
 
 def test_the_loss_of_a_step_is_that_of_all_its_micro_steps() -> None:

@@ -104,19 +104,44 @@ def is_alive(pid: int, ticks: int, boot: str) -> bool:
 
 def descendants(root: int) -> List[Process]:
     """Return every living descendant of `root`, in any session."""
+    return [process for process in _below([root], all_processes()) if not process.dead]
+
+
+class Descendants:
+    """The living descendants of `root`, for repeated calls: any other process of the machine is read only once.
+
+    A process that once was no descendant never becomes one. `root` must be a subreaper, so that its descendants stay
+    its descendants.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._others: Set[int] = set()
+
+    def read(self) -> List[Process]:
+        """Return every living descendant."""
+        if not os.path.isdir("/proc/self"):
+            return descendants(self._root)
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        self._others &= pids
+        processes = [process for process in map(read_process, pids - self._others) if process is not None]
+        # The parent of a process may have ended in the meantime. Such a process is read again at the next call.
+        outside = _below([0, *self._others], [process for process in processes if process.pid != self._root])
+        self._others.update(process.pid for process in outside)
+        return [process for process in _below([self._root], processes) if not process.dead]
+
+
+def _below(roots: Iterable[int], processes: Iterable[Process]) -> List[Process]:
+    """Return those of the processes whose chain of parents leads to one of the roots."""
     children: Dict[int, List[Process]] = {}
-    for process in all_processes():
+    for process in processes:
         children.setdefault(process.parent, []).append(process)
     result: List[Process] = []
-    visited: Set[int] = {root}
-    waiting = [root]
+    waiting = list(roots)
     while waiting:
-        for process in children.get(waiting.pop(), []):
-            if process.pid not in visited:
-                visited.add(process.pid)
-                waiting.append(process.pid)
-                if not process.dead:
-                    result.append(process)
+        found = children.pop(waiting.pop(), [])
+        result += found
+        waiting += [process.pid for process in found]
     return result
 
 

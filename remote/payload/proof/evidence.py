@@ -217,18 +217,29 @@ class Evidence:
         return self.idle and any(step.clipped and step.grad_norm for step in self.steps)
 
 
-def read_ranks(folder: str) -> Tuple[RankReport, ...]:
-    """Return the newest report of every rank in the folder, rank 0 first.
+class Ranks:
+    """The reports of the ranks in a folder. A report is decoded again only after it was replaced."""
 
-    Files that are still being written are ignored.
-    """
-    newest: Dict[int, RankReport] = {}
-    paths = [os.path.join(folder, name) for name in os.listdir(folder) if REPORT.fullmatch(name)]
-    for path in sorted(paths, key=lambda path: os.lstat(path).st_mtime):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._reports: Dict[Tuple[int, int, int], RankReport] = {}
+
+    def read(self) -> Tuple[RankReport, ...]:
+        """Return the newest report of every rank, rank 0 first. Files that are still being written are ignored."""
+        newest: Dict[int, RankReport] = {}
+        paths = [os.path.join(self._folder, name) for name in os.listdir(self._folder) if REPORT.fullmatch(name)]
+        for path in sorted(paths, key=lambda path: os.lstat(path).st_mtime):
+            report = self._report(path)
+            newest[report.rank] = report
+        return tuple(newest[rank] for rank in sorted(newest))
+
+    def _report(self, path: str) -> RankReport:
         with open(path, encoding="utf-8") as file:
-            report = decode(RankReport, json.load(file))
-        newest[report.rank] = report
-    return tuple(newest[rank] for rank in sorted(newest))
+            status = os.fstat(file.fileno())
+            key = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if key not in self._reports:
+                self._reports[key] = decode(RankReport, json.load(file))
+        return self._reports[key]
 
 
 def adapter_of(name: str) -> str:

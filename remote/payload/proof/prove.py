@@ -17,10 +17,10 @@ from typing import Any, Dict, List, Optional
 
 from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
-from remote.payload.processes.identity import descendants, read_process
+from remote.payload.processes.identity import Descendants, descendants, read_process
 from remote.payload.processes.launch import Launch, job_argv, job_environment, remove_rendezvous, start_gated
 from remote.payload.processes.subreaper import become_subreaper
-from remote.payload.proof.evidence import Evidence, read_ranks
+from remote.payload.proof.evidence import Evidence, Ranks
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, summarize_step
@@ -89,6 +89,8 @@ class Runner:
         self._first_done: Optional[float] = None
         self._crashed: Optional[float] = None
         self._pythons = Pythons(scratch.hooks, scratch.reports)
+        self._running = Descendants(os.getpid())
+        self._ranks = Ranks(scratch.reports)
 
     def run(self) -> Any:
         """Return the report, after every process of the command has ended."""
@@ -109,7 +111,7 @@ class Runner:
             self._end_all()
             remove_rendezvous(self._job())
         self._send_steps()
-        ranks = read_ranks(self._scratch.reports)
+        ranks = self._ranks.read()
         evidence = Evidence(
             self._request,
             ranks,
@@ -168,7 +170,7 @@ class Runner:
     def _over(self, leader: int) -> bool:
         """Return True if the command has ended, if every rank has reported, or if no further report can be expected."""
         self._reap(leader)
-        ranks = read_ranks(self._scratch.reports)
+        ranks = self._ranks.read()
         states = [rank.state for rank in ranks]
         now = time.monotonic()
         if self._status is not None and not descendants(os.getpid()):
@@ -180,7 +182,7 @@ class Runner:
         if done:
             self._first_done = self._first_done or now
             return done >= ranks[0].world or now - self._first_done > STRAGGLERS_S
-        self._pythons.look(lambda: descendants(os.getpid()), now)
+        self._pythons.look(self._running.read, now)
         return self._pythons.is_unhooked(now)
 
     def _reap(self, leader: int) -> None:
