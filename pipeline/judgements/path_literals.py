@@ -188,8 +188,10 @@ def _texts_in(node: ast.AST) -> Iterator[str]:
 def _optional_file_tests(tree: ast.Module) -> Iterator[ast.Call]:
     """Yield existence tests (`os.path.exists`) after which the script continues even if the file is missing."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.If | ast.IfExp) and not any(map(_ends, ast.walk(node))):
-            yield from calls_of(node.test, GUARDS)
+        if isinstance(node, ast.If | ast.IfExp):
+            tests = list(calls_of(node.test, GUARDS))
+            if tests and not any(map(_ends, ast.walk(node))):
+                yield from tests
 
 
 def _ends(node: ast.AST) -> bool:

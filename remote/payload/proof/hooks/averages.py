@@ -7,6 +7,7 @@ below the precision of its dtype.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
@@ -99,9 +100,10 @@ def _find_copies(trained: List[Tuple[str, Any]]) -> List[_Copy]:
     shapes, trained_pointers = {one.shape for _, one in trained}, {one.data_ptr() for _, one in trained}
     # Tensors of subclasses are skipped: they belong to distributed or quantized tensors, and libraries write to them.
     kinds = {torch.Tensor, torch.nn.Parameter}
-    tensors = [one for one in gc.get_objects() if type(one) in kinds]
+    objects = gc.get_objects()
     copies: Dict[int, _Copy] = {}
-    for one in tensors:
+    # There may be a million objects. compress and map examine them without a line of Python for each.
+    for one in itertools.compress(objects, map(kinds.__contains__, map(type, objects))):
         if one.dtype in dtypes and one.shape in shapes and _is_plain(one) and one.data_ptr() not in trained_pointers:
             sample = _sample(one)
             name, original = originals.get(_key(one, sample), ("", None))
