@@ -17,7 +17,7 @@ from remote.link.bundle import payload_bundle
 from remote.link.container import no_container
 from remote.link.frame_reader import FrameReader
 from remote.link.pythons import find_python
-from remote.link.streams import Starter
+from remote.link.streams import LocalStarter, Starter
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
 from remote.protocol.hidden import message_lines
@@ -96,7 +96,8 @@ class AgentStarter:
     def _start_once(self, first_request: bytes) -> tuple[FrameReader, Json]:
         self.owners = ()
         nonce = secrets.token_hex(8)
-        bundle = payload_bundle()
+        # Over a network, sending the byte code may take longer than compiling it.
+        bundle = payload_bundle(byte_code=isinstance(self._starter, LocalStarter))
         request = BootstrapRequest(nonce, bundle.sha256, self._keep, self._workdir, first_request, self._trusts_owners)
         reader = FrameReader(self._starter.start(bootstrap_argv(request, self.python)))
         mark, deadline = hello(nonce), reader.clock() + (CONTAINER_LIMIT_S if self._image else START_LIMIT_S)

@@ -6,13 +6,16 @@ import contextlib
 import errno
 import hashlib
 import io
+import marshal
 import os
 import stat
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from remote.project.user_folder import create_private
@@ -23,6 +26,8 @@ FOLDERS = ("protocol", "policy", "payload")
 EPOCH = (1980, 1, 1, 0, 0, 0)
 MAIN = "import sys\nfrom remote.payload.__main__ import main\nsys.exit(main())\n"
 MAX_CACHED_ZIPS = 8
+# The header of an unchecked hash-based .pyc file: flags 1, and a hash that Python never compares (PEP 552).
+PYC_HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 @dataclass(frozen=True)
@@ -34,20 +39,24 @@ class Bundle:
 
 
 @cache
-def payload_bundle() -> Bundle:
+def payload_bundle(*, byte_code: bool = False) -> Bundle:
     """Return remote/protocol, remote/policy and remote/payload as a zip with fixed timestamps and order.
+
+    With `byte_code`, the zip also contains each module as compiled by this Python, so that the processes of a payload
+    on this machine compile nothing. Another version of Python uses the sources.
 
     The zip is cached in the user's cache folder, because creating it takes longer than all other local work of a run
     that is already finished. The cache key is computed from the status of every source file. Without a cache that only
     the user can write to, the zip is created each time.
     """
     paths = list(_sources())
-    cached = cache_folder() / f"{_stamp(paths)}.pyz"
+    version = sys.implementation.cache_tag if byte_code else ""
+    cached = cache_folder() / f"{_stamp(paths, version)}.pyz"
     with contextlib.suppress(OSError):
         data = _read_private(cached)
         if data.endswith(_mark(data[:-32])):
             return _bundle(data[:-32])
-    data = zip_sources(paths)
+    data = zip_sources(paths, byte_code=byte_code)
     with contextlib.suppress(OSError):
         _store(cached, data + _mark(data))
     return _bundle(data)
@@ -59,14 +68,17 @@ def cache_folder() -> Path:
     return Path(root) / "halfstep/payload"
 
 
-def zip_sources(paths: Iterable[Path]) -> bytes:
-    """Return the zip, which depends only on the names and contents of the files."""
+def zip_sources(paths: Iterable[Path], *, byte_code: bool = False) -> bytes:
+    """Return the zip, which depends only on the names and contents of the files, and on this Python."""
+    files = {"__main__.py": MAIN.encode(), "remote/__init__.py": b""}
+    files |= {f"remote/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        _add(archive, "__main__.py", MAIN.encode())
-        _add(archive, "remote/__init__.py", b"")
-        for path in paths:
-            _add(archive, f"remote/{path.relative_to(PACKAGE).as_posix()}", path.read_bytes())
+        for name, data in files.items():
+            _add(archive, name, data)
+            if byte_code and name.endswith(".py"):
+                code = compile(data, name, "exec", dont_inherit=True, optimize=0)
+                _add(archive, f"{name}c", PYC_HEADER + marshal.dumps(code))
     return buffer.getvalue()
 
 
@@ -77,12 +89,12 @@ def _sources() -> Iterable[Path]:
             yield from (Path(where, name) for name in sorted(names))
 
 
-def _stamp(paths: Iterable[Path]) -> str:
-    """Return a cache key that changes if any source file changes.
+def _stamp(paths: Iterable[Path], version: str) -> str:
+    """Return a cache key that changes if any source file changes. `version` is the Python of the byte code, or "".
 
     Inode and ctime detect changes that restore the mtime.
     """
-    stamp = hashlib.sha256(str(PACKAGE).encode("utf-8", "surrogateescape"))
+    stamp = hashlib.sha256(f"{PACKAGE}{version}".encode("utf-8", "surrogateescape"))
     for path in paths:
         status = path.stat()
         facts = (str(path), status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

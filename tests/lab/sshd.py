@@ -110,7 +110,7 @@ class Sshd:
         """Start the server; its port stays the same over a restart."""
         self.home.mkdir(parents=True, exist_ok=True)
         if self.used_before and not (self.home / "halfstep").exists():
-            install_payload(self.home / "halfstep")
+            install_payload(self.home / "halfstep", byte_code=False)
         for kind in self.host_kinds:
             make_key(self.host_key(kind), kind=kind)
         make_key(self.user_key)

@@ -22,6 +22,8 @@ def compile_payload(payload: str, target: str) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(payload) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for info in source.infolist():
+            if info.filename.endswith(".pyc"):
+                continue
             data = source.read(info)
             name = zipfile.ZipInfo(info.filename, info.date_time)
             if info.filename.endswith(".py"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pkgutil
+import sys
+from importlib.util import MAGIC_NUMBER
 from typing import Dict, Mapping, Sequence
-
-from remote.payload.files.atomic import write_atomic
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
@@ -71,19 +72,36 @@ MODULES = (
 
 
 def write_hooks(folder: str) -> str:
-    """Write CUSTOMIZE and the hooks to `folder`, and return `folder`, which must be first on PYTHONPATH."""
+    """Write CUSTOMIZE and the hooks to `folder`, and return `folder`, which must be first on PYTHONPATH.
+
+    The folder belongs to one proof or one job, so nothing is synced: after a power cut, it is not used again. If the
+    payload contains byte code of this Python, it is written too, because every process of the command imports the hooks
+    before its first line.
+    """
+    package = os.path.join(folder, PACKAGE)
+    byte_code = os.path.join(package, "__pycache__")
+    os.makedirs(byte_code, exist_ok=True)
     for name in CUSTOMIZE:
-        write_atomic(os.path.join(folder, name), _source(SITE))
+        _write(os.path.join(folder, name), _read(SITE))
     for name in MODULES:
-        write_atomic(os.path.join(folder, PACKAGE, name), _source(name))
+        _write(os.path.join(package, name), _read(name))
+        with contextlib.suppress(OSError):
+            code = _read(f"{name}c")
+            if code.startswith(MAGIC_NUMBER):
+                _write(os.path.join(byte_code, f"{name[:-3]}.{sys.implementation.cache_tag}.pyc"), code)
     return folder
 
 
-def _source(name: str) -> bytes:
+def _read(name: str) -> bytes:
     # pkgutil reads from the payload's zip as well as from a folder.
     data = pkgutil.get_data("remote.payload.proof", f"hooks/{name}")
     assert data is not None, name
     return data
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
 
 
 def python_path(folder: str, environment: Mapping[str, str]) -> str:

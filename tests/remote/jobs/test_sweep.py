@@ -63,7 +63,7 @@ def _strace() -> None:
 @pytest.fixture
 def payload(bench: Bench) -> Path:
     """The payload, at the path that the agent uses."""
-    return bench.workdir / "payload" / f"{payload_bundle().sha256}.pyz"
+    return bench.workdir / "payload" / f"{payload_bundle(byte_code=True).sha256}.pyz"
 
 
 def run_killed(argv: Sequence[str], log: Path, kill_point: tuple[str, int] | None, **more: object) -> int:

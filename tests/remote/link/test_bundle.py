@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import zipfile
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,45 @@ def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-I", "-S", path, "nothing"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "unknown verb 'nothing'" in done.stderr
+
+
+def main_file(path: Path) -> str:
+    """Return the file in the payload from which its main module is imported."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import remote.payload.__main__ as m; print(m.__file__)"
+    argv = [sys.executable, "-I", "-S", "-B", "-c", program, path]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("magic", "used"), [(MAGIC_NUMBER, "__main__.pyc"), (b"\0\0\r\n", "__main__.py")], ids=["this", "another"]
+)
+def test_byte_code_is_used_by_the_python_that_compiled_it_and_others_use_the_sources(
+    magic: bytes, used: str, tmp_path: Path
+) -> None:
+    bundle.payload_bundle.cache_clear()
+    made = bundle.payload_bundle(byte_code=True)
+    assert bundle.payload_bundle().sha256 != made.sha256
+    path = tmp_path / "payload.pyz"
+    with zipfile.ZipFile(io.BytesIO(made.data)) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            target.writestr(name, magic + data[4:] if name.endswith(".pyc") else data)
+    assert Path(main_file(path)).name == used
+
+
+def test_hooks_are_written_with_the_byte_code_of_the_payload(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from remote.payload.proof.injection import write_hooks\n"
+        "sys.path[0] = write_hooks(sys.argv[2])\n"
+        "import halfstep_hooks.report as m\n"
+        "print(m.__cached__, m.RankReport.__init__.__module__, m.write_json.__code__.co_filename)"
+    )
+    for byte_code in (True, False):
+        path, folder = tmp_path / f"{byte_code}.pyz", tmp_path / f"hooks-{byte_code}"
+        path.write_bytes(bundle.payload_bundle(byte_code=byte_code).data)
+        argv = [sys.executable, "-I", "-S", "-B", "-c", program, path, folder]
+        cached, module, source = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+        assert module == "halfstep_hooks.report"
+        assert source == str(folder / "halfstep_hooks/report.py")
+        assert Path(cached).exists() is byte_code

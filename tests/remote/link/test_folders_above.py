@@ -179,7 +179,7 @@ def test_a_stored_payload_that_another_user_could_change_after_the_check_is_not_
     tmp_path: Path, account: Account, keep: bool, how: str
 ) -> None:
     local_host(str(tmp_path / "work")).list_files("nothing")
-    stored = tmp_path / "work/payload" / f"{payload_bundle().sha256}.pyz"
+    stored = tmp_path / "work/payload" / f"{payload_bundle(byte_code=True).sha256}.pyz"
     if how == "a file of another user":
         shutil.chown(stored, account())
     elif how == "writable":

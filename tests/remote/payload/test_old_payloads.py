@@ -60,7 +60,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
         (package / "payload/version.py").write_text(f"VERSION = {number}  # {tmp_path}\n")
         monkeypatch.setattr(bundle, "PACKAGE", package)
         bundle.payload_bundle.cache_clear()
-        return bundle.payload_bundle().sha256
+        return bundle.payload_bundle(byte_code=True).sha256
 
     return become
 
@@ -69,7 +69,7 @@ def arrive(workdir: Path) -> AgentHost:
     """Return a host on which the payload of this version is installed."""
     host = local_host(str(workdir))
     host.ask("file.list", {"path": "nothing"})
-    sha = bundle.payload_bundle().sha256
+    sha = bundle.payload_bundle(byte_code=True).sha256
     wait_until(lambda: any((workdir / "payload").glob(f"{sha}.*.zip")))
     return host
 
