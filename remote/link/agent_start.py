@@ -164,10 +164,10 @@ def garbled_error(name: str, error: BadFrame) -> HalfstepError:
 
 
 def _start_error(lost: ConnectionLost, stderr: str, name: str) -> HalfstepError:
-    last = message_lines(stderr).strip().splitlines()
+    last = message_lines(stderr).strip().rpartition("\n")[2]
     if not last:
         return lost
-    return HostUnfit(f"the agent did not start on {name}: {last[-1]}", where=name)
+    return HostUnfit(f"the agent did not start on {name}: {last}", where=name)
 
 
 def _bootstrap_failed(status: str, name: str) -> HostUnfit:

@@ -93,7 +93,7 @@ def in_container():
     if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"): return True
     if any(value.startswith("container=") for value in read_text("/proc/1/environ").split("\0")): return True
     if any(word in read_text("/proc/1/cgroup") for word in ("docker", "kubepods", "libpod", "lxc")): return True
-    mounts = [row.split() for row in read_text("/proc/self/mountinfo").splitlines()]
+    mounts = [row.split(" ") for row in read_text("/proc/self/mountinfo").split("\n") if row]
     overlay = any(row[4] == "/" and row[row.index("-") + 1] == "overlay" for row in mounts)
     return overlay and read_text("/proc/1/comm").strip() not in ("", "init", "systemd")
 def is_person(uid): return uid >= 1000 and uid != 65534
@@ -108,7 +108,7 @@ def has_no_other_users():
         try:
             if is_person(os.stat("/proc/%d" % pid).st_uid): return False
         except OSError: continue
-    passwords = dict(row.split(":")[:2] for row in read_text("/etc/shadow").splitlines() if ":" in row)
+    passwords = dict(row.split(":")[:2] for row in read_text("/etc/shadow").split("\n") if ":" in row)
     for a in persons:
         locked = passwords.get(a.pw_name, a.pw_passwd)[:1] in ("!", "*") and not os.path.exists(a.pw_dir + "/.ssh")
         if not locked and os.path.basename(a.pw_shell) not in ("nologin", "false"): return False
@@ -174,7 +174,8 @@ def judge_places():
         if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
             try: os.chmod(place, 448)
             except OSError: pass
-for row in os.environ.pop("HALFSTEP_OWNERS", "").splitlines(): write_line("OWNER " + row, 0)
+for row in os.environ.pop("HALFSTEP_OWNERS", "").split("\n"):
+    if row: write_line("OWNER " + row, 0)
 judge_places()
 def read_own(p, others):
     try:

@@ -13,7 +13,7 @@ from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.frames import hello
 from remote.protocol.hidden import message_lines
-from remote.protocol.text import whole_number
+from remote.protocol.text import file_lines, whole_number
 
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
@@ -66,7 +66,7 @@ class Candidate:
 def parse_candidates(text: str) -> tuple[Candidate, ...]:
     """Parse the output of the search. Keeps the first candidate of each path, in order."""
     rows: dict[str, Candidate] = {}
-    for line in text.splitlines():
+    for line in file_lines(text):
         name, tab, path_and_output = line.partition("\t")
         path, _, output = path_and_output.partition("\t")
         if not tab:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Union
+from typing import List, Optional, Union
 
 MAX_LINE = 2000
 # C0 and C1 controls and DEL; line and paragraph separators; and Unicode's default ignorable characters, which a
@@ -77,6 +77,20 @@ def whole_number(text: str) -> Optional[int]:
     `str.isdigit` also accepts digits such as a superscript two, which `int` rejects.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def file_lines(text: str) -> List[str]:
+    """Return the lines of a file whose format another program defines, such as known_hosts, without their ends.
+
+    Only a line feed ends a line, with or without a carriage return before it. `str.splitlines` also splits at form
+    feeds and Unicode separators, so that it would read a part of a comment as a line.
+    """
+    return [line[:-1] if line.endswith("\r") else line for line in text.split("\n")]
+
+
+def line_fields(line: str) -> List[str]:
+    """Return the fields of a line, which only spaces and tabs separate. `str.split` also splits at other characters."""
+    return [field for field in line.replace("\t", " ").split(" ") if field]
 
 
 def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:

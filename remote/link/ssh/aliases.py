@@ -9,9 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from remote.project.user_folder import home
+from remote.protocol.text import file_lines
 
 MAX_INCLUDE_DEPTH = 8
 PATTERN = frozenset("*?!")
+BLANK = " \t\r\f"
+"""The characters that ssh ignores at the end of a line."""
 MATCH_KEYWORDS = ("host", "originalhost")
 
 
@@ -65,17 +68,17 @@ def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
 def _lines(path: Path) -> Iterator[list[str]]:
     """Yield the words of each line; `Host = a` and `Host a` are equivalent."""
     try:
-        text = path.read_text("utf-8", "replace")
+        text = path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return
-    for line in text.splitlines():
+    for line in file_lines(text):
         words = _words(line)
         if words:
             yield words
 
 
 def _words(line: str) -> list[str]:
-    first, _, values = line.strip().replace("\t", " ").replace("=", " ", 1).partition(" ")
+    first, _, values = line.strip(BLANK).replace("\t", " ").replace("=", " ", 1).partition(" ")
     try:
         return [first, *shlex.split(values, comments=True)] if first and not first.startswith("#") else []
     except ValueError:

@@ -21,6 +21,7 @@ from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import create_private, user_file
 from remote.protocol.regular import read_regular
+from remote.protocol.text import file_lines, line_fields
 
 MAX_KNOWN_HOSTS = 16 * 2**20
 
@@ -90,10 +91,10 @@ def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
 def is_in_hosts_file(name: str, path: Path = Path("/etc/hosts")) -> bool:
     """Return True if /etc/hosts, or the file at `path`, lists the name."""
     try:
-        lines = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace").lower().splitlines()
+        text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace").lower()
     except OSError:
         return False
-    return any(name.lower() in line.partition("#")[0].split()[1:] for line in lines)
+    return any(name.lower() in line_fields(line.partition("#")[0])[1:] for line in file_lines(text))
 
 
 def verify_host_key(
@@ -169,7 +170,7 @@ def add_known_host(own: Path, name: str, key: HostKey) -> None:
     try:
         with open_to_append(own) as file:
             content = file.read(MAX_KNOWN_HOSTS)
-            if line in content.splitlines():
+            if line in content.split(b"\n"):
                 return
             file.write((b"" if content.endswith(b"\n") or not content else b"\n") + line + b"\n")
             file.flush()

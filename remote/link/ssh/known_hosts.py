@@ -14,6 +14,8 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from remote.protocol.text import file_lines, line_fields
+
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
 
@@ -75,8 +77,8 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
     """Return the entries of one file, and a message for each malformed line. Malformed lines are ignored."""
     entries: list[Entry] = []
     problems: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split()
+    for number, line in enumerate(file_lines(text), 1):
+        fields = line_fields(line)
         if not fields or fields[0].startswith("#"):
             continue
         marker = fields.pop(0) if fields[0].startswith("@") else ""

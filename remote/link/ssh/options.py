@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from remote.errors import BadUsage, CannotConnect
 from remote.link.address import Hop
 from remote.project.user_folder import account_home, home
+from remote.protocol.text import file_lines
 
 SSH_G_TIMEOUT_S = 10.0
 Options = Mapping[str, tuple[str, ...]]
@@ -55,7 +56,7 @@ def _config_file(environment: Mapping[str, str]) -> list[str]:
 def parse_options(text: str) -> Options:
     """Parse the output of `ssh -G`."""
     options: dict[str, tuple[str, ...]] = {}
-    for line in text.splitlines():
+    for line in file_lines(text):
         key, _, value = line.partition(" ")
         if value:
             options[key.lower()] = (*options.get(key.lower(), ()), value)

@@ -11,6 +11,7 @@ from remote.errors import BadUsage
 from remote.link.address import Hop
 from remote.link.ssh.options import Options
 from remote.project.user_folder import home
+from remote.protocol.text import file_lines
 
 IGNORED = ("include", "match")
 
@@ -19,14 +20,14 @@ def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfi
     """Return the configuration, and a warning for each directive that has no effect without OpenSSH."""
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or home(environment) / ".ssh/config")
     try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        lines = file_lines(path.read_bytes().decode("utf-8", "surrogateescape"))
     except OSError:
         return paramiko.SSHConfig(), ()
-    keywords = {line.split()[0].lower() for line in text.splitlines() if line.split()}
+    keywords = {words[0].lower() for line in lines if (words := line.split())}
     warnings = [
         f"without OpenSSH, {keyword.capitalize()} in {path} has no effect" for keyword in IGNORED if keyword in keywords
     ]
-    lines = [line for line in text.splitlines() if not line.strip().lower().startswith("include")]
+    lines = [line for line in lines if not line.strip().lower().startswith("include")]
     if "match" in keywords:
         # paramiko applies a Match block with an unknown criterion to every host, so these blocks are removed.
         lines = _without_matches(lines)

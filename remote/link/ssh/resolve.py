@@ -15,6 +15,7 @@ from remote.link.address import Address, Hop, judge_host, parse_hop
 from remote.link.ssh.options import Options, read_ssh_options
 from remote.link.ssh.route import ResolvedHop, Route
 from remote.project.user_folder import account_home, home
+from remote.protocol.text import line_fields
 
 MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"
@@ -129,7 +130,7 @@ def _paths(options: Options, key: str) -> list[str]:
     try:
         return [path for path in shlex.split(text) if path != "none"]
     except ValueError:
-        return text.split()
+        return line_fields(text)
 
 
 def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> str | None:

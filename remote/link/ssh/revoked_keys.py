@@ -13,6 +13,7 @@ from remote.errors import HostKeyRefused
 from remote.link.ssh.known_hosts import HostKey
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.regular import read_regular
+from remote.protocol.text import file_lines, line_fields
 
 MAX_FILE = 64 * 2**20
 BINARY_LIST = b"SSHKRL\n\0"
@@ -47,11 +48,12 @@ def require_not_revoked(hop: ResolvedHop, presented: HostKey) -> None:
 
 def is_listed(data: bytes, presented: HostKey) -> bool:
     """Return True if a text file with one public key per line contains the key."""
-    lines = (line.split() for line in data.splitlines() if not line.lstrip().startswith(b"#"))
+    rows = file_lines(data.decode("utf-8", "replace"))
+    lines = (line_fields(row) for row in rows if not row.lstrip(" \t").startswith("#"))
     return any(_blob(word) == presented.blob for words in lines for word in words[:3])
 
 
-def _blob(word: bytes) -> bytes:
+def _blob(word: str) -> bytes:
     try:
         return base64.b64decode(word, validate=True)
     except (binascii.Error, ValueError):

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.protocol.text import MAX_LINE, first_line, one_line, safe_json, safe_text, whole_number
+from remote.protocol.text import (
+    MAX_LINE,
+    file_lines,
+    first_line,
+    line_fields,
+    one_line,
+    safe_json,
+    safe_text,
+    whole_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +116,10 @@ def test_the_first_line_with_text_is_returned(text: str | bytes, line: str) -> N
 )
 def test_a_whole_number_has_up_to_nine_ascii_digits(text: str, number: int | None) -> None:
     assert whole_number(text) == number
+
+
+def test_lines_end_at_line_feeds_and_fields_at_spaces_and_tabs() -> None:
+    others = "\v\f\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029"
+    assert file_lines(f"a\r{others}b\r\n\nc") == [f"a\r{others}b", "", "c"]
+    assert line_fields(f" a{others}b \t c\t") == [f"a{others}b", "c"]
+    assert line_fields("") == []

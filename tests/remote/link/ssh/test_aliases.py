@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from remote.link.ssh.aliases import is_alias, list_aliases
+from remote.link.ssh.plain_config import read_plain_config
 
 
 def write(home: Path, files: dict[str, str]) -> dict[str, str]:
@@ -33,6 +34,16 @@ def test_a_configuration_file_that_includes_itself_is_read_once(tmp_path: Path) 
 def test_an_unreadable_configuration_has_no_aliases(tmp_path: Path) -> None:
     assert list_aliases({"HOME": str(tmp_path)}) == ()
     assert list_aliases(write(tmp_path, {"config": 'Host "open\n'})) == ()
+
+
+@pytest.mark.parametrize("char", ["\r", "\v", "\f", "\x1e", "\x85", "\u2028"])
+def test_SE_only_a_line_feed_ends_a_line_of_the_configuration(tmp_path: Path, char: str) -> None:
+    environment = write(tmp_path, {})
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_bytes(f"# note{char}Host planted\nHost titan{char}\r\n".encode())
+    assert [name.strip() for name in list_aliases(environment)] == ["titan"]
+    config, warnings = read_plain_config(environment)
+    assert (set(config.get_hostnames()) - {"*"}, warnings) == ({"titan"}, ())
 
 
 def test_another_file_may_be_named(tmp_path: Path) -> None:

@@ -73,6 +73,34 @@ def test_BI_34_a_malformed_line_is_reported_and_the_others_are_used(bad: str) ->
     assert complaints[0].startswith("file:2 ")
 
 
+NO_LINE_ENDS = ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+"""The characters besides a line feed at which `str.splitlines` splits."""
+
+
+@pytest.mark.parametrize("char", NO_LINE_ENDS)
+def test_SE_only_a_line_feed_ends_a_line_of_known_hosts(tmp_path: Path, char: str) -> None:
+    banner = f"# titan:22 SSH-2.0-banner {char}"
+    path = tmp_path / "known_hosts"
+    path.write_bytes(f"{banner}{line('*', TWO)}{line('titan', ONE)}{banner}@revoked {line('*', ONE)}".encode())
+    known = read_known_hosts(ResolvedHop("titan", "titan", 22, "me", known_hosts=(str(path),)), tmp_path / "own")
+    assert [(entry.names, entry.where) for entry in known.entries] == [("titan", f"{path}:2")]
+    assert judge_host_key(known.entries, "titan", ONE).trust is Trust.TRUSTED
+    found = subprocess.run(["ssh-keygen", "-F", "other", "-f", path], capture_output=True, check=False)
+    assert found.returncode == 1, "ssh finds no entry for another name either"
+
+
+@pytest.mark.parametrize("char", [*NO_LINE_ENDS, "\x1f", "\xa0", "\u3000"])
+def test_SE_only_spaces_and_tabs_separate_the_fields_of_known_hosts(char: str) -> None:
+    entries, complaints = parse_known_hosts(line("titan", ONE).replace(" ", char), "file")
+    assert (entries, len(complaints)) == ((), 1)
+
+
+def test_a_known_hosts_file_with_tabs_and_line_ends_of_windows_is_read() -> None:
+    text = " \t" + line("titan", ONE).replace(" ", "\t").replace("\n", "\r\n") + "\r\n"
+    entries, complaints = parse_known_hosts(text.replace("\tcomment", ""), "file")
+    assert ([entry.names for entry in entries], complaints) == (["titan"], ())
+
+
 @pytest.mark.parametrize("name", ["titan", "[127.0.0.1]:2222"])
 def test_BI_34_names_hashed_by_ssh_keygen_are_found(name: str, tmp_path: Path) -> None:
     path = tmp_path / "known_hosts"

@@ -181,6 +181,11 @@ def test_every_value_of_a_repeated_option_is_kept() -> None:
     assert parse_options(text) == {"identityfile": ("~/.ssh/a", "~/.ssh/b b"), "port": ("22",)}
 
 
+def test_SE_an_option_of_ssh_ends_at_a_line_feed_only() -> None:
+    value = "a\vport 1\fport 2\x85port 3\u2028port 4\rport 5"
+    assert parse_options(f"user {value}\nport 22\n") == {"user": (value,), "port": ("22",)}
+
+
 @needs_ssh
 def test_BI_60_a_missing_home_variable_is_no_error(tmp_path: Path) -> None:
     hop = resolve_route(Address("t", "192.0.2.9"), {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}).target

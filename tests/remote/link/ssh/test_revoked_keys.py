@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from remote.link.reach import open_host
+from remote.link.ssh.known_hosts import HostKey
+from remote.link.ssh.revoked_keys import is_listed
 from tests.lab.sshd import Sshd, make_key
 from tests.remote.link.ssh.refused_keys import attempts, refused
 
@@ -21,6 +24,21 @@ def test_BI_34_a_revoked_key_is_refused_although_it_is_known(sshd: Sshd) -> None
     assert "revoked" in refused(sshd).message
     assert attempts(sshd) == []
     assert sshd.known_hosts.read_bytes() == before
+
+
+def test_a_revoked_key_is_found_on_its_own_line_and_not_in_a_comment(tmp_path: Path) -> None:
+    kind, encoded = Path(f"{make_key(tmp_path / 'key')}.pub").read_text().split()[:2]
+    key = HostKey(kind, base64.b64decode(encoded))
+    for text in (f"{kind} {encoded} me", f"\t{kind}\t{encoded}\r\n", f"# \xff\n{kind} {encoded}\n", encoded):
+        assert is_listed(text.encode("latin-1"), key)
+    for text in (
+        f"#{kind} {encoded}\n",
+        f" # a\f{kind} {encoded}\n",
+        f"# a\r{kind} {encoded}\n",
+        f"{kind} \xff\n",
+        "\n",
+    ):
+        assert not is_listed(text.encode("latin-1"), key)
 
 
 def revoked_list(folder: Path, keys: list[str], binary: bool) -> Path:
