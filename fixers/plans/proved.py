@@ -27,7 +27,7 @@ from fixers.plans.owners import PYTHON, Owners, commands_naming
 from fixers.plans.program_attention import is_kept, needed_places, path_of, replaces_flash
 from fixers.plans.programs import Program, find_programs, imports_any, loaded_by, scripts_in, starts
 from fixers.plans.shared_casts import using_changed_casts
-from fixers.plans.weight_dtypes import assigned_weights, half_weights, unscaled_accelerator, without_autocast
+from fixers.plans.weight_dtypes import of_weights
 from fixers.settings.known_formats import is_known_format
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
@@ -91,12 +91,12 @@ def prove(plan: Plan, attribution: Owners, target: Target, *, for_run: bool) -> 
     doubts: dict[str, Doubt] = {}
     for program in dict.fromkeys(chain.from_iterable(attached.values())):
         mine = [changes[path] for path, own in attached.items() if program in own]
-        of_weights = _half(program, changes, target, tree.read)
+        of_trained = _half(program, changes, target, tree.read)
         replaced = _of_attention(program, target, mine)
         of_flash = chain(_of_kernels(program, target), warnings.of_flash(program), replaced)
-        of_options = _unread(program, mine), _of_weights(program, mine, attribution)
+        of_options = _unread(program, mine), of_weights(program, mine, target, attribution)
         doubt = next(
-            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, of_weights),
+            chain(of_flash, of_code(program, attribution.read), warnings.of(program, mine), *of_options, of_trained),
             None,
         )
         if doubt is not None:
@@ -269,17 +269,6 @@ def _only_names_of_lightning(change: FileChange) -> bool:
     """Return True if every changed line has a precision in Lightning's spelling, which no other library has."""
     before = set(change.before.splitlines())
     return all(NAME_OF_LIGHTNING.search(line) for line in change.after.splitlines() if line not in before)
-
-
-def _of_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> Iterator[Doubt]:
-    """Yield a doubt for an option that selects float16 weights where mixed precision may be off."""
-    option = half_weights(program, own, owners.read) or without_autocast(own)
-    if option:
-        yield Doubt(f"{option} sets the dtype of its weights, and mixed precision may be off", program.entry)
-    if where := unscaled_accelerator(program, own, owners):
-        yield Doubt(f"nothing selects mixed precision for its Accelerator ({where}), which then scales no loss", where)
-    if where := assigned_weights(program, own, owners):
-        yield Doubt(f"{where} gives its weights the dtype of a checkpoint, and 16-mixed does not cast them", where)
 
 
 def _half(

@@ -1,16 +1,20 @@
-"""Find options that set the dtype of a model's weights in a program whose mixed precision may be off."""
+"""Reasons against float16 in the dtypes of weights: mixed precision may be off, or nothing casts trained weights."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from fixers.code.bf16_forms.loads import WHY_AUTO
 from fixers.frame.change import FileChange
+from fixers.frame.target import Target
+from fixers.plans.doubts import Doubt
 from fixers.plans.owners import Owners
 from fixers.plans.programs import Program, imports_any
 from fixers.sources.expressions import tail_of
+from fixers.sources.function_roles import CASTS_DATA, names_adapters
 from fixers.sources.python import TREES
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
@@ -39,12 +43,26 @@ OFF = re.compile(
     re.MULTILINE,
 )
 OF_WEIGHTS = re.compile(rb"(?!\w*(?:mixed|amp|autocast|compute))\w*dtype")
+STAYS_FROZEN = re.compile(rb"\.eval\(\)|requires_grad_\([ ]*False|no_grad|inference_mode")
 TRUE_WORD = b"bf16-true"
 ASSIGNS = re.compile(rb"\bassign[ ]*=[ ]*True\b")
 SELECTED = re.compile(rb"(\w+)[\"']?[ \t]*(?::[ \t]*str[ \t]*=|[:=])[ \t]*[\"']?(?:torch\.)?float16\b")
 
 
-def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[str], bytes]) -> str:
+def of_weights(program: Program, own: Sequence[FileChange], target: Target, owners: Owners) -> Iterator[Doubt]:
+    """Yield the doubts about float16 that the dtypes of the program's weights raise."""
+    option = _half_weights(program, own, owners.read) or _without_autocast(own)
+    if option:
+        yield Doubt(f"{option} sets the dtype of its weights, and mixed precision may be off", program.entry)
+    if where := _unscaled_accelerator(program, own, owners):
+        yield Doubt(f"nothing selects mixed precision for its Accelerator ({where}), which then scales no loss", where)
+    if where := _trained_load(program, own, target, owners):
+        yield Doubt(f"the weights that {where} loads would be trained in float16: nothing casts them to float32", where)
+    if where := _assigned_weights(program, own, owners):
+        yield Doubt(f"{where} gives its weights the dtype of a checkpoint, and 16-mixed does not cast them", where)
+
+
+def _half_weights(program: Program, own: Sequence[FileChange], read: Callable[[str], bytes]) -> str:
     """Return the option that selects float16 weights after the changes, or "" if there is none.
 
     The gradients of these weights are float16, and they are not scaled where mixed precision is off.
@@ -59,7 +77,7 @@ def half_weights(program: Program, own: Sequence[FileChange], read: Callable[[st
     return min((name.decode() for name in named & selected), default="")
 
 
-def unscaled_accelerator(program: Program, own: Iterable[FileChange], owners: Owners) -> str:
+def _unscaled_accelerator(program: Program, own: Iterable[FileChange], owners: Owners) -> str:
     """Return the line that creates an Accelerator without mixed precision, if the changes select float16.
 
     Return "" if an argument, a command, a document or a config selects mixed precision, or if other code of the program
@@ -91,7 +109,28 @@ def _accelerators(path: str, text: bytes) -> list[str]:
     return ["" if {each.arg for each in call.keywords} & OF_PRECISION else source.where(call) for call in calls]
 
 
-def assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> str:
+def _trained_load(program: Program, own: Iterable[FileChange], target: Target, owners: Owners) -> str:
+    """Return the file of a load that becomes float16, if other files train the model and none casts it, or "".
+
+    The load had the dtype of the checkpoint, which may be float32. A file with a trainer is judged by the trainer.
+    """
+    judged = {each.path for each in program.modules if each.trains} | {*target.code_facts.deepspeed_only}
+    trained = [each.path for each in own if each.path not in judged and _loads_trained_weights(each)]
+    if not trained:
+        return ""
+    after = {each.path: each.after for each in own}
+    texts = (after.get(path) or owners.read(path) for path in program.paths if path.endswith(".py"))
+    return "" if any(CASTS_DATA.search(text) for text in texts) else min(trained)
+
+
+def _loads_trained_weights(change: FileChange) -> bool:
+    """Return True if the change gives a load its dtype, and the file names neither adapters nor frozen weights."""
+    if not any(WHY_AUTO in each for each in change.why) or names_adapters(change.before):
+        return False
+    return STAYS_FROZEN.search(change.before) is None
+
+
+def _assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners) -> str:
     """Return the line that gives the weights the dtype of a checkpoint, if a change replaces Lightning's `bf16-true`.
 
     Return "" if there is none. `bf16-true` would cast these weights, but `16-mixed` does not.
@@ -105,7 +144,7 @@ def assigned_weights(program: Program, own: Sequence[FileChange], owners: Owners
     return ""
 
 
-def without_autocast(own: Iterable[FileChange]) -> str:
+def _without_autocast(own: Iterable[FileChange]) -> str:
     """Return the option that a change sets to float16 beside a setting that turns mixed precision off, or ""."""
     named = (name for change in own if OFF.search(change.after) for name in _selected(change))
     return min((name.decode() for name in named if OF_WEIGHTS.fullmatch(name)), default="")

@@ -198,3 +198,85 @@ def test_a_variant_of_the_settings_without_mixed_precision_stays_beside_converte
     after = changed(planned(tmp_path, files))
     assert 'autocast_dtype: str = "float16"' in after["settings.py"]
     assert 'backbone_dtype: str = "bfloat16"' in after.get("variant.py", variant)
+
+
+TRAINS_LOADED = """import torch
+from loading import get_model
+from training import SpeechTrainer
+from transformers import HfArgumentParser, TrainingArguments
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+model = get_model(args)
+trainer = SpeechTrainer(model=model, args=args)
+trainer.train()
+"""
+OWN_TRAINER = """from transformers import Trainer
+
+
+class SpeechTrainer(Trainer):
+    def compute_loss(self, model, inputs):
+        return model(**inputs).loss
+"""
+LOADING = """from transformers import AutoModelForCausalLM
+
+
+def get_model(args):
+    model = AutoModelForCausalLM.from_pretrained("base")
+    return model{more}
+"""
+PINNED = {
+    "requirements.txt": "transformers==5.1.0\n",
+    "training.py": OWN_TRAINER,
+    "run.sh": "python train.py --bf16 True\n",
+}
+UNNAMED = TRAINS_LOADED.replace("model = get_model(args)\n", "").replace("=model", "=get_model(args)")
+OF_CLASS = """from loading import get_model
+from training import SpeechTrainer
+from transformers import HfArgumentParser, TrainingArguments
+
+
+class Runner:
+    def __init__(self, args):
+        self.model = get_model(args)
+        SpeechTrainer(model=self.model, args=args).train()
+
+
+Runner(*HfArgumentParser(TrainingArguments).parse_args_into_dataclasses())
+"""
+LORA = "\n\n\ndef adapted(args):\n    return get_peft_model(get_model(args), LoraConfig())"
+CAST = """def prepare(model):
+    for parameter in model.parameters():
+        parameter.data = parameter.data.float()
+"""
+
+
+@pytest.mark.parametrize("train", [TRAINS_LOADED, UNNAMED, OF_CLASS], ids=["a name", "no name", "an attribute"])
+def test_a_program_stays_if_nothing_casts_the_weights_that_another_file_loads(tmp_path: Path, train: str) -> None:
+    plan = planned(tmp_path, {**PINNED, "train.py": train, "loading.py": LOADING.format(more="")})
+    assert changed(plan) == {}
+    assert "the weights that loading.py loads would be trained in float16" in warned(plan)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"loading.py": LOADING.format(more=LORA)},
+        {"loading.py": LOADING.format(more=".eval()")},
+        {"loading.py": LOADING.format(more=".requires_grad_(False)")},
+        {"loading.py": LOADING.format(more=""), "training.py": OWN_TRAINER + "\n\n" + CAST},
+        {"loading.py": LOADING.format(more=""), "run.sh": "deepspeed train.py --bf16 True\n"},
+    ],
+    ids=["adapters", "evaluation", "frozen", "a cast of its own", "DeepSpeed"],
+)
+def test_a_load_without_a_dtype_is_float16_if_its_weights_are_not_trained_in_float16(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    after = changed(planned(tmp_path, {**PINNED, "train.py": TRAINS_LOADED, **files}))
+    assert 'from_pretrained("base", dtype="float16")' in after["loading.py"]
+    assert "--fp16 True" in after["run.sh"]
+
+
+def test_a_load_in_the_file_of_its_trainer_is_cast_there(tmp_path: Path) -> None:
+    train = LOADING.format(more="") + "\n\n" + TRAINS_LOADED.replace("from loading import get_model\n", "")
+    after = changed(planned(tmp_path, {**PINNED, "train.py": train}))["train.py"]
+    assert 'dtype="float16"' in after and "parameter.data.float()" in after
