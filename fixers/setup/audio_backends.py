@@ -42,6 +42,7 @@ from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
+from remote.protocol.shell import shell_command
 from remote.protocol.tokenizer_files import version_of
 
 name = "audio-backends"
@@ -109,7 +110,7 @@ def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Fi
     if wanted is not None and torch and torch[:2] != wanted:
         have = packages["torch"]
         message = f"torchcodec {packages['torchcodec']} requires torch {_dotted(wanted)}, but torch {have} is installed"
-        found.append(_error(message, f'pip install "{_requirement("torchcodec", packages)}"'))
+        found.append(_error(message, shell_command("pip install {}", _requirement("torchcodec", packages))))
     if not any(OLDEST_FFMPEG <= release <= NEWEST_FFMPEG for release in facts.ffmpeg):
         message = f"torchcodec needs the shared libraries of FFmpeg {OLDEST_FFMPEG} to {NEWEST_FFMPEG}; none were found"
         found.append(_error(message, "apt-get install ffmpeg, or Audio(decode=False) and soundfile"))

@@ -29,7 +29,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import posixpath
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -43,6 +42,7 @@ from remote.host import read_answer
 from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.shell import shell_command
 
 name = "data-collator"
 version = 1
@@ -119,7 +119,7 @@ def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding
 def _other_copy(copy: Copy) -> Finding:
     reach = "; it is imported instead of the project's" if copy.shadows else ""
     message = f"another {posixpath.basename(copy.path)} on the host differs{reach}"
-    return warning(name, message, copy.path, f"rm -- {shlex.quote(copy.path)}   (on the host)")
+    return warning(name, message, copy.path, shell_command("rm -- {}   (on the host)", copy.path))
 
 
 def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:

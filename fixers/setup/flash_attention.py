@@ -30,6 +30,7 @@ from fixers.frame.findings import warning
 from fixers.frame.site import Site
 from remote.protocol.findings import Finding
 from remote.protocol.machine import Gpu
+from remote.protocol.shell import shell_command
 
 name = "flash-attention"
 version = 1
@@ -54,6 +55,6 @@ def judge_flash(packages: Mapping[str, str], gpu: Gpu) -> tuple[Finding, ...]:
         if package in packages and tuple(gpu.capability) < since:
             have, need = ".".join(map(str, gpu.capability)), ".".join(map(str, since))
             message = f"{package} {packages[package]} needs compute capability {need}; {gpu.name} has {have}"
-            hint = f"pip uninstall {package.replace('_', '-')}, or select sdpa by name"
+            hint = shell_command("pip uninstall {}, or select sdpa by name", package.replace("_", "-"))
             findings.append(warning(name, message, "interpreter", hint))
     return tuple(findings)

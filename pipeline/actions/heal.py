@@ -19,6 +19,7 @@ from pipeline.stages.runner import RunResult, run_stages
 from pipeline.stages.stage import Context, Stage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.shell import shell_command
 
 HEALED, NOT_HEALED = APPLIED = ("healed", "not-healed")
 CURABLE = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
@@ -84,4 +85,5 @@ def _applied(cure: Cure, before: RunResult, after: RunResult) -> Finding:
     failure = f"{first.check}: {first.message.rstrip('.')}" if first else "the run failed"
     again = first is not None and any(error.check == first.check for error in known_errors(after))
     check, outcome = (NOT_HEALED, ", which did not help") if again else (HEALED, "")
-    return Finding(check, Severity.WARNING, f"{failure}; {cure.words}{outcome}", hint=f"pipeline explain {cure.name}")
+    message, hint = f"{failure}; {cure.words}{outcome}", shell_command("pipeline explain {}", cure.name)
+    return Finding(check, Severity.WARNING, message, hint=hint)

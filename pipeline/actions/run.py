@@ -36,6 +36,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 from remote.protocol.job_requests import StartRequest
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
+from remote.protocol.shell import shell_command
 
 BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 
@@ -174,7 +175,9 @@ def download_failed_run(context: Context, ran: RunResult) -> None:
         pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=False, listener=context.listener)
         ran.findings.extend(pulled.findings)
     except HalfstepError as error:
-        context.listener.note(f"the logs were not downloaded: {error.message} (pipeline pull {name_of(view)})")
+        context.listener.note(
+            f"the logs were not downloaded: {error.message} ({shell_command('pipeline pull {}', name_of(view))})"
+        )
 
 
 def report(context: Context, ran: RunResult) -> None:

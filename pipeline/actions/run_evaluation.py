@@ -24,6 +24,7 @@ from remote.link.prompter import Prompter
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobSpec, JobState, RunSurvey
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.shell import shell_command
 
 SECTION = "evaluation."
 
@@ -89,7 +90,11 @@ def require_adapter(note: RunNote, run: RunSurvey) -> None:
     """Raise Busy while the run trains, and RemoteFault if the run has no adapter."""
     if run.state is JobState.RUNNING:
         message = f"{note.name} is still training; its adapter is exported at the end"
-        raise Busy(message, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")
+        raise Busy(
+            message,
+            where=note.host,
+            hint=shell_command("pipeline wait {} && pipeline evaluate {}", note.name, note.name),
+        )
     if not run.adapter_sha256:
         raise RemoteFault(
             f"{note.name} has no adapter (state of its training: {run.state.value})",

@@ -40,6 +40,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import run_name
+from remote.protocol.shell import shell_command
 
 BEFORE_TRAINING = "verify"
 
@@ -75,7 +76,7 @@ def _refuse_scheduler(selection: Selection) -> None:
     for key in ("scheduler", "container"):
         if getattr(host.config, key) is not None:
             message = f"{host.name} has `{key}:`, which is not supported with several hosts in --host"
-            raise BadUsage(message, where="--host", hint=f"pipeline run --host {host.name}")
+            raise BadUsage(message, where="--host", hint=shell_command("pipeline run --host {}", host.name))
 
 
 def _prepare(contexts: Sequence[Context], options: RunOptions) -> list[RunResult]:

@@ -22,6 +22,7 @@ from remote.errors import BadUsage
 from remote.link.address import LOCAL
 from remote.link.ssh.starter import CONNECTION
 from remote.project.identity import project_of
+from remote.protocol.shell import shell_command
 
 
 def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
@@ -37,7 +38,7 @@ def selected_by_run(run: str, host: str, config: str, overrides: tuple[str, ...]
         raise BadUsage(
             f"the record of {note.name} was not written by you, so its host, config and settings are not used",
             where="--resume",
-            hint=f"pipeline run --host HOST --config NAME --resume {note.name}",
+            hint=shell_command("pipeline run --host HOST --config NAME --resume {}", note.name),
         )
     if note.evaluates:
         raise BadUsage(f"{note.name} is not a training run", where="--resume", hint=note.resume_command)
@@ -50,7 +51,7 @@ def hint_for_missing(verb: str, option: str, words: Sequence[str]) -> str:
     """Return the command line `words` with the missing `--host` or `--config`, and the names that the project has."""
     listed, is_shipped = (list_hosts, is_shipped_host) if option == "--host" else (list_configs, is_shipped_config)
     own = [known for known, path in listed(Path.cwd()).items() if not is_shipped(path)]
-    choices = f"of this project: {', '.join(own)}" if own else f"pipeline {option[2:]}s lists them"
+    choices = f"of this project: {', '.join(own)}" if own else shell_command("pipeline {} lists them", f"{option[2:]}s")
     after = words[words.index(verb) + 1 :] if verb in words else ()
     given = [word for word in after if word and word not in (option, f"{option}=")]  # a typed option without a value
     return f"{shlex.join(['pipeline', verb, option, 'NAME', *given])}   ({choices})"

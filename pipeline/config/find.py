@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from remote.errors import BadUsage
 from remote.link.address import HOST, LOCAL
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import RECORDS_FOLDER
+from remote.protocol.shell import shell_command
 
 DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 SUFFIXES = (".yaml", ".yml")
@@ -37,7 +37,7 @@ def find_config(name: str, cwd: Path) -> Path:
     raise BadUsage(
         f"there is no config {name!r} in {_places(cwd)}",
         where="--config",
-        hint=f"pipeline init --config {shlex.quote(name)}",
+        hint=shell_command("pipeline init --config {}", name),
         instead=(name, near_names[0]) if near_names else None,
     )
 
@@ -178,7 +178,7 @@ def _require_safe(folder: Path, mark: str, cwd: Path) -> None:
         raise BadUsage(
             f"{folder / mark} is not used, because {path} {why}",
             where=str(path),
-            hint=f"mkdir {shlex.quote(str(cwd / mark))}   (or, if you trust its files: cd {shlex.quote(str(folder))})",
+            hint=shell_command("mkdir {}   (or, if you trust its files: cd {})", cwd / mark, folder),
         )
 
 

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import home, user_file
 from remote.protocol.hidden import hide
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 RULES = "5 "
@@ -65,7 +65,7 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
         return
     message = one_line(f"{host.path} {' and '.join(reasons)}")
     if not confirms(prompter, f"{host.path} {' and '.join(reasons)}", "Do you trust this file?"):
-        check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
+        check = shell_command("pipeline hosts check {}", host.argument or host.name)
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that; nothing was sent",
             where=str(host.path),

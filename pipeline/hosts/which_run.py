@@ -13,6 +13,7 @@ from remote.link.prompter import Prompter
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 
 
 def judge_others(
@@ -41,7 +42,9 @@ def judge_other_hosts(
 def judge_still_training(verb: str, host: str, training: Iterable[str]) -> tuple[Finding, ...]:
     """Return a warning for each other run of the project that trains on the host of the selected run."""
     return tuple(
-        Finding.warning("another-run", f"{other} is still running on {host}", host, f"pipeline {verb} {other}")
+        Finding.warning(
+            "another-run", f"{other} is still running on {host}", host, shell_command("pipeline {} {}", verb, other)
+        )
         for other in training
     )
 
@@ -71,4 +74,4 @@ def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _also_training(verb: str, selected: RunNote, other: str, how: str) -> Finding:
     message = f"{selected.name} is not running; {other} {how}"
-    return Finding.warning("another-run", message, selected.host, f"pipeline {verb} {other}")
+    return Finding.warning("another-run", message, selected.host, shell_command("pipeline {} {}", verb, other))

@@ -12,6 +12,7 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine, OwnContainer
 from remote.protocol.quantities import size
+from remote.protocol.shell import shell_command
 from remote.protocol.survey import Survey
 from remote.protocol.text import whole_number
 
@@ -211,7 +212,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     """Yield the problems of the disk: not writable, too little space, not persistent, too few inodes."""
-    show = f"df -h {shlex.quote(disk.mount)}"
+    show = shell_command("df -h {}", disk.mount)
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
@@ -222,18 +223,18 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
         yield Finding.warning("disk", message, disk.path, show)
     if disk.volume:
         message = f"{disk.path} is deleted together with the container; {disk.volume} is a persistent volume"
-        hint = f"pipeline run --set {shlex.quote(f'host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}')}"
+        hint = shell_command("pipeline run --set {}", f"host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}")
         yield Finding.warning("disk", message, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
         message = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield Finding.error("disk", message, disk.path, f"df -i {shlex.quote(disk.mount)}", ExitCode.DISK)
+        yield Finding.error("disk", message, disk.path, shell_command("df -i {}", disk.mount), ExitCode.DISK)
 
 
 def unwritable(disk: Disk) -> Finding:
     """Return the finding of a disk that is not writable."""
     message = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    hint = f"df -h {shlex.quote(disk.mount)}" if full else OTHER_WORKDIR
+    hint = shell_command("df -h {}", disk.mount) if full else OTHER_WORKDIR
     return Finding.error("disk", message, disk.path, hint, ExitCode.DISK)
 
 

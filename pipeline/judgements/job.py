@@ -6,6 +6,7 @@ from pipeline.judgements.queue_end import judge_queue_end
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
+from remote.protocol.shell import shell_command
 
 ENDED_EARLY = ("stopped", "preempted")
 """The checks of jobs that were stopped or preempted instead of failing."""
@@ -22,13 +23,15 @@ def judge_run(run: RunSurvey | None, name: str, resume_command: str = "") -> Rep
     `--resume`, changed inputs would start a new run.
     """
     kept = newest_kept(run) if run is not None else None
-    again = resume_command or ("pipeline run" if kept is None else f"pipeline run --resume {name}")
+    again = resume_command or ("pipeline run" if kept is None else shell_command("pipeline run --resume {}", name))
     if run is not None and run.slurm_end and run.state in (JobState.LOST, JobState.ABSENT):
         return Report((judge_queue_end(name, run.slurm_end, again),))
     if run is None or run.state is JobState.ABSENT:
         return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING, again),))
     if run.state is JobState.RUNNING:
-        return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING, f"pipeline attach {name}"),))
+        return Report(
+            (_finding("job", f"{name} is still running", ExitCode.TRAINING, shell_command("pipeline attach {}", name)),)
+        )
     if run.state is JobState.LOST:
         return Report((_lost(name, again),))
     if run.state in (JobState.FAILED, JobState.STOPPED):
@@ -79,12 +82,12 @@ def _failure(name: str, result: JobResult, kept: int | None, again: str = "pipel
         return _finding(check, f"{name} was {check}; {kept_text}", code, again)
     if result.oom_killed:
         message = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
-        return _finding("oom-killed", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
+        return _finding("oom-killed", message, ExitCode.TRAINING, shell_command("pipeline diagnose {}", name))
     if result.disk_full:
         return _finding("disk-full", f"{name} failed: {result.reason}", ExitCode.DISK, "pipeline hosts check")
     cause = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
     message = f"{name} failed: {result.reason or cause}"
-    return _finding("training", message, ExitCode.TRAINING, f"pipeline diagnose {name}")
+    return _finding("training", message, ExitCode.TRAINING, shell_command("pipeline diagnose {}", name))
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fixers.frame.change import FileChange, HostChange
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.shell import shell_command
 
 CHECK = "labels-ignored"
 FIXER = "label-padding"
@@ -32,7 +33,7 @@ def with_padding_errors(
             severity=Severity.ERROR,
             message=f"{finding.message}; {FIXER} inserted -100",
             where=", ".join(hunks),
-            hint=f"pipeline run --set fixers.{FIXER}=never",
+            hint=shell_command("pipeline run --set fixers.{}=never", FIXER),
             exit_code=ExitCode.PRECISION,
         )
         if finding.check == CHECK and finding.severity is Severity.WARNING

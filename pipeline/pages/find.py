@@ -13,6 +13,7 @@ from pipeline.pages.checks import check_page
 from pipeline.pages.checks import page_names as check_names
 from pipeline.pages.stages import STAGES
 from remote.errors import BadUsage
+from remote.protocol.shell import shell_command
 
 FINDINGS = Path(__file__).with_name("findings.json")
 
@@ -44,7 +45,7 @@ def page_of(name: str) -> str:
     raise BadUsage(
         f"there is no page about {name!r}" + (f"; similar names: {', '.join(near)}" if near else ""),
         where="NAME",
-        hint=f"pipeline explain {near[0]}" if near else "pipeline explain",
+        hint=shell_command("pipeline explain {}", near[0]) if near else "pipeline explain",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipeline.config.shipped import shipped_docs
 from remote.errors import BadUsage
+from remote.protocol.shell import shell_command
 
 GENERATED = ("checks", "fixers", "schemas")
 """Folders of docs/ that are not part of the manual: pages that `pipeline explain` prints, and JSON files."""
@@ -35,6 +36,6 @@ def read_manual(name: str) -> str:
     raise BadUsage(
         f"the manual has no page {name!r}",
         where="PAGE",
-        hint=f"pipeline docs {near[0]}" if near else "pipeline docs",
+        hint=shell_command("pipeline docs {}", near[0]) if near else "pipeline docs",
         instead=(name, near[0]) if near else None,
     )

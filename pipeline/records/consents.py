@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from pipeline.records.files import FULL, disk_full_as_error
@@ -10,6 +9,7 @@ from remote.errors import BadUsage
 from remote.link.ssh.host_keys import open_to_append
 from remote.project.user_folder import LARGEST
 from remote.protocol.regular import read_regular
+from remote.protocol.shell import shell_command
 
 ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t"})
 
@@ -43,4 +43,4 @@ def _line(fields: tuple[str, ...]) -> bytes:
 
 def _unusable(path: Path, error: OSError) -> BadUsage:
     message = f"{path}, which stores your confirmations, cannot be read or written: {error.strerror}"
-    return BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(path))}")
+    return BadUsage(message, where=str(path), hint=shell_command("ls -l {}", path))

@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from remote.errors import BadUsage, Busy, DiskFull
 from remote.project.digests import parse_record
 from remote.project.records_folder import open_lock, refuse_links
 from remote.protocol.parts import write_beside
+from remote.protocol.shell import shell_command
 
 FULL = {
     errno.ENOSPC: "no space left",
@@ -96,11 +96,11 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
         if error.errno in NO_FOLDER:
             blocks = _blocking(Path(error.filename or path))
             message = f"{blocks} is not a folder, but a folder of that name is needed"
-            raise BadUsage(message, where=str(path), hint=f"ls -l {shlex.quote(str(blocks))}") from error
+            raise BadUsage(message, where=str(path), hint=shell_command("ls -l {}", blocks)) from error
         if error.errno not in FULL:
             raise
         message = f"cannot write {path}: {FULL[error.errno]}"
-        raise DiskFull(message, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
+        raise DiskFull(message, where=str(path), hint=shell_command("df -h {}", path.parent)) from error
 
 
 def _blocking(path: Path) -> Path:
@@ -116,7 +116,7 @@ def _hint(data: bytes) -> str:
         run = str(holder["run"])
     except (ValueError, KeyError, TypeError, OverflowError, OSError):
         return WHEN_BUSY
-    return f"pipeline attach {run}" if RUN_NAME.fullmatch(run) else WHEN_BUSY
+    return shell_command("pipeline attach {}", run) if RUN_NAME.fullmatch(run) else WHEN_BUSY
 
 
 def _holder(data: bytes) -> str:

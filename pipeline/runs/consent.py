@@ -19,6 +19,7 @@ from remote.link.prompter import Prompter, confirms
 from remote.project.data import outside_of
 from remote.project.repository import find_repository, repository_at
 from remote.project.user_folder import user_file
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 
@@ -122,7 +123,7 @@ def require_group_consent(hosts: Sequence[LoadedHost], prompter: Prompter | None
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that",
             where="--host",
-            hint=f"pipeline run --host {shlex.quote(','.join(host.name for host in others))}",
+            hint=shell_command("pipeline run --host {}", ",".join(host.name for host in others)),
         )
     keep_consent(kept, *fields)
 

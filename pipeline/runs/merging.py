@@ -9,6 +9,7 @@ from pipeline.runs.evaluation import TRAIN, Adapter, AdapterWork, training_spec_
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import run_name
 from remote.protocol.merging import MergeSpec
+from remote.protocol.shell import shell_command
 from remote.protocol.training import TrainingPaths
 from remote.protocol.values import dumps, encode
 
@@ -23,7 +24,7 @@ def merge_work(
 
     Raises BadUsage if the job did not run the built-in trainer.
     """
-    hint = f"pipeline push {job.run}, and add .merge_and_unload() to the lines that it prints"
+    hint = shell_command("pipeline push {}, and add .merge_and_unload() to the lines that it prints", job.run)
     spec = training_spec_of(job, hint)
     spec = replace(spec, paths=TrainingPaths("", "", "", "", spec.paths.cache))
     fingerprint = digest(

@@ -16,6 +16,7 @@ from remote.project.user_folder import sign
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hidden import hide
+from remote.protocol.shell import shell_command
 
 
 def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ def judge_secrets(host: HostConfig, run: RunConfig, severity: Severity = Severit
     verb = "is" if len(missing) == 1 else "are"
     message = f"`secrets:` lists {', '.join(missing)}, which {verb} {state} in the local environment"
     code = ExitCode.USAGE if severity is Severity.ERROR else ExitCode.OK
-    return (Finding("secret-missing", severity, message, "secrets", f"export {missing[0]}=...", code),)
+    return (Finding("secret-missing", severity, message, "secrets", shell_command("export {}=...", missing[0]), code),)
 
 
 def require_secrets(host: HostConfig, run: RunConfig) -> None:

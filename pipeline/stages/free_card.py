@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable
 
@@ -11,6 +10,7 @@ from pipeline.runs.run_id import run_id
 from pipeline.stages.stage import Context, Phase
 from remote.errors import Busy
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 from remote.protocol.survey import Survey
 
 POLL_S = 5.0
@@ -30,7 +30,7 @@ def await_free_card(context: Context, sleep: Callable[[float], None] = time.slee
         training = view.records.run_name(run, view.host.name)
         if options.detach:
             message = f"{training} uses the {device}, and the proof needs it"
-            raise Busy(message, where=view.host.name, hint=f"pipeline wait {shlex.quote(training)}")
+            raise Busy(message, where=view.host.name, hint=shell_command("pipeline wait {}", training))
         context.listener.progress(f"waiting for {training} to end: the proof needs the {device}")
         sleep(POLL_S)
         survey = survey_host(context.host, view.host, view.layout.key)

@@ -13,6 +13,7 @@ from pipeline.runs.view import View
 from pipeline.stages.stage import Context, Phase
 from remote.errors import BadUsage, Busy
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 
 
 def announce_new_run(context: Context) -> None:
@@ -78,7 +79,7 @@ def refuse_to_resume(view: View) -> None:
         raise BadUsage(message, where="--resume", hint="pipeline run")
     if run.state is JobState.RUNNING:
         message = f"{name} is running with other inputs; stop the run, then resume it with the current inputs"
-        raise Busy(message, where=view.host.name, hint=f"pipeline stop {name}")
+        raise Busy(message, where=view.host.name, hint=shell_command("pipeline stop {}", name))
 
 
 def _has_other_inputs(view: View) -> bool:

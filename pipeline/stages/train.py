@@ -38,6 +38,7 @@ from remote.protocol.hidden import mask
 from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.loss import mean_loss_text
 from remote.protocol.regular import open_regular
+from remote.protocol.shell import shell_command
 from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000
@@ -140,7 +141,7 @@ def _refuse_while_running(view: View) -> None:
         raise Busy(
             f"{name_of(view)} is still running; a second job with the same inputs would share its card",
             where=view.host.name,
-            hint=f"pipeline stop {name_of(view)}",
+            hint=shell_command("pipeline stop {}", name_of(view)),
         )
 
 
@@ -169,7 +170,8 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
         output = pull_log(host, project, run, number, folder).path
     except HalfstepError as error:
         message = f"the output of job {number} could not be downloaded: {error.message}"
-        return Report((Finding("output", Severity.WARNING, message, error.where, f"pipeline diagnose {folder.name}"),))
+        hint = shell_command("pipeline diagnose {}", folder.name)
+        return Report((Finding("output", Severity.WARNING, message, error.where, hint),))
     # A job that printed nothing has no local output file.
     text, first = "", 1
     with contextlib.suppress(FileNotFoundError), open_regular(output) as file:
@@ -190,7 +192,7 @@ def detached_result(name: str, phase: Phase) -> StageResult:
 
 def interrupted_result(name: str) -> StageResult:
     """Return the stage's result after Ctrl-C: the job keeps running, and the verb exits with 130."""
-    error = Interrupted("interrupted", hint=f"pipeline attach {name}")
+    error = Interrupted("interrupted", hint=shell_command("pipeline attach {}", name))
     message = f"{name} keeps running on the host"
     others = commands_for(name)[1:]
     return StageResult(

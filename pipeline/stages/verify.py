@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_text
@@ -33,6 +32,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity
 from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.quantities import duration
+from remote.protocol.shell import shell_command
 
 PROOF_VERSION = 1
 
@@ -91,7 +91,7 @@ def diagnose_proof(view: View, proof: ProofReport) -> Report:
     write_atomic(stored, proof.output_tail.encode("utf-8", "replace"))
     name = stored.relative_to(view.records.root).as_posix()
     found = diagnose_text(proof.output_tail, name)
-    show = f"pipeline diagnose {shlex.quote(name)}"
+    show = shell_command("pipeline diagnose {}", name)
     return Report(tuple(replace(one, hint=show) if one.check == UNKNOWN else one for one in found))
 
 

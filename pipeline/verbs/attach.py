@@ -14,6 +14,7 @@ from pipeline.verbs.wait import wait_for
 from remote.errors import HalfstepError
 from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 from remote.pull.log import follow_log
 
 RECENT_LINES = 20
@@ -25,7 +26,8 @@ def attach(run: str | None = None, as_json: bool = False) -> int:
     with screen, open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note, survey = opened.note, opened.survey()
         if not as_json and survey.state is JobState.RUNNING:
-            screen.note(f"Ctrl-C detaches from {note.name}, which keeps running; `pipeline stop {note.name}` ends it.")
+            stop = shell_command("pipeline stop {}", note.name)
+            screen.note(f"Ctrl-C detaches from {note.name}, which keeps running; `{stop}` ends it.")
             screen.stage_started(note.name)
             if screen.is_live:
                 threading.Thread(target=_show_progress, args=(opened, screen), daemon=True).start()

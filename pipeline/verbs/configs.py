@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from pipeline.config.document import read_document
@@ -14,6 +13,7 @@ from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.protocol.regular import open_regular
+from remote.protocol.shell import shell_command
 
 FIRST_LINE_BYTES = 4096
 
@@ -36,7 +36,7 @@ def _use(name: str, path: Path) -> str:
         validate(RunConfig, read_document(path))
     except HalfstepError:
         return "not a valid config"
-    return f"pipeline run --host HOST --config {shlex.quote(name)}"
+    return shell_command("pipeline run --host HOST --config {}", name)
 
 
 def _first_comment(path: Path) -> str:

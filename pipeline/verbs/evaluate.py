@@ -16,6 +16,7 @@ from pipeline.report.published import differences
 from pipeline.runs.selection import load_selection
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
+from remote.protocol.shell import shell_command
 
 
 def evaluate(
@@ -42,7 +43,7 @@ def evaluate(
                 raise BadUsage(
                     "--adapter needs --host and --config, and no RUN",
                     where="--adapter",
-                    hint=f"pipeline evaluate --adapter {adapter} --host HOST --config NAME",
+                    hint=shell_command("pipeline evaluate --adapter {} --host HOST --config NAME", adapter),
                 )
             selection = load_selection(host, config, overrides, Path.cwd())
             adapter_job, progress = evaluate_folder(Path(adapter), selection, screen, prompter=prompter, detach=detach)

@@ -14,6 +14,7 @@ from pipeline.runs.selection import DATA_PATH, PROJECT, SECRETS, is_set
 from pipeline.show.screen import Screen
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
+from remote.protocol.shell import shell_command
 
 
 def export(
@@ -31,7 +32,7 @@ def export(
     screen = Screen(as_json=as_json)
     loaded = load_config(config, Path.cwd(), run_overrides(overrides))
     prompter = None if as_json else screen
-    command = f"pipeline export {engine}"
+    command = shell_command("pipeline export {}", engine)
     require_project_consent(loaded, prompter, typed=is_set(PROJECT, overrides), host=None, command=command)
     require_data_consent(loaded, prompter, typed=is_set(DATA_PATH, overrides), host=None, command=command)
     require_secret_consent(loaded, prompter, typed=is_set(SECRETS, overrides), host=None, command=command)

@@ -29,6 +29,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.quantities import count
+from remote.protocol.shell import shell_command
 
 LABEL_WIDTH = 12
 LEFT_WIDTH = 40
@@ -145,7 +146,11 @@ def _on_host(
     undo: bool,
 ) -> tuple[Outcome, Plan]:
     if not config:
-        raise BadUsage("fix --host needs a config", where="--config", hint=f"pipeline fix --host {host} --config NAME")
+        raise BadUsage(
+            "fix --host needs a config",
+            where="--config",
+            hint=shell_command("pipeline fix --host {} --config NAME", host),
+        )
     selection = load_selection(host, config, overrides, Path.cwd(), card=card)
     prompter = None if screen.as_json else screen
     doing = f"fix {selection.loaded.name} on {selection.host.name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 from pathlib import Path
 
 from fixers.setup.environment import is_requested
@@ -20,6 +19,7 @@ from remote.link.prompter import Prompter, confirms
 from remote.operations.inspection import Inspection, Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.shell import shell_command
 
 PINNED = re.compile(r"host\.host_key=(\S+)")
 CREATE = "fixers: {environment: create}"
@@ -32,7 +32,7 @@ def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
         # A single unknown word is probably a host; the first of two words is probably a misspelt `check`.
-        hint = f"pipeline hosts check {shlex.quote(name or action)}"
+        hint = shell_command("pipeline hosts check {}", name or action)
         raise BadUsage(f"unknown action {action!r}; `pipeline hosts` lists all hosts", hint=hint)
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
     screen.closing(outcome)
@@ -67,8 +67,7 @@ def _checked(screen: Screen, name: str) -> Outcome:
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
-    near = f"pipeline hosts check {host.similar_names[0]}" if host.similar_names and code is ExitCode.CONNECT else ""
-    findings = tuple(_finding(row, host, code, near) for row in seen.rows if row.state in SEVERITIES)
+    findings = tuple(_finding(row, host, code) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     if not screen.as_json:  # the table already shows the messages
         for one in findings:
@@ -93,9 +92,15 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
     return inspected()
 
 
-def _finding(row: Row, host: LoadedHost, code: ExitCode, near: str) -> Finding:
-    hint = near or hint_of(row, host)
+def _finding(row: Row, host: LoadedHost, code: ExitCode) -> Finding:
+    hint = similar_host_hint(host, code) or hint_of(row, host)
     return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, host.name, hint, code)
+
+
+def similar_host_hint(host: LoadedHost, code: ExitCode) -> str:
+    """Return the command that checks the host with the most similar name if this host was not reached, or ""."""
+    is_unknown = bool(host.similar_names) and code is ExitCode.CONNECT
+    return shell_command("pipeline hosts check {}", host.similar_names[0]) if is_unknown else ""
 
 
 def _project_creates_environment() -> bool:

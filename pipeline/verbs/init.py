@@ -26,6 +26,7 @@ from remote.link.address import LOCAL, judge_host
 from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.project.records_folder import refuse_links_between
+from remote.protocol.shell import shell_command
 
 
 def init(
@@ -211,7 +212,7 @@ def _write(
     if (host_file := _host_file(cwd, host)) in files:
         keep_trust(load_host(str(host_file), cwd))  # the user has just chosen the settings of this file
     verb = "run" if answers.environment else "verify"  # `verify` does not create an environment, and fails without one
-    screen.next_step(f"pipeline {verb} --host {host} --config {name}")
+    screen.next_step(shell_command("pipeline {} --host {} --config {}", verb, host, name))
     screen.closing(Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]}))
     return 0
 

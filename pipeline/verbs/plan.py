@@ -28,6 +28,7 @@ from remote.errors import BadUsage
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import count, size
+from remote.protocol.shell import shell_command
 
 SHOWN_DELETES = 20
 
@@ -38,7 +39,9 @@ def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[s
     if host:
         if not config:
             raise BadUsage(
-                "plan --host needs a config", where="--config", hint=f"pipeline plan --host {host} --config NAME"
+                "plan --host needs a config",
+                where="--config",
+                hint=shell_command("pipeline plan --host {} --config NAME", host),
             )
         outcome = _for_host(screen, host, config, card, overrides)
     else:

@@ -22,6 +22,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import Checkpoint, JobState
 from remote.protocol.quantities import size
+from remote.protocol.shell import shell_command
 
 
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
@@ -43,7 +44,8 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
             own = find_own_weights(opened.host, config, note.project, note.run, opened.folder)
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if missing:
-        again = f"pipeline wait {note.name}" if survey.state is JobState.RUNNING else note.resume_command
+        wait = shell_command("pipeline wait {}", note.name)
+        again = wait if survey.state is JobState.RUNNING else note.resume_command
         found = unfinished(note.name, pulled.checkpoint, again) if pulled.checkpoint else no_adapter(note.name, own)
         findings += (found,)
     outcome = replace(
@@ -70,6 +72,6 @@ def unfinished(run: str, checkpoint: Checkpoint, command: str) -> Finding:
 def no_adapter(run: str, own: OwnWeights | None) -> Finding:
     """Return the error of `--weights` for a run without an adapter. `own` are other weights that the run saved."""
     message = "the run has no adapter: neither its folder on the host nor a verified checkpoint has adapter weights"
-    hint = (own.command if own else "") or f"pipeline logs {run}"
+    hint = (own.command if own else "") or shell_command("pipeline logs {}", run)
     more = f"; {own.message}" if own else ""
     return Finding("adapter-missing", Severity.ERROR, f"{message}{more}", run, hint, ExitCode.PULL)

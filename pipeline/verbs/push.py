@@ -23,6 +23,7 @@ from remote.project.digests import read_json
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.shell import shell_command
 from remote.protocol.training import FRESH
 
 CARD = "README.md"
@@ -70,7 +71,8 @@ def push(run: str | None = None, repo: str = "", private: bool = False, as_json:
 
 def _no_adapter(note: RunNote, adapter: Path) -> BadUsage:
     """Return the error for an adapter that was not downloaded. Only a run that succeeded certainly has one."""
-    message, pull = f"the adapter of {note.name} is not on this machine", f"pipeline pull {note.name} --weights"
+    message = f"the adapter of {note.name} is not on this machine"
+    pull = shell_command("pipeline pull {} --weights", note.name)
     if note.state in (JobState.SUCCEEDED, JobState.ABSENT):
         return BadUsage(message, where=str(adapter), hint=pull)
     message += f", and the run has not succeeded ({note.state.value}); if it has a checkpoint: {pull}"
@@ -79,7 +81,7 @@ def _no_adapter(note: RunNote, adapter: Path) -> BadUsage:
 
 def _continue(note: RunNote) -> str:
     """Return the command after which the run has succeeded."""
-    return f"pipeline wait {note.name}" if note.state is JobState.RUNNING else note.resume_command
+    return shell_command("pipeline wait {}", note.name) if note.state is JobState.RUNNING else note.resume_command
 
 
 def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
@@ -87,7 +89,8 @@ def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
         settings = _settings(folder / "adapter" / CONFIG)
     except (OSError, ValueError) as error:
         message = f"the settings of the adapter cannot be read: {error}"
-        raise BadUsage(message, where=str(folder / "adapter"), hint=f"pipeline pull {note.name} --weights") from None
+        pull = shell_command("pipeline pull {} --weights", note.name)
+        raise BadUsage(message, where=str(folder / "adapter"), hint=pull) from None
     loaded = _config(note, root)
     own = loaded is not None and loaded.config.command is not None
     model = loaded.config.model if loaded is not None and not own else None

@@ -21,6 +21,7 @@ from pipeline.stages.stage import RunOptions
 from remote.errors import BadUsage
 from remote.protocol.findings import Severity
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 
 HEADINGS = ("run", "config", "set", "state", "step", "loss", "best", "exit")
 
@@ -96,5 +97,5 @@ def resumed_run(selection: Selection, name: str) -> str:
     host, config = selection.host.name, selection.loaded.name
     if (note.host, note.config) != (host, config):
         message = f"{note.name} is a run of {note.config} on {note.host}, not of {config} on {host}"
-        raise BadUsage(message, where="--resume", hint=f"pipeline run --resume {note.name}")
+        raise BadUsage(message, where="--resume", hint=shell_command("pipeline run --resume {}", note.name))
     return note.run

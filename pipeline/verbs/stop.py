@@ -20,6 +20,7 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.shell import shell_command
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
@@ -63,7 +64,8 @@ def _pull(opened: OpenRun, survey: RunSurvey, screen: Screen) -> None:
         with locked(opened.folder / "pull.lock", f"pull {note.name}"):
             pull_run(opened.host, note.project, survey, opened.folder, weights=False, listener=screen)
     except HalfstepError as error:
-        screen.note(f"the logs were not pulled ({error.message}); `pipeline pull {note.name}` downloads them")
+        pull = shell_command("pipeline pull {}", note.name)
+        screen.note(f"the logs were not pulled ({error.message}); `{pull}` downloads them")
 
 
 def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:

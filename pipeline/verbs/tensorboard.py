@@ -6,7 +6,6 @@ import contextlib
 import errno
 import importlib.util
 import os
-import shlex
 import shutil
 import socket
 import stat
@@ -27,6 +26,7 @@ from pipeline.records.runs import RunNote, list_notes, named_run
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
 from remote.protocol.quantities import count, size
+from remote.protocol.shell import shell_command
 from remote.pull.events import is_event_name
 from remote.pull.live import follow_events
 
@@ -74,7 +74,7 @@ def refuse_redirects(runs: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # a concurrent download renames its files
                 if reason := _redirect(path.relative_to(runs), path.lstat().st_mode):
                     message = f"{path} {reason}, so TensorBoard could show files from outside of the project's runs"
-                    raise BadUsage(message, where=str(path), hint=f"rm -r {shlex.quote(str(path))}")
+                    raise BadUsage(message, where=str(path), hint=shell_command("rm -r {}", path))
 
 
 def _redirect(path: Path, mode: int) -> str:
@@ -97,7 +97,7 @@ def free_port(port: int, run: str) -> int:
             sock.bind((LOOPBACK, port))
         except OSError as error:
             why = "is in use" if error.errno == errno.EADDRINUSE else f"is not available: {error.strerror}"
-            hint = f"pipeline tensorboard {run} --port 0"
+            hint = shell_command("pipeline tensorboard {} --port 0", run)
             raise Busy(f"port {port} {why}", where=f"{LOOPBACK}:{port}", hint=hint) from None
         return int(sock.getsockname()[1])
 
@@ -137,7 +137,7 @@ def _wait_until_listening(viewer: subprocess.Popen[bytes], port: int, run: str) 
 
 def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
     message = f"TensorBoard ended by itself, exit {viewer.returncode}; its output is above"
-    return ToolFailed(message, where="tensorboard", hint=f"pipeline tensorboard {run} --port 0")
+    return ToolFailed(message, where="tensorboard", hint=shell_command("pipeline tensorboard {} --port 0", run))
 
 
 @contextlib.contextmanager

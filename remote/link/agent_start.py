@@ -22,6 +22,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
 from remote.protocol.hidden import message_lines
 from remote.protocol.layout import OTHER_WORKDIR, TRUST_OWNER
+from remote.protocol.shell import shell_command
 
 ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,63}"
 """The name of an account that may be part of a hint."""
@@ -200,7 +201,7 @@ def _unsafe_folder(kind: str, detail_and_folder: str, name: str) -> HostUnfit:
         message = f"{folder} on {name} is writable by other users (mode {mode})"
         # For a folder above the workdir, the sticky bit is sufficient, and other users can still create files in the
         # folder.
-        command = f"chmod {'go-w' if kind == 'SHARED' else '+t'} {shlex.quote(folder)}"
+        command = shell_command("chmod {} {}", "go-w" if kind == "SHARED" else "+t", folder)
         hint = f"{command}   (on {name}), or {OTHER_WORKDIR}"
         if kind == "THEIRS":
             hint = f"ask {_owner(owner)} for `{command}`, or {OTHER_WORKDIR}"

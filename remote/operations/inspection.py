@@ -19,6 +19,7 @@ from remote.policy.cards import parse_card, requires_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.quantities import memory, size
+from remote.protocol.shell import shell_command
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 
@@ -167,7 +168,7 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         folder = shlex.quote(f"{disk.volume}/{WORKDIR_OF_VOLUME}")
         yield Row("workdir", State.WARNING, warning, f"workdir: {folder}   (in the host file)")
     elif disk.free_bytes < LITTLE_FREE_BYTES:
-        yield Row("workdir", State.WARNING, free, f"du -sh {shlex.quote(workdir)}/projects/*/*   (on the host)")
+        yield Row("workdir", State.WARNING, free, shell_command("du -sh {}/projects/*/*   (on the host)", workdir))
     else:
         yield Row("workdir", State.OK, free)
     container = survey.machine.own_container

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import os
-import shlex
 import stat
 from pathlib import Path
 
 from remote.errors import BadUsage
 from remote.protocol.parts import write_beside
+from remote.protocol.shell import shell_command
 
 RECORDS_FOLDER = ".halfstep"
 NOT_A_FILE = (errno.EISDIR, errno.ENXIO)
@@ -76,9 +76,9 @@ def exclude_from_git(folder: Path) -> None:
 
 def _is_link(path: Path) -> BadUsage:
     message = f"{path} is a symbolic link; what halfstep writes to a project must be in the project itself"
-    return BadUsage(message, where=str(path), hint=f"rm {shlex.quote(str(path))}")
+    return BadUsage(message, where=str(path), hint=shell_command("rm {}", path))
 
 
 def _not_regular(path: Path) -> BadUsage:
     message = f"{path} is not a regular file, but a lock file of that name is needed"
-    return BadUsage(message, where=str(path), hint=f"ls -ld {shlex.quote(str(path))}")
+    return BadUsage(message, where=str(path), hint=shell_command("ls -ld {}", path))

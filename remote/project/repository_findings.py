@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from remote.project.records_folder import RECORDS_FOLDER
 from remote.project.repository import find_foreign
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import count
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 
@@ -19,17 +19,19 @@ def judge_repositories(walk: Walk, root: Path) -> Iterable[Finding]:
     if foreign := find_foreign(root):
         dot_git, owner = foreign
         message = f"the repository belongs to another user (uid {owner}), so halfstep does not use it, like git"
-        hint = f"if you trust this user: git config --global --add safe.directory {shlex.quote(str(dot_git.parent))}"
+        hint = shell_command("if you trust this user: git config --global --add safe.directory {}", dot_git.parent)
         yield Finding.warning("git-not-used", message, one_line(str(dot_git)), hint)
     tracked = [path for path in walk.tracked if path.startswith(f"{RECORDS_FOLDER}/")]
     if tracked:  # everyone who clones the project gets these files, with the settings of all runs
         message = (
             f"git tracks {count(len(tracked), 'file')} in {RECORDS_FOLDER}/, the records of halfstep on one machine"
         )
-        yield Finding.warning("tracked-records", message, RECORDS_FOLDER, f"git rm -r -q --cached {RECORDS_FOLDER}")
+        yield Finding.warning(
+            "tracked-records", message, RECORDS_FOLDER, shell_command("git rm -r -q --cached {}", RECORDS_FOLDER)
+        )
     for repository in (scope.repository for scope in walk.scopes):
         if repository is not None and not repository.is_readable:
             folder = one_line(str(repository.git_folder))
             message = "settings and commit are not read: git fails, or waits, for example for a FIFO or a device"
-            hint = f"find {shlex.quote(folder)} -not -type f -not -type d"
+            hint = shell_command("find {} -not -type f -not -type d", folder)
             yield Finding.warning("git-not-read", message, folder, hint)

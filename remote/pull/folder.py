@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from types import TracebackType
 from remote.errors import Busy, DiskFull, PullRefused
 from remote.project.records_folder import refuse_links
 from remote.protocol.exits import ExitCode
+from remote.protocol.shell import shell_command
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 LOCK = ".lock"
@@ -153,5 +153,5 @@ def local_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         message = f"{path}: {error.strerror or error}"
         if error.errno in DISK_FULL:
-            raise DiskFull(message, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from None
+            raise DiskFull(message, where=str(path), hint=shell_command("df -h {}", path.parent)) from None
         raise PullRefused(message, where=str(path), exit_code=ExitCode.PULL) from None

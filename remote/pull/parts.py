@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remote.errors import DiskFull, PullRefused
 from remote.host import Host, Json
+from remote.protocol.shell import shell_command
 from remote.pull.digests import sha256_of
 from remote.pull.folder import Folder
 from remote.pull.safetensors import is_safetensors, judge_safetensors
@@ -115,4 +115,4 @@ class Parts:
         if needed > free:
             where = str(self._folder.path)
             message = f"the adapter needs {needed} bytes and {free} are free"
-            raise DiskFull(message, where=where, hint=f"df -h {shlex.quote(where)}")
+            raise DiskFull(message, where=where, hint=shell_command("df -h {}", where))

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from remote.link.ssh.revoked_keys import require_not_revoked
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import create_private, user_file
 from remote.protocol.regular import read_regular
+from remote.protocol.shell import shell_command
 from remote.protocol.text import file_lines, line_fields
 
 MAX_KNOWN_HOSTS = 16 * 2**20
@@ -61,10 +61,10 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
             raise HostKeyRefused(
                 f"cannot read {path} ({error.strerror}), so no host key can be verified",
                 where=str(path),
-                hint=f"ls -lL {shlex.quote(str(path))}",
+                hint=shell_command("ls -lL {}", path),
             ) from None
         if mode & stat.S_IWOTH:
-            warnings.append(f"{path} is writable by every user of this machine: chmod 644 {path}")
+            warnings.append(f"{path} is writable by every user of this machine: {shell_command('chmod 644 {}', path)}")
         file_entries, problems = parse_known_hosts(data.decode("utf-8", "replace"), str(path))
         entries += file_entries
         warnings += problems
@@ -129,7 +129,7 @@ def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
     Its hint is valid for a gateway too, since `hosts check` verifies every hop.
     """
     name = hop.destination or hop.alias
-    check = f"pipeline hosts check {shlex.quote(name)}   (asks at a terminal)"
+    check = shell_command("pipeline hosts check {}   (asks at a terminal)", name)
     pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
     kind = "host" if hop.is_target else "gateway"
     return HostKeyRefused(
@@ -157,7 +157,7 @@ def _refused(hop: ResolvedHop, presented: HostKey, verdict: Verdict) -> HostKeyR
         f"the host key of {name} HAS CHANGED: it presents {presented.key_type} {presented.fingerprint}, expected is "
         f"{expected}; this may be a man-in-the-middle attack, so nothing was sent to it",
         where=verdict.expected[0].where,
-        hint=f"only if the machine was reinstalled: ssh-keygen -R '{hop.key_name}' -f {shlex.quote(path)}",
+        hint=shell_command("only if the machine was reinstalled: ssh-keygen -R {} -f {}", hop.key_name, path),
     )
 
 
@@ -179,7 +179,7 @@ def add_known_host(own: Path, name: str, key: HostKey) -> None:
         raise HostKeyRefused(
             f"{own} cannot be written ({error.strerror}), so the host key of {name} cannot be stored",
             where=str(own),
-            hint=f"ls -l {shlex.quote(str(own))}",
+            hint=shell_command("ls -l {}", own),
         ) from None
 
 

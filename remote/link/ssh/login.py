@@ -20,6 +20,7 @@ from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent,
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport
 from remote.protocol.regular import read_regular
+from remote.protocol.shell import shell_command
 from remote.protocol.text import one_line
 
 LARGEST_KEY = 2**20
@@ -165,7 +166,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             self.tried.append(f"{path} (not readable)")
         elif mode & (stat.S_IRWXG | stat.S_IRWXO):
             self.tried.append(f"{path} (not used: others can read it, mode {stat.S_IMODE(mode):04o})")
-            self.hints.append(f"chmod 600 {path}")
+            self.hints.append(shell_command("chmod 600 {}", path))
         else:
             try:
                 yield Candidate(str(path), key=paramiko.PKey.from_path(path), path=path)
@@ -187,7 +188,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             phrase = self._prompter.secret(f"Passphrase for {candidate.path}: ") if self._prompter else None
             if not phrase and number == 0:
                 self.tried.append(f"{candidate.label} (needs a passphrase, and none was given)")
-                self.hints.append(f"ssh-add {candidate.path}")
+                self.hints.append(shell_command("ssh-add {}", candidate.path))
                 return None
             if not phrase:
                 break
@@ -243,9 +244,10 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         hop = self._hop
         tried = "; ".join(dict.fromkeys(self.tried)) or "no key: no default key file exists and no agent holds a key"
         allowed = f"; it allows {', '.join(self._allowed)}" if self._allowed else ""
-        port = "" if hop.port == 22 else f"-p {hop.port} "
-        key = f"-i {shlex.quote(own)} " if (own := self._own_key()) else ""
-        hints = list(dict.fromkeys(self.hints)) or [f"ssh-copy-id {key}{port}{hop.user}@{hop.host}"]
+        key = ["-i", own] if (own := self._own_key()) else []
+        port = [] if hop.port == 22 else ["-p", str(hop.port)]
+        copy_key = shlex.join(["ssh-copy-id", *key, *port, f"{hop.user}@{hop.host}"])
+        hints = list(dict.fromkeys(self.hints)) or [copy_key]
         return AuthRefused(
             f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",
             where=hop.alias,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from remote.errors import BadUsage, CannotConnect
 from remote.link.address import Hop
 from remote.project.user_folder import account_home, home
+from remote.protocol.shell import shell_command
 from remote.protocol.text import file_lines
 
 SSH_G_TIMEOUT_S = 10.0
@@ -32,8 +33,9 @@ def read_ssh_options(ssh: str, hop: Hop, environment: Mapping[str, str]) -> Opti
             env=dict(environment),
         )
     except subprocess.TimeoutExpired:
+        command = shell_command("ssh -G {}", hop.host)
         raise CannotConnect(
-            f"`ssh -G {hop.host}` timed out after {SSH_G_TIMEOUT_S:.0f} s: a `Match exec` in ~/.ssh/config may hang",
+            f"`{command}` timed out after {SSH_G_TIMEOUT_S:.0f} s: a `Match exec` in ~/.ssh/config may hang",
             where="~/.ssh/config",
         ) from None
     if done.returncode != 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from remote.errors import HostKeyRefused
 from remote.link.ssh.known_hosts import HostKey
 from remote.link.ssh.route import ResolvedHop
 from remote.protocol.regular import read_regular
+from remote.protocol.shell import shell_command
 from remote.protocol.text import file_lines, line_fields
 
 MAX_FILE = 64 * 2**20
@@ -36,7 +36,7 @@ def require_not_revoked(hop: ResolvedHop, presented: HostKey) -> None:
             raise HostKeyRefused(
                 f"cannot read {path} ({reason}), which RevokedHostKeys names, so no host key can be verified",
                 where=path,
-                hint=f"ls -lL {shlex.quote(path)}",
+                hint=shell_command("ls -lL {}", path),
             ) from None
         if revoked:
             raise HostKeyRefused(

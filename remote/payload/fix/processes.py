@@ -14,6 +14,7 @@ from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
+from remote.protocol.shell import shell_command
 
 GRACE_S = 10.0
 POLL_S = 0.05
@@ -31,7 +32,10 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
     if number and judge_job(run, number).state is JobState.RUNNING:
         name = os.path.basename(run.root)
         raise Refusal(
-            "busy", f"a job of {name} is still running", hint=f"pipeline stop {name}", exit_code=ExitCode.BUSY
+            "busy",
+            f"a job of {name} is still running",
+            hint=shell_command("pipeline stop {}", name),
+            exit_code=ExitCode.BUSY,
         )
     requested = set(call.args["pids"])
     ours = [process for process in marked_processes(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in requested]

@@ -35,6 +35,7 @@ from remote.protocol.job_requests import RunRecord, StartRequest, StopAnswer
 from remote.protocol.jobs import JobResult, JobSpec, JobState, StartAnswer, Started
 from remote.protocol.layout import PROJECTS, JobLayout, ProjectLayout, RunLayout
 from remote.protocol.parts import sweep
+from remote.protocol.shell import shell_command
 from remote.protocol.slurm import ArrayRequest
 from remote.protocol.values import decode, encode
 
@@ -119,7 +120,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
         other = observe_job(run, number)
         if other.answer.state is JobState.RUNNING:
             orphans = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
-            hint = f"pipeline attach {spec.run}, or pipeline stop {spec.run}"
+            hint = shell_command("pipeline attach {}, or pipeline stop {}", spec.run, spec.run)
             message = f"job {number} of {spec.run} is still running{orphans}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
 

@@ -1,5 +1,7 @@
 """What a host lacks to decode a project's audio, tested with tables and a fake host."""
 
+import shlex
+
 import pytest
 
 from fixers.frame.change import HostChange, Plan
@@ -39,7 +41,7 @@ NO_FFMPEG = error(
 
 def misfit(codec, wanted, torch, fitting):
     message = f"torchcodec {codec} requires torch {wanted}, but torch {torch} is installed"
-    return error(message, f'pip install "{fitting}"')
+    return error(message, f"pip install {shlex.quote(fitting)}")
 
 
 @pytest.mark.parametrize(

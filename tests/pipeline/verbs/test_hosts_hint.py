@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.hosts import load_host
-from pipeline.verbs.hosts import hint_of
+from pipeline.verbs.hosts import hint_of, similar_host_hint
 from remote.operations.inspection import Row, State
+from remote.protocol.exits import ExitCode
 
 NO_TORCH = Row("python", State.WARNING, "no torch", "fixers: {environment: create}   (in the config)")
 
@@ -29,3 +30,12 @@ def test_a_setting_that_a_config_of_the_project_already_has_is_not_suggested(
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
     assert hint_of(NO_TORCH, load_host("local", tmp_path)) == (NO_TORCH.hint if shown else "")
+
+
+def test_name_of_a_host_file_is_quoted_in_a_hint(tmp_path: Path) -> None:
+    hosts = tmp_path / "configs" / "hosts"
+    hosts.mkdir(parents=True)
+    (hosts / "gpubox;sh x.yaml").write_text("host: gpubox.invalid\n")
+    host = load_host("gpubox;sh", tmp_path)
+    assert similar_host_hint(host, ExitCode.CONNECT) == "pipeline hosts check 'gpubox;sh x'"
+    assert similar_host_hint(host, ExitCode.OK) == ""

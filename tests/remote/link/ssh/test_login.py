@@ -223,3 +223,16 @@ def test_the_login_name_is_the_configured_one(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     assert host.probe(["id", "-un"]).stdout.decode().strip() == pwd.getpwuid(os.getuid()).pw_name
     host.close()
+
+
+def test_path_of_a_key_that_others_can_read_is_quoted_in_the_hint(sshd: Sshd, tmp_path: Path) -> None:
+    key = make_key(tmp_path / "id; touch PWNED #")
+    key.chmod(0o644)
+    assert refused(sshd, identity_file=str(key)).hint == f"chmod 600 '{key}'"
+
+
+def test_path_of_an_encrypted_key_is_quoted_in_the_hint(start_sshd: StartSshd, tmp_path: Path) -> None:
+    server = locked_server(start_sshd)
+    key = tmp_path / "$(touch PWNED)"
+    shutil.copy(server.user_key, key)
+    assert refused(server, identity_file=str(key)).hint == f"ssh-add '{key}'"
