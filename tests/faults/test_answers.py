@@ -13,6 +13,7 @@ from remote.link.agent import AgentHost
 from remote.link.agent_start import Retries
 from remote.link.streams import LocalStarter, ProcessStream
 from remote.protocol.exits import ExitCode
+from tests.lab.payload import install_payload
 
 THREE = Retries(tries=3, first_wait_s=0.01)
 BANNER = (
@@ -82,7 +83,7 @@ def starter() -> Starter:
 
 @pytest.fixture
 def host(starter: Starter, tmp_path: Path) -> Iterator[AgentHost]:
-    host = AgentHost("titan", starter, workdir=str(tmp_path / "work"), retries=THREE)
+    host = AgentHost("titan", starter, workdir=str(install_payload(tmp_path / "work")), retries=THREE)
     yield host
     host.close()
 

@@ -17,6 +17,7 @@ from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import encode
+from tests.lab.payload import install_payload
 from tests.lab.wait import until
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -36,8 +37,7 @@ for _ in range({steps}):
 @pytest.fixture
 def place(tmp_path):
     """A workdir that already contains files, and a tree to prove."""
-    (tmp_path / "work" / "payload").mkdir(parents=True)
-    (tmp_path / "work" / "kept.txt").write_text("mine")
+    (install_payload(tmp_path / "work") / "kept.txt").write_text("mine")
     (tmp_path / "tree").mkdir()
     return tmp_path
 

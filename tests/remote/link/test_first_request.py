@@ -18,6 +18,7 @@ from remote.link.agent_start import Retries
 from remote.link.bootstrap import MAX_FIRST_REQUEST
 from remote.link.streams import LocalStarter, ProcessStream
 from remote.payload.operations import OPERATIONS
+from tests.lab.payload import install_payload
 
 TOKEN = "hf_SECRETsecretSECRETsecret"
 REQUEST = {"project": "p-1", "python": sys.executable, "environment": {"HF_TOKEN": TOKEN}, "repo": "a/b"}
@@ -55,7 +56,9 @@ def starter() -> Recorded:
 
 @pytest.fixture
 def host(starter: Recorded, tmp_path: Path) -> AgentHost:
-    return AgentHost("here", starter, workdir=str(tmp_path / "work"), retries=Retries(first_wait_s=0.01))
+    return AgentHost(
+        "here", starter, workdir=str(install_payload(tmp_path / "work")), retries=Retries(first_wait_s=0.01)
+    )
 
 
 @pytest.mark.parametrize("op", ["fix.hub.look", "fix.tokenizer.look", "fix.tokenizer.hub", "fix.audio.look"])

@@ -12,6 +12,7 @@ from remote.payload.files.lock import take_lock
 from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
 from remote.sync.sync import sync_project
+from tests.lab.payload import install_payload
 from tests.remote.sync.sync_bench import contents
 
 
@@ -273,7 +274,7 @@ def test_FI_23_a_project_of_another_laptop_is_not_taken_over(bench):
 
 @pytest.mark.parametrize("name", ["with space", 'quo"te', "it's", "$HOME", "~other", "new\nline", "-rf", "`id`"])
 def test_BI_47_a_workdir_of_any_name_works(bench, tmp_path, name):
-    bench.workdir = tmp_path / name
+    bench.workdir = install_payload(tmp_path / name)
     assert bench.sync().report.ok
     assert contents(bench.tree) == contents(bench.root)
 
