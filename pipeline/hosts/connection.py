@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import python_of
-from pipeline.hosts.trust import require_trust, trusted_address
+from pipeline.hosts.trust import local_confirmation, require_trust, trusted_address
 from remote.errors import NameUnknown
 from remote.host import Host
 from remote.link.prompter import Prompter
@@ -24,7 +24,8 @@ def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None)
     Raises HostFileUntrusted before data is sent, and NameUnknown with the most similar known name.
     """
     require_trust(host, prompter)
-    link = open_host(trusted_address(host), keep=keep, prompter=prompter)
+    confirm_local = local_confirmation(host, prompter)
+    link = open_host(trusted_address(host), keep=keep, prompter=prompter, confirm_local=confirm_local)
     try:
         yield link
     except NameUnknown as error:

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pipeline.records.consents import is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
 from remote.link.prompter import Prompter, confirms
-from remote.link.ssh.aliases import is_alias
+from remote.link.ssh.aliases import is_alias, list_aliases
 from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
@@ -63,8 +63,38 @@ def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapp
         with contextlib.suppress(BadUsage, DiskFull):
             keep_consent(used_hosts(environment), used)
         return
-    message = one_line(f"{host.path} {' and '.join(reasons)}")
-    if not confirms(prompter, f"{host.path} {' and '.join(reasons)}", "Do you trust this file?"):
+    _confirm(host, " and ".join(reasons), prompter, environment)
+
+
+def local_confirmation(
+    host: LoadedHost, prompter: Prompter | None, environment: Mapping[str, str] | None = None
+) -> Callable[[ResolvedHop], None] | None:
+    """Return the check for a host whose SSH connection turns out to lead to this machine.
+
+    DNS may resolve any name in a project's host file to an address of this machine. The check gets the first hop, and
+    raises HostFileUntrusted unless the user confirms the file. A name is accepted if `require_trust` recognises it as
+    this machine, or if ~/.ssh/config lists it or replaces it with another. Without a host file, None is returned.
+    """
+    environment = os.environ if environment is None else environment
+    if host.path is None or is_shipped_host(host.path):
+        return None
+
+    def check(hop: ResolvedHop) -> None:
+        address, name = address_of(host), hop.alias
+        given = (address.host, *(parse_hop(jump).host for jump in address.proxy_jump))
+        if name not in given or canonical(hop.host) != canonical(name) or name in list_aliases(environment):
+            return
+        is_recognised = is_this_machine(name) or is_in_hosts_file(canonical(name))
+        if not is_recognised and not is_confirmed(trusted_hosts(environment), _line(host)):
+            _confirm(host, f"reaches the local machine as {name}", prompter, environment)
+
+    return check
+
+
+def _confirm(host: LoadedHost, reason: str, prompter: Prompter | None, environment: Mapping[str, str]) -> None:
+    """Ask the user to confirm the host file, and store the confirmation. Raises HostFileUntrusted."""
+    message = one_line(f"{host.path} {reason}")
+    if not confirms(prompter, f"{host.path} {reason}", "Do you trust this file?"):
         check = shell_command("pipeline hosts check {}", host.argument or host.name)
         raise HostFileUntrusted(
             f"{message}, and you have not confirmed that; nothing was sent",

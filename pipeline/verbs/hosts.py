@@ -11,7 +11,7 @@ from pipeline.config.find import is_shipped_config, list_configs, list_hosts
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import load_config
 from pipeline.config.shipped import place_of
-from pipeline.hosts.trust import can_trust_owners, keep_trust, require_trust, trusted_address
+from pipeline.hosts.trust import can_trust_owners, keep_trust, local_confirmation, require_trust, trusted_address
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, HalfstepError
@@ -80,7 +80,8 @@ def check_host(host: LoadedHost, prompter: Prompter | None) -> Inspection:
 
     def inspected() -> Inspection:
         address = trusted_address(host)
-        return inspect_host(address, prompter=prompter, gpus=host.config.gpus, card=host.config.card)
+        local, config = local_confirmation(host, prompter), host.config
+        return inspect_host(address, prompter=prompter, confirm_local=local, gpus=config.gpus, card=config.card)
 
     seen = inspected()
     if prompter is None or not seen.owner_untrusted or not can_trust_owners(host):

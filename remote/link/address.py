@@ -16,6 +16,8 @@ IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 LOCAL = "local"
+LOCALHOST = re.compile(r"(.*\.)?localhost([46]?\.localdomain[46]?)?|localhost[46]")
+"""The names of this machine on every system: RFC 6761, and the names in the `/etc/hosts` of distributions."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def is_this_machine(host: str) -> bool:
     No name server is queried.
     """
     name = host.lower().rstrip(".")
-    if name in ("localhost", socket.gethostname().lower()) or name.endswith(".localhost"):
+    if name == socket.gethostname().lower() or LOCALHOST.fullmatch(name):
         return True
     try:
         # inet_aton also accepts short forms such as 127.1 and 2130706433, as ssh does.

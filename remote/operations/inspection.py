@@ -15,6 +15,7 @@ from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.prompter import Prompter
 from remote.link.reach import open_host
+from remote.link.ssh.route import ResolvedHop
 from remote.policy.cards import parse_card, requires_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
@@ -68,6 +69,7 @@ def inspect_host(
     address: Address,
     *,
     prompter: Prompter | None = None,
+    confirm_local: Callable[[ResolvedHop], None] | None = None,
     gpus: tuple[int, ...] | None = None,
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
@@ -76,7 +78,7 @@ def inspect_host(
 
     `gpus` and `card` come from the host file. If the host file has a card and the host has none, the check fails.
     """
-    host = open_host(address, keep=False, prompter=prompter)
+    host = open_host(address, keep=False, prompter=prompter, confirm_local=confirm_local)
     try:
         return _inspect(host, address, RequiredCards(gpus, card), clock)
     finally:

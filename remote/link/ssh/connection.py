@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from remote.link.ssh.login import LoginStrategy
 from remote.link.ssh.monitored_socket import MonitoredSocket, SocketLike
 from remote.link.ssh.preconnect import IDENTIFICATION, connect_first_hop
 from remote.link.ssh.route import ResolvedHop, Route
-from remote.link.ssh.sockets import Timeouts
+from remote.link.ssh.sockets import Timeouts, leads_to_this_machine
 from remote.link.ssh.transport import EarlyRequest, SshTransport
 from remote.link.ssh.watchdog import Watchdog
 
@@ -62,8 +62,9 @@ class ConnectedHop:
 class Connection:
     """The SSH connection to the target of `route`. It is opened when the first process is started.
 
-    `sock` is a socket that is connected to the first hop, or None. If `fast` is False, only public names of paramiko
-    are used.
+    `sock` is a socket that is connected to the first hop, or None. `confirm_local` is called with the first hop if
+    it is this machine, before the handshake. If `fast` is False, only public names of paramiko are
+    used.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Connection:
         *,
         own_known_hosts: Path,
         prompter: Prompter | None = None,
+        confirm_local: Callable[[ResolvedHop], None] | None = None,
         timeouts: Timeouts | None = None,
         sock: socket.socket | None = None,
         fast: bool = True,
@@ -80,6 +82,7 @@ class Connection:
         self.warnings: list[str] = list(route.warnings)
         self._own = own_known_hosts
         self._prompter = prompter
+        self._confirm_local = confirm_local
         self._timeouts = timeouts or Timeouts()
         self._socket = sock
         self._transport_class = transport_class() if fast else SshTransport
@@ -144,6 +147,8 @@ class Connection:
         hops = self.route.hops
         try:
             sock, self._socket = self._socket or connect_first_hop(self.route, self._timeouts), None
+            if self._confirm_local is not None and leads_to_this_machine(sock):
+                self._confirm_local(hops[0])
             first = MonitoredSocket(sock, sent_banner=f"{IDENTIFICATION}\r\n".encode())
             for hop, following in zip(hops, (*hops[1:], None), strict=True):
                 destination = (following.host, following.port) if following else None

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from remote.errors import CannotConnect, NameUnknown
+from remote.link.address import canonical, is_this_machine
 from remote.link.ssh.route import ResolvedHop
 
 
@@ -54,6 +55,17 @@ def connect_socket(hop: ResolvedHop, timeouts: Timeouts) -> socket.socket:
         set_tcp_options(sock, timeouts)
         return sock
     raise _connect_error(hop, failure)
+
+
+def leads_to_this_machine(sock: socket.socket) -> bool:
+    """Return True if the other end of a TCP connection is on this machine. A ProxyCommand is no TCP connection."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    try:
+        peer = str(sock.getpeername()[0])
+    except OSError:  # The server has already closed the connection.
+        return False
+    return is_this_machine(canonical(peer))
 
 
 def _connect_error(hop: ResolvedHop, failure: OSError) -> CannotConnect:

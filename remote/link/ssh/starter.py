@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from remote.errors import SessionRefused
@@ -13,6 +13,7 @@ from remote.link.prompter import Prompter
 from remote.link.shellwords import command_line
 from remote.link.ssh.host_keys import own_known_hosts
 from remote.link.ssh.preconnect import Preconnect
+from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.sockets import Timeouts
 from remote.link.streams import ProcessStream
 
@@ -31,10 +32,17 @@ class SshStarter:
     """
 
     def __init__(
-        self, address: Address, *, prompter: Prompter | None = None, timeouts: Timeouts | None = None, fast: bool = True
+        self,
+        address: Address,
+        *,
+        prompter: Prompter | None = None,
+        confirm_local: Callable[[ResolvedHop], None] | None = None,
+        timeouts: Timeouts | None = None,
+        fast: bool = True,
     ) -> None:
         self._address = address
         self._prompter = prompter
+        self._confirm_local = confirm_local
         self._timeouts = timeouts or Timeouts()
         self._fast = fast
         self._connections: list[Connection] = []
@@ -57,6 +65,7 @@ class SshStarter:
                 route,
                 own_known_hosts=own_known_hosts(),
                 prompter=self._prompter,
+                confirm_local=self._confirm_local,
                 timeouts=self._timeouts,
                 sock=sock,
                 fast=self._fast,
@@ -84,6 +93,8 @@ class SshStarter:
             connection.close()
 
 
-def ssh_starter(address: Address, prompter: Prompter | None) -> SshStarter:
+def ssh_starter(
+    address: Address, prompter: Prompter | None, confirm_local: Callable[[ResolvedHop], None] | None
+) -> SshStarter:
     """Return an SshStarter. open_host imports this module when it is needed: a local host does not load paramiko."""
-    return SshStarter(address, prompter=prompter)
+    return SshStarter(address, prompter=prompter, confirm_local=confirm_local)
