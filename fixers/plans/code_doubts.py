@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from posixpath import basename, splitext
 
 from fixers.frame.modules import Module
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
+from fixers.sources.file_roles import SCALES
 from fixers.sources.lines import LinePattern
 from fixers.sources.splice import line_of
 
+SCALES_SURELY = re.compile(
+    rb"[sS]caler\b|\bAccelerator\(|TrainingArguments|deepspeed|\bFabric\(|lightning|loss_scale|scale_loss|\.scale\("
+    rb"|\b(?:transformers|trl)\.\w*Trainer\b"
+)
+"""Matches code that scales a loss, or a library that does. A name such as `Trainer` may be a class of the project."""
+BACKWARD = re.compile(rb"^[^#\n]*\.backward\([ ]*\)", re.MULTILINE)
 MEGATRON = "megatron.core"
 TRAINS_WITH_MEGATRON = re.compile(rb"\bget_megatron_optimizer\b|\bget_forward_backward_func\b")
 """Matches the optimizer of Megatron-core, which unscales gradients, and its schedules, which compute them."""
@@ -31,9 +39,30 @@ def of_code(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:
         if module.float16_error_line:
             where = f"{module.path}:{module.float16_error_line}"
             yield Doubt(f"{where} raises an error for float16", where)
-    if not any(module.scales for module in program.modules):
+    if not any(module.scales for module in program.modules) or _has_only_own_trainers(program, read):
         yield Doubt("nothing in it scales the loss", program.entry)
     yield from _of_megatron(program, read)
+
+
+def _has_only_own_trainers(program: Program, read: Callable[[str], bytes]) -> bool:
+    """Return True if the program computes gradients itself, and only classes of its own look like scaling trainers.
+
+    A module that scales only after the plan gets a scaler from a fixer.
+    """
+    texts = [_read(each.path, read) for each in program.modules]
+    if any(each.scales and not SCALES.is_in(text) for each, text in zip(program.modules, texts, strict=True)):
+        return False
+    if any(SCALES_SURELY.search(text) for text in texts) or not any(BACKWARD.search(text) for text in texts):
+        return False
+    return not _imports_trainer(program)
+
+
+def _imports_trainer(program: Program) -> bool:
+    """Return True if the program imports a trainer from outside the project."""
+    own = {each.path.partition("/")[0].removesuffix(".py") for each in program.modules}
+    own |= {splitext(basename(each.path))[0] for each in program.modules}
+    imported = (name for module in program.modules for name in module.imports if name.endswith("Trainer"))
+    return any(not name.startswith(".") and name.partition(".")[0] not in own for name in imported)
 
 
 def _of_megatron(program: Program, read: Callable[[str], bytes]) -> Iterator[Doubt]:

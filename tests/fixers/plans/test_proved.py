@@ -222,3 +222,63 @@ def test_a_program_that_a_run_starts_is_converted_because_verify_runs_it(tmp_pat
     assert set(changed(plan)) == {"train.py", "run.sh"}
     assert not [each for each in plan.findings if "stays in bfloat16" in each.message]
     assert "other.py" in [each.where for each in plan.skipped]
+
+
+OWN_TRAINER = """import torch
+from {module} import Speech{more}
+
+
+class {name}:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+
+    def train(self, loader):
+        for batch in loader:
+            loss = self.model(batch).mean()
+            {backward}
+            self.optimizer.step()
+
+
+Trainer = {name}
+trainer = Trainer(Speech())
+trainer.train(loader)
+"""
+AUTOCASTS = """import torch
+
+
+class Speech(torch.nn.Linear):
+    @torch.autocast("cuda", dtype=torch.bfloat16)
+    def forward(self, batch):
+        return super().forward(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "backward"), [("Trainer", "loss.backward()"), ("SpeechTrainer", "(loss / 2).backward()")]
+)
+@pytest.mark.parametrize("module", ["speech", "models.speech"])
+def test_a_trainer_of_the_project_that_scales_no_loss_stays(
+    tmp_path: Path, module: str, name: str, backward: str
+) -> None:
+    train = OWN_TRAINER.format(module=module, more="", name=name, backward=backward)
+    plan = planned(tmp_path, {"train.py": train, f"{module.replace('.', '/')}.py": AUTOCASTS})
+    assert changed(plan) == {}
+    assert any("nothing in it scales the loss" in each.message for each in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("more", "backward"),
+    [
+        ("", "scaler.scale(loss).backward()"),
+        ("", "self.fabric.backward(loss)"),
+        ("\nfrom transformers import Trainer as Base", "loss.backward()"),
+        ("\nimport deepspeed", "loss.backward()"),
+    ],
+    ids=["a scaler", "Fabric", "a trainer of a library", "DeepSpeed"],
+)
+def test_a_trainer_of_the_project_whose_loss_may_be_scaled_is_converted(
+    tmp_path: Path, more: str, backward: str
+) -> None:
+    train = OWN_TRAINER.format(module="speech", more=more, name="Own", backward=backward)
+    assert "speech.py" in changed(planned(tmp_path, {"train.py": train, "speech.py": AUTOCASTS}))
