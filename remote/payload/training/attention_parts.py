@@ -48,6 +48,10 @@ def attend_in_parts(
 ) -> Tuple[torch.Tensor, None]:
     """Return the same attention output as transformers' SDPA, with shape (rows, length, heads, size)."""
     length = query.shape[2]
+    if value.requires_grad and value.untyped_storage().nbytes() > value.nbytes:
+        # The backward pass needs queries and keys after their rotation. The value must not keep the tensor that it is a
+        # part of (the output of `qkv_proj`, in Phi-4 five times as large).
+        value = value.clone()
     if attention_mask is None or not module.training or length <= PART:
         inputs = (module, query, key, value, attention_mask)
         whole: Tuple[torch.Tensor, None] = sdpa_attention_forward(*inputs, dropout=dropout, scaling=scaling, **named)

@@ -7,19 +7,22 @@ from typing import Any
 
 import torch
 from peft.tuners.lora import Linear
+from torch.nn.functional import linear
 
 
 def fuse_lora(model: Any) -> Any:
     """Patch the LoRA layers of a PEFT model so that the adapter's output is added in place; return `model`.
 
     PEFT computes base + scaling * B(A(dropout(x))). Scaling and adding are two more passes over tensors of the size of
-    the layer's output, which is much larger than the output of A. Here, `addmm_` adds the product to the base layer's
-    output. PEFT also copies x to float32, the dtype of the adapter, and autocast casts the copy back. Here, x is not
-    copied. PEFT's own forward still handles all other cases: disabled, merged or several adapters, variants such as
-    DoRA, and mixed dtypes without autocast.
+    the layer's output, which is much larger than the output of A. Here, `addmm_` adds the base layer's product to the
+    adapter's output. The base layer comes last: the recomputation of a checkpointed layer ends where nothing more is
+    needed for the backward pass, which is before the product of the layer's last matrix, a quarter of its work. PEFT
+    also copies x to float32, the dtype of the adapter, and autocast casts the copy back. Here, x is not copied. PEFT's
+    own forward still handles all other cases: disabled, merged or several adapters, variants such as DoRA, and mixed
+    dtypes without autocast.
     """
     for module in model.modules():
-        if type(module) is Linear:
+        if type(module) is Linear and type(module.base_layer) is torch.nn.Linear:
             module.forward = types.MethodType(_forward, module)
     return model
 
@@ -29,10 +32,12 @@ def _forward(layer: Any, x: torch.Tensor, *inputs: Any, **named: Any) -> torch.T
     if name is None or inputs or named or not _same_dtype(layer, name, x):
         plain: torch.Tensor = Linear.forward(layer, x, *inputs, **named)
         return plain
-    rows = x.flatten(0, -2)
-    out = layer.base_layer(rows)
-    small = layer.lora_A[name](layer.lora_dropout[name](rows)).to(out.dtype)
-    out.addmm_(small, layer.lora_B[name].weight.to(out.dtype).t(), alpha=layer.scaling[name])
+    rows, base = x.flatten(0, -2), layer.base_layer
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    small = layer.lora_A[name](layer.lora_dropout[name](rows)).to(dtype) * layer.scaling[name]
+    out = linear(small, layer.lora_B[name].weight.to(dtype), base.bias)
+    out.addmm_(rows.to(dtype), base.weight.to(dtype).t())
     return out.view(*x.shape[:-1], out.shape[-1])
 
 

@@ -12,11 +12,11 @@ import types
 from typing import Any, Optional, Tuple, Union
 
 import torch
-from torch.nn.functional import cross_entropy, softmax
+from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from remote.payload.training.attention_mask import training_mask
-from remote.payload.training.last_layer import selected_rows
+from remote.payload.training.decoder_layers import training_layers
 
 IGNORED = -100
 LOGIT_BYTES = 2**28
@@ -57,11 +57,11 @@ def use_label_loss(model: Any) -> None:
         if label_positions is None:
             label_positions = find_labels(labels)
         before = label_positions - 1
-        with selected_rows(self.get_decoder().layers[-1], before) as selected:
+        with training_layers(self.get_decoder().layers, before):
             hidden = self.model(input_ids=input_ids, attention_mask=mask, use_cache=False, **kwargs).last_hidden_state
-        hidden = hidden.flatten(0, 1)
-        rows = hidden if selected else hidden.index_select(0, before)
-        loss = label_loss(rows, self.lm_head, labels.flatten().index_select(0, label_positions), num_items_in_batch)
+        loss = label_loss(
+            hidden.flatten(0, 1), self.lm_head, labels.flatten().index_select(0, label_positions), num_items_in_batch
+        )
         return CausalLMOutputWithPast(loss=loss)
 
     model.forward = types.MethodType(forward, model)
@@ -126,10 +126,13 @@ def _total_and_gradient(rows: torch.Tensor, lm_head: Any, targets: torch.Tensor)
     logits = lm_head(rows)
     dtype = logits.dtype
     logits = logits.float()
-    most, likely = logits.max(dim=-1, keepdim=True)
-    shares = softmax(logits, dim=-1)
-    # The largest probability is exp(most) / sum(exp(logits)). It is at least 1 / words, so its logarithm is finite.
-    total = (most - shares.gather(-1, likely).log() - logits.gather(-1, targets)).sum()
-    del logits
-    shares.scatter_add_(-1, targets, shares.new_full(targets.shape, -1.0))
-    return total, shares.mul_(GRADIENT_SCALE).to(dtype) @ lm_head.weight
+    wanted, (most, likely) = logits.gather(-1, targets), logits.max(dim=-1, keepdim=True)
+    # In place, so that one float32 tensor of this size exists. The largest power, 1, is left out of the sum, because
+    # adding a small power to it would be rounded to 1.
+    powers = logits.sub_(most).exp_().scatter_(-1, likely, 0.0)
+    others = powers.sum(dim=-1, keepdim=True)
+    total = (most + others.log1p() - wanted).sum()
+    one = torch.ones_like(others)
+    for at, value in ((likely, one), (targets, -one), (targets, -others)):
+        powers.scatter_add_(-1, at, value)
+    return total, powers.mul_(GRADIENT_SCALE / (1 + others)).to(dtype) @ lm_head.weight

@@ -14,6 +14,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from remote.payload.training.attention_parts import PART, attend_in_parts
 from remote.payload.training.base_model import load_model
 from remote.payload.training.families.registry import TINY
+from remote.payload.training.memory import LiveBytes
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
@@ -57,6 +58,22 @@ def test_output_and_gradients_are_those_of_the_whole(length: int, groups: int) -
         results.append((out, *torch.autograd.grad(out.square().sum(), inputs)))
     for got, wanted in zip(*results, strict=True):
         assert torch.allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_value_keeps_no_tensor_that_it_is_a_part_of() -> None:
+    made, live = torch.randn(2, 50, 8 * 16, requires_grad=True), LiveBytes()
+    with live:
+        together = made * 1
+        query, value = (together[..., at : at + 32].view(2, 50, 4, 8).transpose(1, 2) for at in (0, 96))
+        rotated = query * 2
+        del query
+        out, _ = attend_in_parts(attention_module(1), rotated, rotated, value, None)
+        del together, rotated, value
+        kept = live.now
+    # Query, value and output, each a quarter of what they are made from, and the sums of the softmax.
+    assert kept < 1.05 * made.nbytes
+    out.sum().backward()
+    assert made.grad is not None
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from .report import DtypeCount
 
 SAMPLE = 1024
 EXAMPLES = 3
+SUMMED_AT_ONCE = 2**22
 WRAPPERS = re.compile(r"(^|\.)(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)(?=\.|$)")
 
 
@@ -146,14 +147,23 @@ def _state(norm: float) -> str:
 
 def fingerprint(parameters: List[Tuple[str, Any]]) -> Dict[str, Tuple[Any, Any]]:
     """Return a small fingerprint of each tensor's values: a sample of them and their sum in float64."""
-    torch = sys.modules["torch"]
     fingerprints = {}
     for name, parameter in parameters:
         values = values_of(parameter).reshape(-1)
         if values.numel():
             stride = max(1, values.numel() // SAMPLE)
-            fingerprints[name] = (values[::stride][:SAMPLE].clone(), torch.sum(values, dtype=torch.float64))
+            fingerprints[name] = (values[::stride][:SAMPLE].clone(), _sum(values))
     return fingerprints
+
+
+def _sum(values: Any) -> Any:
+    """Return the sum of a flat tensor in float64.
+
+    torch converts a tensor to float64 before it adds its values: the embeddings of Phi-4-multimodal would take 4.9 GB.
+    """
+    torch = sys.modules["torch"]
+    sums = [torch.sum(block, dtype=torch.float64) for block in values.split(SUMMED_AT_ONCE)]
+    return torch.stack(sums).sum() if len(sums) > 1 else sums[0]
 
 
 def moved(before: Dict[str, Tuple[Any, Any]], after: Dict[str, Tuple[Any, Any]]) -> Dict[str, bool]:
