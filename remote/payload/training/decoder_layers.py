@@ -76,19 +76,10 @@ def _checkpointed(attend: Half, feed: Half, hidden: torch.Tensor) -> torch.Tenso
     `feed` is checkpointed within the checkpointed layer. Its inputs are recomputed by the layer, everything else by
     itself. So `feed` has nothing to do while the layer is recomputed.
     """
-    recomputing = False
-
-    @contextlib.contextmanager
-    def recompute() -> Iterator[None]:
-        nonlocal recomputing
-        recomputing = True
-        try:
-            yield
-        finally:
-            recomputing = False
+    recomputation = _Recomputation()
 
     def feed_once(part: torch.Tensor) -> torch.Tensor:
-        return part if recomputing else feed(part)
+        return part if recomputation.is_active else feed(part)
 
     def both(hidden: torch.Tensor) -> torch.Tensor:
         attended = attend(hidden)
@@ -96,9 +87,21 @@ def _checkpointed(attend: Half, feed: Half, hidden: torch.Tensor) -> torch.Tenso
         parts = rows.split(max(LEAST_ROWS, -(-len(rows) // PARTS)))
         return torch.cat([checkpoint(feed_once, part, use_reentrant=False) for part in parts]).view_as(attended)
 
-    contexts = (contextlib.nullcontext(), recompute())
+    contexts = (contextlib.nullcontext(), recomputation)
     out: torch.Tensor = checkpoint(both, hidden, use_reentrant=False, context_fn=lambda: contexts)
     return out
+
+
+class _Recomputation:
+    """The context of a layer's recomputation. A graph that is retained enters it once for each backward pass."""
+
+    is_active = False
+
+    def __enter__(self) -> None:
+        self.is_active = True
+
+    def __exit__(self, *error: object) -> None:
+        self.is_active = False
 
 
 def _dropped(layer: Any, name: str, hidden: torch.Tensor) -> torch.Tensor:

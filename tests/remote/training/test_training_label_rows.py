@@ -148,6 +148,18 @@ def test_the_recomputation_in_parts_draws_the_same_dropout(
     assert all(torch.equal(gradient, found[1][1][name]) for name, gradient in found[0][1].items())
 
 
+def test_a_retained_graph_is_recomputed_for_each_backward_pass(
+    trained: Callable[[str], tuple[Any, dict[str, Any]]],
+) -> None:
+    adapter, batch = trained("tiny/phi4-multimodal")
+    checkpoint_layers(adapter, LAYERS)
+    loss = adapter(**batch).loss
+    parameters = [parameter for _, parameter in trainable_parameters(adapter)]
+    first = torch.autograd.grad(loss, parameters, retain_graph=True)
+    again = torch.autograd.grad(loss, parameters)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+
 def test_after_an_error_the_last_layer_returns_all_positions(
     trained: Callable[[str], tuple[Any, dict[str, Any]]],
 ) -> None:
