@@ -72,23 +72,30 @@ path = os.path.join(folder, sha + ".pyz")
 temporary = ""
 me = os.geteuid()
 accounts = []
+def read_text(p):
+    try:
+        with open(p, "rb") as f: return f.read().decode("utf-8", "replace")
+    except OSError: return ""
+def accounts_are_listed():
+    rows = [row.partition("#")[0].partition(":") for row in read_text("/etc/nsswitch.conf").split("\n")]
+    sources = [source for name, _, value in rows if name.strip() == "passwd" for source in value.split()]
+    nis = any(row[:1] == "+" for row in read_text("/etc/passwd").split("\n"))
+    return not nis and set(sources) <= {"files", "compat", "systemd"}
 def others_may_write(s):
     if s.st_mode & 2: return True
     if not s.st_mode & 16: return False
+    if "HALFSTEP_CONTAINER" in os.environ: return True
     try:
         import grp, pwd
         group, names = grp.getgrgid(s.st_gid), {pwd.getpwuid(uid).pw_name for uid in (me, s.st_uid)}
         if s.st_gid != 0 and group.gr_name not in names: return True
+        if not accounts_are_listed(): return True
         if not accounts: accounts.extend(pwd.getpwall())
         if not {me, s.st_uid} <= {a.pw_uid for a in accounts}: return True
         if any(a.pw_gid == s.st_gid and a.pw_uid not in (me, s.st_uid, 0) for a in accounts): return True
         groups = [group] + [g for g in grp.getgrall() if g.gr_gid == s.st_gid]
         return any(set(g.gr_mem) - names - {"root"} for g in groups)
     except (ImportError, KeyError): return True
-def read_text(p):
-    try:
-        with open(p, "rb") as f: return f.read().decode("utf-8", "replace")
-    except OSError: return ""
 def in_container():
     if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"): return True
     if any(value.startswith("container=") for value in read_text("/proc/1/environ").split("\0")): return True
@@ -98,7 +105,7 @@ def in_container():
     return overlay and read_text("/proc/1/comm").strip() not in ("", "init", "systemd")
 def is_person(uid): return uid >= 1000 and uid != 65534
 def has_no_other_users():
-    if me or "HALFSTEP_CONTAINER" in os.environ or not in_container(): return False
+    if me or "HALFSTEP_CONTAINER" in os.environ or not in_container() or not accounts_are_listed(): return False
     try:
         import pwd
         pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit()]

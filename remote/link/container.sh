@@ -181,7 +181,7 @@ refuse_foreign() {
 }
 
 # A user who can rename a folder above the workdir can replace it. /tmp passes because of its sticky bit. The rules are
-# those of bootstrap.py.
+# those of bootstrap.py. The sticky bit does not protect the workdir itself: others could create folders in it.
 refuse_shared_parents() {
   me=$(id -u) own=$(id -un) todo=$work/ at= links=0 owners=
   while [ -n "$todo" ]; do
@@ -200,8 +200,15 @@ refuse_shared_parents() {
     fi
     at=$path
     case $(stat -c %a "$path") in [1357]???) continue ;; esac
-    if others_may_write "$path" && ! has_no_other_users; then fail shared "$path is writable by other users"; fi
+    refuse_shared
   done
+  path=${at:-/} todo= uid=$(stat -c %u "${at:-/}")
+  case $uid in "$me" | 0) ;; *) judge_owner ;; esac
+  refuse_shared
+}
+
+refuse_shared() {
+  if others_may_write "$path" && ! has_no_other_users; then fail shared "$path is writable by other users"; fi
 }
 
 exists() { [ -e "$1" ] || [ -L "$1" ]; }
@@ -234,7 +241,7 @@ others_may_write() {
 group_is_private() {
   group=$(stat -c %G "$1") gid=$(stat -c %g "$1") owner=$(stat -c %U "$1") owner_uid=$(stat -c %u "$1")
   case $group in "$own" | "$owner" | root) ;; *) return 1 ;; esac
-  entry=$(getent group "$gid") || return 1
+  accounts_are_listed && entry=$(getent group "$gid") || return 1
   (
     for member in $( (echo "$entry" && getent group) | members_of "$gid"); do
       case $member in "$own" | "$owner" | root) ;; *) exit 1 ;; esac
@@ -248,6 +255,14 @@ group_is_private() {
     case $listed in *" $me "*) ;; *) exit 1 ;; esac
     case $listed in *" $owner_uid "*) ;; *) exit 1 ;; esac
   )
+}
+
+# True if every account is in /etc/passwd or known to systemd. A directory service such as sssd may not list its accounts.
+accounts_are_listed() {
+  ! grep -q '^+' /etc/passwd 2>/dev/null || return 1
+  for service in $(sed -n 's/#.*//; s/^[[:space:]]*passwd[[:space:]]*://p' /etc/nsswitch.conf 2>/dev/null); do
+    case $service in files | compat | systemd) ;; *) return 1 ;; esac
+  done
 }
 
 # Prints the members of a group, which can have several entries with different names.
@@ -269,7 +284,7 @@ is_person() { [ "$1" -ge 1000 ] && [ "$1" != 65534 ]; }
 
 # True for root in a container without processes and accounts of other users. Locked accounts are ignored.
 has_no_other_users() {
-  [ "$me" = 0 ] && in_container || return 1
+  [ "$me" = 0 ] && in_container && accounts_are_listed || return 1
   for uid_of in $(stat -c %u /proc/[0-9]* 2>/dev/null); do
     ! is_person "$uid_of" || return 1
   done

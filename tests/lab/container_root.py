@@ -32,7 +32,7 @@ class ContainerRoot(LocalStarter):
     """Starts processes in a container below `folder`, with these accounts besides root and rows of the shadow file.
 
     `init` is the name of process 1; only containers have another one than `init`. `mark`: /.dockerenv exists.
-    `visitor`: a process of another user runs.
+    `visitor`: a process of another user runs. `names` is the content of nsswitch.conf; the file is missing if it is "".
     """
 
     folder: Path
@@ -41,6 +41,7 @@ class ContainerRoot(LocalStarter):
     init: str = "start.sh"
     mark: bool = False
     visitor: bool = False
+    names: str = "passwd: files systemd\n"
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         layer = self.folder / "layer"
@@ -55,6 +56,10 @@ class ContainerRoot(LocalStarter):
         os.setxattr(layer / "run", "trusted.overlay.opaque", b"y")
         (layer / "etc/passwd").write_text(f"{ROOT}\n{self.accounts}")
         (layer / "etc/shadow").write_text(f"root:*:1::::::\n{self.shadow}")
+        if self.names:
+            (layer / "etc/nsswitch.conf").write_text(self.names)
+        else:
+            os.mknod(layer / "etc/nsswitch.conf", stat.S_IFCHR, os.makedev(0, 0))
         if self.mark:
             (layer / ".dockerenv").touch()
         elif os.path.exists("/.dockerenv"):

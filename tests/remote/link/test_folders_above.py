@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,36 @@ def test_no_container_is_created_below_a_folder_that_others_may_write_to(
     assert host.probe(["id"]).ok and calls(engine)
     assert stat.S_IMODE((home / "me").stat().st_mode) == 0o700
     host.close()
+
+
+@pytest.mark.parametrize("kind", ["docker", "apptainer"])
+@pytest.mark.parametrize("spelling", ["lab", "lab/", "lab/.", "lab/x/..", "link", "link/./"])
+@pytest.mark.parametrize("mode", [0o3770, 0o1777, 0o3773])
+def test_SE_the_sticky_bit_does_not_protect_the_workdir_of_a_container_itself(
+    home: Path, tmp_path: Path, kind: str, spelling: str, mode: int
+) -> None:
+    write_engine(tmp_path, kind)
+    (home / "lab/x").mkdir(parents=True)
+    (home / "link").symlink_to("lab")
+    os.chown(home / "lab", 0, NOBODYS_GROUP)
+    (home / "lab").chmod(mode)
+    host = open_host(titan(Container("torch"), f"{home}/{spelling}"))
+    with pytest.raises(ContainerUnavailable, match=f"{home}/(lab|link)/*.* is writable by other users"):
+        host.probe(["true"])
+    host.close()
+    assert not (tmp_path / "bin/state/calls").exists() and not (home / "lab/containers").exists()
+
+
+@pytest.mark.parametrize("spelling", ["lab", "lab/.", "lab/x/.."])
+def test_SE_a_workdir_of_another_user_is_refused_in_every_spelling(home: Path, tmp_path: Path, spelling: str) -> None:
+    write_engine(tmp_path, "docker")
+    (home / "lab/x").mkdir(parents=True)
+    os.chown(home / "lab", 4242, -1)
+    host = open_host(replace(titan(Container("torch"), f"{home}/{spelling}"), trusts_owners=True))
+    with pytest.raises(ContainerUnavailable, match="belongs to another user"):
+        host.probe(["true"])
+    host.close()
+    assert not (tmp_path / "bin/state/calls").exists()
 
 
 @pytest.mark.parametrize("link", [True, False])

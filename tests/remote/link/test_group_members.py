@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from remote.errors import ContainerUnavailable
+from remote.errors import ContainerUnavailable, HostUnfit
 from remote.link.bootstrap import PYTHON
 from remote.link.container import Container
 from remote.link.reach import open_host
-from tests.remote.link.container_engine import home, titan, tools, write_engine
+from tests.remote.link.container_engine import calls, home, titan, tools, write_engine
 from tests.remote.link.test_folders_above import another_user
 
 __all__ = ["another_user", "home"]
 
 ME, HEAD = 2001, 2002
-OTHERS_MAY_WRITE = PYTHON[PYTHON.index("def others_may_write") : PYTHON.index("def read_text")]
+OTHERS_MAY_WRITE = PYTHON[PYTHON.index("def read_text") : PYTHON.index("def in_container")]
 ROOT = "root:x:0:0:root:/root:/bin/sh"
 DAEMON = "daemon:x:1:1::/:/bin/false"
 ALICE = "alice:x:2001:2001::/:/bin/sh"
@@ -68,11 +68,14 @@ def _group(row: str) -> grp.struct_group:
 def judge(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the function of the bootstrap program as the user `ME`, for a mode, a database, an owner and a group."""
 
-    def judged(mode: int, database: Database, uid: int = ME, gid: int = ME) -> bool:
-        namespace: dict[str, Any] = {"me": ME, "accounts": []}
+    def judged(mode: int, database: Database, uid: int = ME, gid: int = ME, **system: str) -> bool:
+        texts = {"/etc/nsswitch.conf": system.get("names", ""), "/etc/passwd": system.get("passwd", ROOT)}
+        variables = {"HALFSTEP_CONTAINER": system["container"]} if "container" in system else {}
+        namespace: dict[str, Any] = {"me": ME, "accounts": [], "os": SimpleNamespace(environ=variables)}
         monkeypatch.setitem(sys.modules, "pwd", database)
         monkeypatch.setitem(sys.modules, "grp", database)
         exec(OTHERS_MAY_WRITE, namespace)
+        namespace["read_text"] = texts.__getitem__
         folder = SimpleNamespace(st_mode=0o40000 | mode, st_uid=uid, st_gid=gid)
         results = {namespace["others_may_write"](folder) for _ in range(3)}
         monkeypatch.undo()
@@ -125,6 +128,24 @@ def test_SE_01_the_write_permission_of_a_group_is_refused_if_the_accounts_cannot
     assert judge(0o775, Database(listed, GROUPS, unlisted), owner, owner) is True
 
 
+@pytest.mark.parametrize(
+    ("system", "shared"),
+    [
+        ({"names": "passwd: files systemd\n"}, False),
+        ({"names": "#passwd: sss\n\tpasswd:\tcompat # and sss\ngroup: files sss\n"}, False),
+        ({"names": "passwd: files sss\n"}, True),
+        ({"names": "passwd: files\npasswd: winbind\n"}, True),
+        ({"names": "passwd: compat\n", "passwd": f"{ROOT}\n+@lab::::::\n"}, True),
+        ({"container": "docker halfstep-1 sha256:1d"}, True),
+    ],
+)
+def test_SE_01_the_write_permission_of_a_group_is_refused_if_other_accounts_may_exist(
+    judge: Any, system: dict[str, str], shared: bool
+) -> None:
+    assert judge(0o775, Database(ACCOUNTS, GROUPS), **system) is shared
+    assert judge(0o755, Database(ACCOUNTS, GROUPS), **system) is False
+
+
 def test_the_accounts_are_listed_only_for_a_folder_that_its_group_may_write_to(judge: Any) -> None:
     lists = {}
     for mode in (0o700, 0o755, 0o775):
@@ -151,14 +172,20 @@ def test_the_accounts_are_listed_only_for_a_folder_that_its_group_may_write_to(j
 def test_SE_01_no_container_is_created_below_a_folder_whose_group_another_account_has(
     home: Path, tmp_path: Path, accounts: Sequence[str], groups: Sequence[str], shared: bool
 ) -> None:
-    write_engine(tmp_path, "docker")
+    engine = write_engine(tmp_path, "docker")
     write_getent(tmp_path, accounts, groups)
     home.chmod(0o775)
     host = open_host(titan(Container("torch"), f"{home}/me/halfstep"))
     if shared:
         with pytest.raises(ContainerUnavailable, match=f"{home} is writable by other users"):
             host.probe(["true"])
+        assert not (engine.parent / "state/calls").exists()
     else:
+        with pytest.raises(HostUnfit, match=f"{home} on titan is writable by other users") as caught:
+            host.probe(["true"])  # a container does not show who belongs to the group
+        assert calls(engine)
+        assert f"chmod +t {home}" in caught.value.hint
+        home.chmod(0o1775)
         assert host.probe(["id"]).ok
     host.close()
 

@@ -41,6 +41,9 @@ ALONE = {
     "a mark": {"init": "init", "mark": True},
     "a locked account": {"accounts": UBUNTU, "shadow": "ubuntu:!:1::::::\n"},
     "accounts without a shell": {"accounts": UBUNTU.replace("/bin/bash", "/usr/sbin/nologin")},
+    "no nsswitch.conf": {"names": ""},
+    "no sources of accounts": {"names": "# passwd: sss\nhosts: files dns\n"},
+    "compat": {"names": "group: files ldap\n passwd :\tcompat systemd # sss\n"},
     "system accounts": {"accounts": "sshd:x:104:65534::/run/sshd:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"},
 }
 NOT_ALONE = {
@@ -51,6 +54,9 @@ NOT_ALONE = {
     "no password needed": {"accounts": UBUNTU, "shadow": "ubuntu::1::::::\n"},
     "no row in shadow": {"accounts": UBUNTU},
     "a key": {"accounts": UBUNTU, "shadow": "ubuntu:!:1::::::\n"},
+    "sssd": {"names": "passwd: files systemd sss\n"},
+    "ldap": {"names": "hosts: files\npasswd:ldap [NOTFOUND=return] files\n"},
+    "NIS": {"names": "passwd: compat\n", "accounts": "+::::::\n"},
 }
 
 
