@@ -18,9 +18,10 @@ from pipeline.hosts.address import address_of
 from pipeline.records.consents import is_confirmed, keep_consent
 from remote.errors import BadUsage, DiskFull, HostFileUntrusted
 from remote.link.address import LOCAL, Address, Hop, canonical, is_this_machine, parse_hop
+from remote.link.hosts_file import listed_addresses
 from remote.link.prompter import Prompter, confirms
 from remote.link.ssh.aliases import is_alias, list_aliases
-from remote.link.ssh.host_keys import is_in_hosts_file, is_known_host, own_known_hosts
+from remote.link.ssh.host_keys import is_known_host, own_known_hosts
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import home, user_file
@@ -84,7 +85,7 @@ def local_confirmation(
         given = (address.host, *(parse_hop(jump).host for jump in address.proxy_jump))
         if name not in given or canonical(hop.host) != canonical(name) or name in list_aliases(environment):
             return
-        is_recognised = is_this_machine(name) or is_in_hosts_file(canonical(name))
+        is_recognised = is_this_machine(name) or listed_addresses(canonical(name))
         if not is_recognised and not is_confirmed(trusted_hosts(environment), _line(host)):
             _confirm(host, f"reaches the local machine as {name}", prompter, environment)
 
@@ -229,7 +230,7 @@ def _place_of(name: str, environment: Mapping[str, str], port: int | None = None
     names = {name, canonical(name)}
     places = [folder / "known_hosts" for folder in (home(environment) / ".ssh", own_known_hosts(environment).parent)]
     known = next((str(path) for path in places for each in names if is_known_host(path, each, port)), "")
-    return known or ("/etc/hosts" if any(map(is_in_hosts_file, names)) else "")
+    return known or ("/etc/hosts" if any(map(listed_addresses, names)) else "")
 
 
 def meaning_without_file(host: LoadedHost, environment: Mapping[str, str]) -> str:

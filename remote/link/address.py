@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from remote.errors import BadUsage
 from remote.link.container import Container
+from remote.link.hosts_file import listed_addresses
 
 MAX_HOST_LENGTH = 253
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -151,13 +152,17 @@ def canonical(host: str) -> str:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return True if `host` is the name or an address of this machine, loopback addresses included.
+    """Return True if `host` is a name or an address of this machine, loopback addresses included.
 
-    No name server is queried.
+    Its names are the host name, and the names that /etc/hosts lists for its addresses. No name server is queried.
     """
     name = host.lower().rstrip(".")
     if name == socket.gethostname().lower() or LOCALHOST.fullmatch(name):
         return True
+    return any(map(_is_own_address, (name, *listed_addresses(name))))
+
+
+def _is_own_address(name: str) -> bool:
     try:
         # inet_aton also accepts short forms such as 127.1 and 2130706433, as ssh does.
         family, text = socket.AF_INET, socket.inet_ntoa(socket.inet_aton(name))

@@ -21,7 +21,6 @@ from remote.link.ssh.route import ResolvedHop
 from remote.project.user_folder import create_private, user_file
 from remote.protocol.regular import read_regular
 from remote.protocol.shell import shell_command
-from remote.protocol.text import file_lines, line_fields
 
 MAX_KNOWN_HOSTS = 16 * 2**20
 
@@ -86,15 +85,6 @@ def is_known_host(path: Path, name: str, port: int | None = None) -> bool:
     return any(entries_for(entries, each) for each in hashed) or any(
         one.startswith(with_port) for entry in entries for one in entry.names.lower().split(",")
     )
-
-
-def is_in_hosts_file(name: str, path: Path = Path("/etc/hosts")) -> bool:
-    """Return True if /etc/hosts, or the file at `path`, lists the name."""
-    try:
-        text = read_regular(path, MAX_KNOWN_HOSTS, follow=True).decode("utf-8", "replace").lower()
-    except OSError:
-        return False
-    return any(name.lower() in line_fields(line.partition("#")[0])[1:] for line in file_lines(text))
 
 
 def verify_host_key(

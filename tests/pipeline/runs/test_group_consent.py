@@ -14,6 +14,7 @@ from pipeline.show.prompts import SecretsOnly
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from remote.errors import HostFileUntrusted
+from remote.link import hosts_file
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Person
 from tests.pipeline.listeners import NoListener
@@ -40,6 +41,18 @@ def test_this_machine_trains_with_others_only_after_a_confirmation(tmp_path: Pat
     assert len(user.questions) == 1
     with pytest.raises(HostFileUntrusted):
         require_group_consent([*group, *hosts(tmp_path, third="10.0.0.3")], None)
+
+
+def test_SE_a_name_of_this_machine_in_the_hosts_file_is_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hosts").write_text("127.0.1.1\tlaptop.lab laptop # the laptop\n10.0.0.7 other\n")
+    monkeypatch.setattr(hosts_file, "HOSTS_FILE", tmp_path / "hosts")
+    group = hosts(tmp_path, evil="10.0.0.1", me="Laptop", third="other")
+    with pytest.raises(HostFileUntrusted, match=r"with this machine, evil \(10.0.0.1\), third \(other\) can run code"):
+        require_group_consent(group, None)
+    require_group_consent(group[:1] + group[2:], None)
+    require_group_consent(group[1:2], None)
 
 
 def test_hosts_without_this_machine_and_this_machine_alone_need_no_confirmation(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from remote.errors import BadUsage
-from remote.link.address import Address, Hop, parse_hop
+from remote.link import hosts_file
+from remote.link.address import Address, Hop, is_this_machine, parse_hop
 from remote.link.container import Container
 from remote.link.reach import open_host
 from remote.protocol.exits import ExitCode
@@ -106,3 +107,30 @@ def test_a_pinned_host_key_must_be_a_sha256_fingerprint(key: str) -> None:
 def test_a_container_that_is_no_image_name_is_refused(image: str) -> None:
     with pytest.raises(BadUsage, match="container"):
         Container(image)
+
+
+HOSTS = """127.0.0.1 localhost
+#127.0.0.1 commented
+127.0.1.1\tbox.lab.example\tBox # note note2
+::1 six
+10.255.255.1 other both
+127.0.0.9 both
+not-an-address broken
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "this"),
+    [
+        *((name, True) for name in ("box", "BOX.lab.example", "box.", "six", "both", "localhost", "127.1")),
+        *((name, False) for name in ("other", "commented", "note2", "broken", "titan", "lab.example")),
+    ],
+)
+def test_SE_a_name_is_this_machine_if_the_hosts_file_lists_it_for_an_own_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, this: bool
+) -> None:
+    (tmp_path / "hosts").write_text(HOSTS)
+    monkeypatch.setattr(hosts_file, "HOSTS_FILE", tmp_path / "hosts")
+    assert is_this_machine(name) is this
+    monkeypatch.setattr(hosts_file, "HOSTS_FILE", tmp_path / "missing")
+    assert is_this_machine(name) is (name in ("localhost", "127.1"))
