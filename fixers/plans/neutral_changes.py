@@ -35,21 +35,6 @@ def is_unneeded(change: FileChange, program: Program, read: Callable[[str], byte
     return _leaves(change, program, read, _is_same)
 
 
-def is_unused(change: FileChange, programs: Sequence[Program], read: Callable[[str], bytes]) -> bool:
-    """Return True if no program calls the changed functions.
-
-    A change in the main block of an imported module is unused.
-
-    If a program imports modules by computed names, no function counts as unused: a config may name it.
-    """
-    if any(change.path == each.entry for each in programs):
-        return False
-    modules = {module.path: module for each in programs for module in each.modules}
-    named = any(module.dynamic for module in modules.values())
-    joint = Program("", tuple(modules.values()))
-    return _leaves(change, joint, read, _is_same, _is_main_function if named else _is_plain_function)
-
-
 def _is_same(old: object, new: object) -> bool:
     """Return True if the nodes are equal, apart from their positions. The comparison ends at the first difference."""
     if isinstance(old, ast.AST) and isinstance(new, ast.AST):
@@ -60,28 +45,11 @@ def _is_same(old: object, new: object) -> bool:
     return type(old) is type(new) and old == new
 
 
-def _is_definition(node: ast.AST) -> bool:
-    return isinstance(node, DEFINITIONS)
-
-
-def _is_plain_function(node: ast.AST) -> bool:
-    """Return True for a function that only code calls.
-
-    A config may name a class, and a decorator may register a function.
-    """
-    return isinstance(node, FUNCTIONS) and all(WRAPS.search(ast.unparse(each)) for each in node.decorator_list)
-
-
-def _is_main_function(node: ast.AST) -> bool:
-    return isinstance(node, FUNCTIONS) and node.name == "main" and _is_plain_function(node)
-
-
 def _leaves(
     change: FileChange,
     program: Program,
     read: Callable[[str], bytes],
     passes: Callable[[ast.AST, ast.AST], bool],
-    may_be_unused: Callable[[ast.AST], bool] = _is_definition,
 ) -> bool:
     if not change.path.endswith(".py") or change.path == program.entry:
         return False
@@ -90,7 +58,7 @@ def _leaves(
         if edited is None:
             return False
         changed = [pair for pair in edited.pairs if not passes(*pair)]
-        if not changed or not all(may_be_unused(old) for old, _ in changed):
+        if not changed or not all(isinstance(old, DEFINITIONS) for old, _ in changed):
             return not changed
         others = [read(module.path) for module in program.modules if module.path != change.path]
         return _is_unused(changed, edited.body, (change.before, *others))

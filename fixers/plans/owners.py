@@ -17,8 +17,8 @@ from fixers.frame.code_facts import reads_settings
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
 from fixers.plans.named_paths import COMPUTED, FOLDER, QUOTED, WORD, contains_path, may_name
-from fixers.plans.neutral_changes import is_unused
 from fixers.plans.programs import Program, imports_any, scripts_in, starts
+from fixers.plans.reached import Reach
 from fixers.settings.known_formats import is_known_format, is_of_accelerate, is_of_deepspeed
 from fixers.sources.commands import reads_commands
 from fixers.sources.file_roles import DEFINES, uses_other_device
@@ -26,6 +26,7 @@ from fixers.sources.launched import is_document
 
 PYTHON = (".py", ".ipynb")
 EVALUATION = re.compile(r"(?:^|[/_-])(?:eval\w*|inference|benchmarks?|filter(?:ing)?|generation|demos?)(?=[/_.-])")
+NAMES = re.compile(rb"[A-Za-z_]\w*")
 CALLS = re.compile(rb"^\w[\w.]*\(", re.MULTILINE)
 """Matches a call at module level. A file with such calls and without definitions is a script."""
 TRAINING_KEY = re.compile(
@@ -51,6 +52,7 @@ class Owners:
         self.modules = modules
         self.naming: dict[tuple[bytes, bytes], tuple[tuple[str, bytes], ...]] = {}
         self.read = cache(tree.read)
+        self.reach = Reach(self.read, lambda: self.words)
         self.starting: dict[str, tuple[Program, ...]] = {}
 
     def of(self, path: str, data: bytes) -> tuple[Program, ...] | None:
@@ -67,7 +69,8 @@ class Owners:
     def of_change(self, change: FileChange) -> tuple[Program, ...] | None:
         """Return the programs to which the changed file belongs, or None if no training runs the changed code."""
         own = self.of(change.path, change.before)
-        return None if own and is_unused(change, own, self.read) else own
+        training = tuple(each for each in own or () if self.reach.trains(each))
+        return None if not training or self.reach.leaves_out(change, training) else training
 
     def _of_config(self, path: str, data: bytes) -> tuple[Program, ...] | None:
         if is_known_format(path, data):
@@ -196,6 +199,12 @@ class Owners:
     @cached_property
     def folders(self) -> frozenset[str]:
         return frozenset(map(dirname, self.tree.paths()))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words in the configs and commands of the project that may be names of code."""
+        texts = (text for path, text in self.texts if not (path.endswith(PYTHON) or is_document(path)))
+        return frozenset(each.decode() for text in texts for each in NAMES.findall(text))
 
     @cached_property
     def texts(self) -> tuple[tuple[str, bytes], ...]:

@@ -19,10 +19,14 @@ STARTED_MODULE = re.compile(rb"(?:^|\s)-m[ \t]+([\w.]+)", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A script or notebook (`entry`), and all modules that it imports (`modules`). `modules` includes the entry."""
+    """A script or notebook (`entry`), and all modules that it imports (`modules`). `modules` includes the entry.
+
+    `started`: a config starts the script.
+    """
 
     entry: str
     modules: tuple[Module, ...]
+    started: bool = False
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -45,8 +49,8 @@ def find_programs(modules: Iterable[Module], started: Iterable[str] = ()) -> tup
     graph = _ImportGraph(by_path)
     imported = graph.imported_scripts()
     entries = [each for each in by_path.values() if each.path in started or _may_start(each, imported)]
-    programs = [Program(each.path, graph.closure(each, _evaluates)) for each in entries]
-    found = [each for each in programs if each.entry in started or each.trains]
+    programs = [Program(each.path, graph.closure(each, _evaluates), each.path in started) for each in entries]
+    found = [each for each in programs if each.started or each.trains]
     reached = {path for program in found for path in program.paths}
     return (*found, *_unstarted(by_path, reached, graph))
 

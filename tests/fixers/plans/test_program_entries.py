@@ -99,7 +99,7 @@ IN_A_BRANCH = "TEXT = 'a'\nif scores:\n    from .scorer import Settings\n"
 def test_an_import_in_a_function_of_evaluation_code_belongs_to_no_training(
     tmp_path: Path, package: str, folder: str, belongs: bool
 ) -> None:
-    training = f"from {folder.replace('/', '.')}.prompt import TEXT\n{ACCELERATE}"
+    training = f"from {folder.replace('/', '.')}.prompt import TEXT\n{ACCELERATE}\nprint(package.Settings)\n"
     files = {f"{folder}/__init__.py": package, f"{folder}/prompt.py": "TEXT = 'a'\n", f"{folder}/scorer.py": SCORER}
     found = changed(planned(tmp_path, {"train.py": training, **files}))
     assert set(found) == {"train.py", *([f"{folder}/scorer.py"] if belongs else [])}
@@ -109,7 +109,8 @@ def test_an_import_in_a_function_of_evaluation_code_belongs_to_no_training(
 
 @pytest.mark.parametrize("kit", ["kit/models/voice.py", "voice_kit/lib/voice/__init__.py"])
 def test_a_module_of_another_tool_with_the_name_of_an_imported_package_stays(tmp_path: Path, kit: str) -> None:
-    files = {"jobs/train.py": f"from voice import build\n{ACCELERATE}", "voice/__init__.py": BUILDS, kit: BUILDS}
+    training = f"from voice import build\n{ACCELERATE}\nbuild()\n"
+    files = {"jobs/train.py": training, "voice/__init__.py": BUILDS, kit: BUILDS}
     assert set(changed(planned(tmp_path, files))) == {"jobs/train.py", "voice/__init__.py"}
 
 
@@ -151,7 +152,11 @@ def test_a_function_that_no_program_calls_stays(tmp_path: Path, decorator: str) 
     [
         {"train.py": IMPORTS, "helpers.py": HELPERS.format(decorator="@register('narrow')\n")},
         {"train.py": f"{IMPORTS}\nnarrow = helpers.narrow\n", "helpers.py": HELPERS.format(decorator="")},
-        {"train.py": f"hydra.utils.instantiate(cfg)\n{IMPORTS}", "helpers.py": HELPERS.format(decorator="")},
+        {
+            "train.py": f"hydra.utils.instantiate(cfg)\n{IMPORTS}",
+            "helpers.py": HELPERS.format(decorator=""),
+            "conf/batch.yaml": "batch:\n  _target_: helpers.narrow\n",
+        },
         {"train.py": IMPORTS, "helpers.py": f"{HELPERS.format(decorator='')}\n\nprint(narrow(ones))\n"},
         {"train.py": f"import helpers\n{ACCELERATE}", "helpers.py": SHARED},
     ],

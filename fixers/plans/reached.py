@@ -1,0 +1,239 @@
+"""Find the code that a training program reaches: from its main code, by the names that reached code uses.
+
+A definition is reached if code of the program that is reached uses its name. A method is reached if its class is also
+reached, and all methods are reached if a library may call them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from posixpath import commonprefix, dirname, splitext
+
+from fixers.frame.change import FileChange
+from fixers.frame.modules import TRAINS
+from fixers.plans.code_units import CONFIG, PART, Unit, units_of
+from fixers.plans.programs import Program
+from fixers.plans.uncalled import may_compose
+from fixers.sources.python import TREES
+from fixers.sources.syntax import parse_python
+from fixers.sources.unparsable import Unparsable
+
+PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "NamedTuple", "TypedDict", "Exception"})
+Key = tuple[str, str, str]
+
+
+@dataclass
+class Reach:
+    """The units that each program reaches. Each module is parsed once.
+
+    `named`: returns the words of configs and commands, which may be names that a program computes at run time.
+    """
+
+    read: Callable[[str], bytes]
+    named: Callable[[], frozenset[str]]
+    parsed: dict[tuple[str, bool], tuple[Unit, ...] | None] = field(default_factory=dict)
+    reached: dict[str, frozenset[Key] | None] = field(default_factory=dict)
+
+    def leaves_out(self, change: FileChange, programs: Sequence[Program]) -> bool:
+        """Return True if none of the programs reaches the changed code."""
+        return change.path.endswith(".py") and all(self._leaves_out(change, each) for each in programs)
+
+    def _leaves_out(self, change: FileChange, program: Program) -> bool:
+        if change.path not in program.paths:
+            return False  # the program imports the module by a computed name
+        changed, reached = changed_units(change, is_entry=change.path == program.entry), self.of(program)
+        return changed is not None and reached is not None and changed.isdisjoint(reached)
+
+    def trains(self, program: Program) -> bool:
+        """Return True if the program reaches code that trains, or if its code is unknown."""
+        training = {each.path for each in program.modules if each.trains}
+        if program.entry in training or program.started or not training or self.of(program) is None:
+            return True
+        units = (each for path in training for each in self._units(path, is_entry=False) or ())
+        found = self.of(program) or frozenset()
+        return any(each.key in found and not each.is_class and TRAINS.is_in(each.text) for each in units)
+
+    def of(self, program: Program) -> frozenset[Key] | None:
+        """Return the units that the program reaches, or None if they are unknown."""
+        if program.entry not in self.reached:
+            self.reached[program.entry] = self._find(program)
+        return self.reached[program.entry]
+
+    def _find(self, program: Program) -> frozenset[Key] | None:
+        units: list[Unit] = []
+        for module in program.modules:
+            own = self._units(module.path, is_entry=module.path == program.entry)
+            if own is None:
+                return None
+            units += own
+        search = _Search(units, {each.path: each.imports for each in program.modules})
+        return search.run(self.named() if any(each.dynamic for each in program.modules) else ())
+
+    def _units(self, path: str, *, is_entry: bool) -> tuple[Unit, ...] | None:
+        key = path, is_entry
+        if key not in self.parsed:
+            self.parsed[key] = None
+            with suppress(OSError, Unparsable):
+                source = TREES.read(path, self.read(path))
+                self.parsed[key] = units_of(path, source.tree, source.text, is_entry=is_entry)
+        return self.parsed[key]
+
+
+def changed_units(change: FileChange, *, is_entry: bool) -> frozenset[Key] | None:
+    """Return the units of the module whose code changes, or None if the change adds or removes a unit."""
+    with suppress(SyntaxError, ValueError):
+        old, new = (_texts(change.path, each, is_entry) for each in (change.before, change.after))
+        if [key for key, _ in old] == [key for key, _ in new]:
+            return frozenset(one for (one, text), (_, other) in zip(old, new, strict=True) if text != other)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _texts(path: str, data: bytes, is_entry: bool) -> list[tuple[Key, bytes]]:
+    return [(each.key, each.text) for each in units_of(path, parse_python(data), data, is_entry=is_entry)]
+
+
+class _Search:
+    """The reached units of a program.
+
+    `created`: reached classes that may have instances. Of other reached classes, only methods are reached whose names
+    are used: `Speech.load()` does not run `Speech.__init__`.
+    """
+
+    def __init__(self, units: Sequence[Unit], imports: Mapping[str, Sequence[str]]) -> None:
+        self.units = units
+        self.imports = imports
+        self.by_name = _grouped(units)
+        self.names = frozenset(f"{part}{name}" for name in self.by_name for part in ("", PART))
+        self.library = _of_libraries(units)
+        self.methods: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
+        for each in units:
+            if each.owner:
+                self.methods[each.path, each.owner].append(each)
+        self.found: dict[Unit, Key] = {}
+        self.created: set[tuple[str, str]] = set()
+        self.used: set[str] = set()
+        self.seen: set[tuple[str, str]] = set()
+        self.new: list[tuple[Unit, bool]] = []
+
+    def run(self, named: Iterable[str]) -> frozenset[Key]:
+        """Return the keys of the reached units. `named`: names that the program uses in any case."""
+        self.new = [(each, True) for each in self.units if each.at_import and not each.owner]
+        self._use(named)
+        while self.new:
+            unit, is_created = self.new.pop()
+            if unit not in self.found:
+                self.found[unit] = unit.key
+                self._use(unit.uses | self._composed(unit), unit.path)
+            if unit.is_class:
+                self._reach_methods(unit, is_created=is_created)
+            elif unit.owner and "cls" in unit.uses and (unit.path, unit.owner) not in self.created:
+                self.new += [(each, True) for each in self.by_name[unit.owner] if each.path == unit.path]
+        return frozenset(self.found.values()) | {each.key for each in self.units if each.is_value}
+
+    def _use(self, names: Iterable[str], path: str = "") -> None:
+        known = self.names.intersection(names)
+        for name in known:
+            found = self.by_name[name.removeprefix(PART)]
+            by_path = path if len(found) > 1 else ""
+            if (by_path, name) not in self.seen:
+                self.seen.add((by_path, name))
+                self.new += self._using(found, path, is_created=not name.startswith(PART))
+        self.used |= known
+
+    def _using(self, found: Sequence[Unit], path: str, *, is_created: bool) -> Iterator[tuple[Unit, bool]]:
+        free = [each for each in found if not each.owner]
+        for each in self._imported(free, path) if len(free) > 1 else free:
+            yield each, is_created
+        for each in found:
+            if each.owner and self._has_class(each) and not _is_special(each.name):
+                yield each, is_created
+
+    def _imported(self, found: Sequence[Unit], path: str) -> Sequence[Unit]:
+        """Return those of several units of the same name that the module at `path` defines or imports."""
+        own = [each for each in found if each.path == path]
+        ends = f".{found[0].name}"
+        modules = {
+            each.removesuffix(ends).rpartition(".")[2] for each in self.imports.get(path, ()) if each.endswith(ends)
+        }
+        named = [each for each in found if modules & {*splitext(each.path)[0].split("/")[-2:]}]
+        nearest = max((_shared(path, each.path) for each in named), default=0)
+        return own or [each for each in named if _shared(path, each.path) == nearest] or found
+
+    def _has_class(self, method: Unit) -> bool:
+        return any(each in self.found for each in self.by_name[method.owner] if each.path == method.path)
+
+    def _composed(self, unit: Unit) -> set[str]:
+        return {name for name in self.by_name if _composes(unit, name)} if unit.composed else set()
+
+    def _reach_methods(self, unit: Unit, *, is_created: bool) -> None:
+        key = unit.path, unit.name
+        is_new = is_created and key not in self.created
+        if is_new:
+            self.created.add(key)
+        may_call = is_new and key in self.library
+        for each in self.methods[key]:
+            if each in self.found:
+                continue
+            if (self._is_used(each.name) and not _is_special(each.name)) or (is_new and _is_called(each, may_call)):
+                self.new.append((each, True))
+        self.new += [(each, is_created) for base in unit.bases for each in self._classes(base, unit.path, is_created)]
+
+    def _is_used(self, name: str) -> bool:
+        return name in self.used or f"{PART}{name}" in self.used
+
+    def _classes(self, base: str, path: str, is_created: bool) -> Iterator[Unit]:
+        found = [each for each in self.by_name.get(base, ()) if not each.owner]
+        for each in self._imported(found, path) if found else ():
+            if each not in self.found or (is_created and each.is_class and (each.path, each.name) not in self.created):
+                yield each
+
+
+def _grouped(units: Iterable[Unit]) -> Mapping[str, list[Unit]]:
+    by_name: defaultdict[str, list[Unit]] = defaultdict(list)
+    for each in units:
+        if each.name:
+            by_name[each.name].append(each)
+    return by_name
+
+
+def _shared(path: str, other: str) -> int:
+    """Return the number of folders that the paths share."""
+    return len(commonprefix([dirname(path).split("/"), dirname(other).split("/")]))
+
+
+def _is_called(method: Unit, may_call: bool) -> bool:
+    """Return True for a method that Python or a decorator calls, or a library, if the class has a base of one."""
+    return method.name != CONFIG and (_is_special(method.name) or may_call or method.at_import)
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _composes(unit: Unit, name: str) -> bool:
+    return any(may_compose(text, name.encode(), is_attribute=direct) for text, direct in unit.composed)
+
+
+def _of_libraries(units: Iterable[Unit]) -> set[tuple[str, str]]:
+    """Return the classes, as path and name, that have a base class which is not one of the program."""
+    classes: defaultdict[str, list[Unit]] = defaultdict(list)
+    for each in units:
+        if each.is_class:
+            classes[each.name].append(each)
+    return {(each.path, each.name) for own in classes.values() for each in own if _is_of_library(each, classes, ())}
+
+
+def _is_of_library(unit: Unit, classes: Mapping[str, list[Unit]], seen: tuple[Key, ...]) -> bool:
+    if unit.key in seen:
+        return False
+    return any(_base_of_library(base, classes, (*seen, unit.key)) for base in unit.bases if base not in PLAIN_BASES)
+
+
+def _base_of_library(base: str, classes: Mapping[str, list[Unit]], seen: tuple[Key, ...]) -> bool:
+    own = classes.get(base, [])
+    return not own or any(_is_of_library(each, classes, seen) for each in own)
