@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Mapping
 
-from remote.payload.fix.tokenizer import ASK_TIMEOUT_S, cached_snapshot, hub_cache, hub_home, offline
-from remote.payload.probes.project_python import ask_hub_client, job_environment
+from remote.payload.fix.tokenizer import ASK_TIMEOUT_S, cached_snapshot, hub_cache, offline
+from remote.payload.probes.project_python import (
+    TOKEN_FILE,
+    TOKENS,
+    ask_hub_client,
+    hub_home,
+    hub_tokens,
+    job_environment,
+)
 from remote.payload.request.call import Call
 from remote.protocol.hub_access import HubFacts
 from remote.protocol.values import encode
@@ -34,11 +41,12 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
 
 def token_source(environment: Mapping[str, str]) -> str:
     """Return the variable or file that contains a token for huggingface_hub, or "" if there is none."""
-    env = job_environment(environment)
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+    folder = hub_home(job_environment(environment))
+    env = job_environment(hub_tokens(environment))
+    for name in TOKENS:
         if env.get(name):
             return name
-    path = os.path.expanduser(env.get("HF_TOKEN_PATH") or os.path.join(hub_home(env), "token"))
+    path = os.path.expanduser(env.get("HF_TOKEN_PATH") or os.path.join(folder, TOKEN_FILE))
     try:
         return path if os.path.getsize(path) > 0 else ""
     except OSError:

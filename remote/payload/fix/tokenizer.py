@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
 from remote.payload.fix.journal import digest_after_fix, replace_kept
 from remote.payload.fix.replaceable import is_replaceable, require_replaceable
-from remote.payload.probes.project_python import ask_hub_client, job_environment
+from remote.payload.probes.project_python import ask_hub_client, hub_home, job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
@@ -276,12 +276,6 @@ def hub_cache(environment: Mapping[str, str]) -> str:
     """Return the folder of huggingface_hub's cache, according to the variables in `environment`."""
     env = job_environment(environment)
     return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
-
-
-def hub_home(env: Mapping[str, str]) -> str:
-    """Return HF_HOME, or huggingface_hub's default."""
-    caches = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.expanduser(env.get("HF_HOME") or os.path.join(caches, "huggingface"))
 
 
 def offline(environment: Mapping[str, str]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from remote.payload.fix.hub_access import token_source
 from remote.payload.probes import project_python
 
 HUB = "https://mirror.test"
@@ -41,8 +43,8 @@ def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tup
     ],
 )
 def test_SE_03_variables_that_may_load_code_are_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    received, _ = sent({name: "/project/evil", "HF_HOME": "/cache"}, monkeypatch)
-    assert received == {"HF_HOME": "/cache"}
+    received, _ = sent({name: "/project/evil", "HF_HUB_CACHE": "/cache"}, monkeypatch)
+    assert received == {"HF_HUB_CACHE": "/cache"}
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,43 @@ def test_SE_03_of_all_tokens_only_that_of_the_job_goes_to_another_server(
     assert "withheld" not in answer
 
 
-def test_the_usual_hub_gets_the_token_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sent({"HF_TOKEN": "$MY_TOKEN", "HF_HOME": "/cache"}, monkeypatch)[0] == {
-        "HF_TOKEN": "$MY_TOKEN",
-        "HF_HOME": "/cache",
-    }
+@pytest.mark.parametrize(
+    ("value", "sent_value"),
+    [
+        ("hf_given", "hf_given"),
+        ("$HF_TOKEN", "$HF_TOKEN"),
+        ("${HUGGING_FACE_HUB_TOKEN}", "${HUGGING_FACE_HUB_TOKEN}"),
+        ("$AWS_SECRET_ACCESS_KEY", None),
+        ("${AWS_SECRET_ACCESS_KEY}", None),
+        ("$HF_TOKEN$AWS_SECRET_ACCESS_KEY", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
+def test_SE_03_only_variables_for_tokens_of_the_hub_are_expanded_in_a_token(
+    name: str, value: str, sent_value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    assert sent({name: value}, monkeypatch)[0] == ({name: sent_value} if sent_value else {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"), [("HF_HOME", "moved"), ("HF_HOME", "$MOVED"), ("XDG_CACHE_HOME", ".")], ids=str
+)
+@pytest.mark.parametrize(
+    ("content", "used"), [("hf_abc\n", True), ("eyJhbGciOi.J9.x\n", False), ("hf_a\nKEY=1\n", False), ("", False)]
+)
+def test_SE_03_file_named_token_in_another_folder_is_sent_only_if_it_has_a_token_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str, content: str, used: bool
+) -> None:
+    monkeypatch.setenv("HF_HOME", "/own")
+    monkeypatch.setenv("MOVED", "huggingface")
+    if variable == "XDG_CACHE_HOME":
+        monkeypatch.delenv("HF_HOME")
+        monkeypatch.setenv("XDG_CACHE_HOME", "/own")
+    place = tmp_path / ("moved" if folder == "moved" else "huggingface")
+    place.mkdir()
+    (place / "token").write_text(content)
+    received, _ = sent({variable: f"{tmp_path}/{folder}"}, monkeypatch)
+    own = "/own/huggingface/token" if variable == "XDG_CACHE_HOME" else "/own/token"
+    assert received.get("HF_TOKEN_PATH") == (None if used else own)
+    assert bool(token_source({variable: f"{tmp_path}/{folder}"})) is used
