@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from posixpath import basename, splitext
 
 from fixers.frame.modules import Module
 from fixers.plans.doubts import Doubt
 from fixers.plans.programs import Program
 from fixers.sources.file_roles import SCALES
-from fixers.sources.lines import LinePattern
+from fixers.sources.lines import LinePattern, holds
 from fixers.sources.splice import line_of
 
 SCALES_SURELY = re.compile(
@@ -52,9 +53,19 @@ def _has_only_own_trainers(program: Program, read: Callable[[str], bytes]) -> bo
     texts = [_read(each.path, read) for each in program.modules]
     if any(each.scales and not SCALES.is_in(text) for each, text in zip(program.modules, texts, strict=True)):
         return False
-    if any(SCALES_SURELY.search(text) for text in texts) or not any(BACKWARD.search(text) for text in texts):
+    if any(map(_scales_surely, texts)) or not any(map(_computes_gradients, texts)):
         return False
     return not _imports_trainer(program)
+
+
+@lru_cache(maxsize=4096)
+def _scales_surely(text: bytes) -> bool:
+    return SCALES_SURELY.search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _computes_gradients(text: bytes) -> bool:
+    return holds(text, b".backward(") and BACKWARD.search(text) is not None
 
 
 def _imports_trainer(program: Program) -> bool:
