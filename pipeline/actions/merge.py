@@ -8,7 +8,7 @@ from pipeline.actions.adapter_job import AdapterJob, Progress, run_adapter_job
 from pipeline.actions.run_evaluation import config_of, require_adapter
 from pipeline.hosts.open_run import host_of_note, open_note
 from pipeline.messages.listener import Listener
-from pipeline.records.runs import named_run
+from pipeline.records.find_run import named_run
 from pipeline.runs.backend import backend_of
 from pipeline.runs.consent import require_secret_consent
 from pipeline.runs.evaluation import Adapter

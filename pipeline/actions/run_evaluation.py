@@ -12,7 +12,8 @@ from pipeline.config.overrides import run_overrides
 from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
 from pipeline.messages.hints import override_arguments, overrides_in
 from pipeline.messages.listener import Listener
-from pipeline.records.runs import RunNote, named_run
+from pipeline.records.find_run import named_run
+from pipeline.records.runs import RunNote
 from pipeline.runs.backend import backend_of
 from pipeline.runs.consent import require_secret_consent
 from pipeline.runs.evaluation import Adapter, AdapterWork, evaluation_work

@@ -15,7 +15,7 @@ from pipeline.cli.verb import Connects
 from pipeline.config.find import is_shipped_config, is_shipped_host, list_configs, list_hosts
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.hints import option_value, overrides_in
-from pipeline.records.runs import named_run
+from pipeline.records.find_run import named_run
 from pipeline.runs.grid import combinations
 from pipeline.runs.selection import Selection, hosts_in, load_points, load_selections
 from remote.errors import BadUsage

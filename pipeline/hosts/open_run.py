@@ -12,9 +12,10 @@ from pipeline.config.find import is_configured_host
 from pipeline.config.host_model import HostConfig
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.hosts.connection import connected
+from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import note_seen
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import START_AGAIN, RunNote, named_run
+from pipeline.records.runs import START_AGAIN, RunNote
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter

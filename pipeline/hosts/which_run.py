@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.hosts.open_run import open_note
+from pipeline.records.find_run import whole_note
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from remote.errors import HalfstepError
@@ -58,7 +59,7 @@ def _survey(
     verb: str, selected: RunNote, note: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
     try:
-        with open_note(note, records, prompter=prompter, keep=False) as opened:
+        with open_note(whole_note(note, records), records, prompter=prompter, keep=False) as opened:
             if opened.survey().state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:

@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.messages.outcome import JobOutcome
-from pipeline.records.layout import NOTE
-from pipeline.records.runs import RunNote, read_note
-from pipeline.records.signed import write_record
+from pipeline.records.runs import RunNote, read_note, save_note
 from remote.protocol.gauges import Gauges
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
-from remote.protocol.values import encode
 
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
@@ -62,7 +59,7 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=known.seen_unix) == known:
         return
-    write_record(folder / NOTE, encode(seen), signed=note.own)
+    save_note(folder, seen)
 
 
 def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
 from pipeline.records.files import RUN_NAME, locked
 from pipeline.records.layout import NOTE, Records, safe_name
-from pipeline.records.signed import read_record, write_record
-from remote.errors import BadUsage
+from pipeline.records.signed import parse_signed, write_record
+from remote.project.digests import count_values
 from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
 from remote.protocol.gauges import GpuUse
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import GPU_EVENTS
+from remote.protocol.quantities import count
+from remote.protocol.regular import read_regular
 from remote.protocol.values import Malformed, decode, encode
 
 START_AGAIN = "pipeline run --host HOST --config NAME   (the original host and config; the run is found on the host)"
 VERBS = ("evaluate", "merge", "merge --dequantize")
 PROGRESS_FIELDS = ("step", "steps", "loss", "best_loss", "first_loss", "elapsed_s", "losses", "loss_steps")
+LARGEST_NOTE = 2**20
+LARGEST_LIST = 32 * 2**20
+"""Limits of the memory that one record, and all records of a list, take: see `_memory_of`. A record of a run with a
+full history of its loss takes 10 KiB.
+"""
+LONGEST_TEXT = 4096
+MOST_ITEMS = {"losses": 1000, "loss_steps": 1000, "gpus": 256, "rewritten": 2000}
+MOST_MARKS = 20
+SHOWN_DAMAGED = 20
 
 
 @dataclass(frozen=True)
@@ -121,8 +131,16 @@ def _write(records: Records, note: RunNote, start: int) -> None:
         if note.step is None:  # keep the progress of the earlier job until the new job has its first step
             note = replace(note, **{name: getattr(known, name) for name in PROGRESS_FIELDS})
         start = start or known.start
-    note = replace(note, start=start, name=folder.name)
-    write_record(folder / NOTE, encode(note), signed=note.own)
+    save_note(folder, replace(note, start=start, name=folder.name))
+
+
+def save_note(folder: Path, note: RunNote) -> None:
+    """Write the record. Values of which a host may send any number are cut, so that the record can be read."""
+    items: dict[str, Any] = {name: getattr(note, name)[-most:] for name, most in MOST_ITEMS.items()}
+    marks = {name: each[-MOST_MARKS:] for name, each in note.secret_marks.items()}
+    texts: dict[str, Any] = {name: getattr(note, name)[:LONGEST_TEXT] for name in ("reason", "waits")}
+    short = replace(note, **items, secret_marks=marks, **texts)
+    write_record(folder / NOTE, encode(short), signed=note.own)
 
 
 def read_note(folder: Path) -> RunNote | None:
@@ -132,9 +150,24 @@ def read_note(folder: Path) -> RunNote | None:
     printed commands would repeat them, and the note counts as the oldest.
     """
     try:
-        body, own = read_record(folder / NOTE)
-        note = replace(decode(RunNote, body), name=folder.name, own=own)
-    except (OSError, ValueError, Malformed):
+        return _parse_note(folder.name, read_regular(folder / NOTE, LARGEST_NOTE))
+    except OSError:
+        return None
+
+
+def _memory_of(data: bytes) -> int:
+    """Return an estimate of the memory that the values of the record take, which is more than the record itself."""
+    return 1024 + len(data) + 32 * count_values(data)
+
+
+def _parse_note(name: str, data: bytes) -> RunNote | None:
+    """Return the note in the run's folder with this name, or None. See `read_note`."""
+    if _memory_of(data) > LARGEST_NOTE:
+        return None
+    try:
+        body, own = parse_signed(data)
+        note = replace(decode(RunNote, body), name=name, own=own)
+    except (ValueError, Malformed):
         return None
     if note.stopped:  # older versions recorded a stopped job as failed
         note = replace(note, state=JobState.STOPPED)
@@ -147,71 +180,89 @@ def _has_usable_names(note: RunNote) -> bool:
     """Return True if the names in the note are valid, so that printed commands can repeat them."""
     runs = (note.name, *([note.evaluates] if note.evaluates and "/" not in note.evaluates else []))
     of_folder = note.name in (note.run, f"{note.run}@{safe_name(note.host)}")
-    return of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, (*runs, note.project)))
+    short = max(map(len, (note.host, note.config, note.project, note.evaluates))) <= LONGEST_TEXT
+    return short and of_folder and note.verb in VERBS and all(map(RUN_NAME.fullmatch, (*runs, note.project)))
+
+
+@dataclass(frozen=True)
+class RecordedRuns:
+    """The records of a project's runs.
+
+    `notes`: the runs, the one that was started or resumed last first. They lack the fields of LEFT_OUT. `damaged`: the
+    paths of the records that cannot be read. `unread`: the number of further records, which were not read, because a
+    cloned project may contain any number of them.
+    """
+
+    notes: tuple[RunNote, ...] = ()
+    damaged: tuple[Path, ...] = ()
+    unread: int = 0
+
+
+LEFT_OUT: dict[str, Any] = {
+    "reason": "",
+    "host_config": {},
+    "losses": (),
+    "loss_steps": (),
+    "rewritten": (),
+    "secret_marks": {},
+}
+"""The fields that only `read_note` returns, with the values that they have in a list."""
+
+
+def recorded_runs(records: Records) -> RecordedRuns:
+    """Return the runs of the project. The records that were written last are read first."""
+    notes: list[RunNote] = []
+    damaged: list[Path] = []
+    memory = 0
+    paths = _paths_of_notes(records)
+    for path in paths:
+        if memory > LARGEST_LIST:
+            break
+        try:
+            data = read_regular(path, LARGEST_NOTE)
+        except OSError:
+            data = b""
+        memory += _memory_of(data)
+        note = _parse_note(path.parent.name, data)
+        if note is None:
+            damaged.append(path)
+        else:
+            gpus = note.gpus[: MOST_ITEMS["gpus"]]
+            notes.append(replace(note, waits=note.waits[:LONGEST_TEXT], gpus=gpus, **LEFT_OUT))
+    notes.sort(key=lambda note: (note.start, note.created_unix), reverse=True)
+    return RecordedRuns(tuple(notes), tuple(sorted(damaged)), len(paths) - len(notes) - len(damaged))
+
+
+def _paths_of_notes(records: Records) -> list[Path]:
+    """Return the paths of all records, the one that was written last first."""
+    return [path for _, path in sorted(_written(records), key=lambda each: each[0], reverse=True)]
+
+
+def _written(records: Records) -> Iterator[tuple[float, Path]]:
+    """Yield the path of each record, with the time when it was written."""
+    for folder in records.runs.iterdir() if records.runs.is_dir() else ():
+        with suppress(OSError):
+            yield (folder / NOTE).lstat().st_mtime, folder / NOTE
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
-    """Return all runs of the project. The run that was started or resumed last is the first."""
-    folders = records.runs.iterdir() if records.runs.is_dir() else ()
-    notes = filter(None, map(read_note, folders))
-    return tuple(sorted(notes, key=lambda note: (note.start, note.created_unix), reverse=True))
+    """Return the runs of the project. The run that was started or resumed last is the first. See RecordedRuns."""
+    return recorded_runs(records).notes
 
 
-def damaged_notes(records: Records) -> tuple[Path, ...]:
-    """Return the paths of the records that cannot be read."""
-    paths = sorted(records.runs.glob(f"*/{NOTE}")) if records.runs.is_dir() else []
-    return tuple(path for path in paths if read_note(path.parent) is None)
-
-
-def judge_notes(records: Records) -> tuple[Finding, ...]:
-    """Return a warning for each record that cannot be read."""
-    return tuple(
+def judge_notes(runs: RecordedRuns) -> tuple[Finding, ...]:
+    """Return warnings for the records that cannot be read, and for those that were not read."""
+    damaged = [
         Finding.warning("damaged-note", f"the record of {path.parent.name} cannot be read", str(path), START_AGAIN)
-        for path in damaged_notes(records)
-    )
-
-
-def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
-    """Return the run with the name `run`, else the newest run of the config `run`, else the only run with the prefix
-    `run`. Without `run`, return the training run that was started or resumed last. With `trained`, evaluations and
-    merges are never returned. Raises BadUsage with the most similar name.
-    """
-    trained = trained or run is None
-    notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
-    _refuse_damaged(records, run, notes)
-    if not notes:
-        hint = "pipeline run --host HOST --config NAME"
-        raise BadUsage("this project has no training runs yet", where=str(records.root), hint=hint)
-    if run is None:
-        return notes[0]
-    found = notes_named(notes, run)
-    if len(found) > 1:
-        message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
-        raise BadUsage(message, where="RUN", hint="pipeline list", instead=(run, found[0].name))
-    if not found:
-        near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.6)
-        message, instead = f"this project has no run {run!r}", (run, near[0]) if near else None
-        raise BadUsage(message, where="RUN", hint="pipeline list", instead=instead)
-    return found[0]
-
-
-def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote]) -> None:
-    """Raise BadUsage if the record of the run `run`, or the only record, cannot be read."""
-    for path in damaged_notes(records):
-        if path.parent.name == run or not (run or notes):
-            raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=START_AGAIN)
-
-
-def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """Return the run with the name `run`, else the newest run of the config `run`, else all runs with the prefix `run`.
-
-    `notes` must be sorted, the newest first.
-    """
-    of_config = [note for note in notes if note.config == run and not note.evaluates]
-    named = [note for note in notes if note.name == run] or of_config
-    if named:
-        return (named[0],)
-    return tuple(note for note in notes if run and note.name.startswith(run))
+        for path in runs.damaged[:SHOWN_DAMAGED]
+    ]
+    if len(runs.damaged) > SHOWN_DAMAGED:
+        message = f"{count(len(runs.damaged) - SHOWN_DAMAGED, 'more record')} cannot be read"
+        damaged.append(Finding.warning("damaged-note", message, str(runs.damaged[0].parents[1]), START_AGAIN))
+    if runs.unread:
+        message = f"{count(runs.unread, 'older record')} not read: the project's records are too large or too many"
+        damaged.append(Finding.warning("unread-notes", message, hint="ls -lt .halfstep/runs"))
+    return tuple(damaged)
 
 
 def artifacts_in(folder: Path) -> dict[str, str]:
@@ -232,9 +283,3 @@ def _curves_in(folder: Path) -> Path:
     written = [path for path in folder.rglob("*tfevents*") if path.parent != of_gpus]
     own = bool(written) and not any(path.is_relative_to(usual) for path in written)
     return folder if own else usual
-
-
-def named_run(run: str | None, cwd: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
-    """Return the result of `find_note`, and the project's records. Raises BadUsage."""
-    records = Records(find_project(cwd))
-    return find_note(records, run, trained=trained), records

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.records.files import write_atomic
-from remote.project.digests import read_json
+from remote.project.digests import parse_record, read_json
 from remote.project.user_folder import is_signed, sign
 from remote.protocol.values import dumps
 
@@ -24,7 +24,15 @@ def write_record(path: Path, body: dict[str, Any], *, signed: bool) -> None:
 
 def read_record(path: Path) -> tuple[Any, bool]:
     """Return the record without its HMAC, and True if this user wrote it. Raises OSError, ValueError."""
-    body = read_json(path)
+    return _without_signature(read_json(path))
+
+
+def parse_signed(data: bytes) -> tuple[Any, bool]:
+    """Return the result of `read_record` for the content of a record. Raises ValueError."""
+    return _without_signature(parse_record(data))
+
+
+def _without_signature(body: Any) -> tuple[Any, bool]:
     kept = body.pop(SIGNATURE, None) if isinstance(body, dict) else None
     try:
         return body, isinstance(kept, str) and is_signed(dumps(body), kept)

@@ -15,8 +15,9 @@ from pipeline.hosts.output import read_output
 from pipeline.hosts.tail import Tail, tail_of
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome
+from pipeline.records.find_run import named_run, notes_named
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, read_note
+from pipeline.records.runs import RunNote, list_notes, read_note
 from pipeline.runs.secrets import hide_project_secrets
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for

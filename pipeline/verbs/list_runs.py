@@ -11,7 +11,7 @@ from pipeline.messages.as_json import job_to_json
 from pipeline.messages.outcome import Outcome
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, judge_notes, list_notes
+from pipeline.records.runs import RunNote, judge_notes, recorded_runs
 from pipeline.show.screen import Screen
 from pipeline.show.training import clock
 from remote.protocol.loss import loss_text
@@ -26,7 +26,8 @@ def list_runs(as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     now = time.time()
     records = Records(find_project(Path.cwd()))
-    notes, damaged = list_notes(records), judge_notes(records)
+    runs = recorded_runs(records)
+    notes, damaged = runs.notes, judge_notes(runs)
     rows = [_row(note, now) for note in notes]
     if not as_json:
         if not rows and not damaged:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.output import read_output
-from pipeline.records.runs import named_run
+from pipeline.records.find_run import named_run
 from pipeline.show.output import LastLines, OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for

@@ -13,7 +13,8 @@ from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import newest_checkpoint
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
-from pipeline.records.runs import artifacts_in, named_run
+from pipeline.records.find_run import named_run
+from pipeline.records.runs import artifacts_in
 from pipeline.report.saved import is_reported, render_saved_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for

@@ -13,7 +13,8 @@ from pipeline.config.overrides import run_overrides
 from pipeline.hosts.hub import hub_library, upload_files
 from pipeline.messages.hints import overrides_in
 from pipeline.records.files import write_atomic
-from pipeline.records.runs import RunNote, artifacts_in, named_run
+from pipeline.records.find_run import named_run
+from pipeline.records.runs import RunNote, artifacts_in
 from pipeline.report.model_card import UNNAMED, CardFacts, loading_lines, render_card
 from pipeline.report.saved import read_evaluation, read_report
 from pipeline.show.screen import Screen

@@ -18,9 +18,10 @@ from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import locked
+from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, artifacts_in, named_run, read_note
+from pipeline.records.runs import RunNote, artifacts_in, read_note
 from pipeline.report.comparison_page import MAX_RUNS
 from pipeline.report.saved import is_reported, render_saved_comparison, render_saved_report
 from pipeline.show.screen import Screen

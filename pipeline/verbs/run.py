@@ -11,8 +11,8 @@ from pipeline.actions.several import run_several, worst_exit_code
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.as_json import rows_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome
+from pipeline.records.find_run import find_note
 from pipeline.records.layout import Records
-from pipeline.records.runs import find_note
 from pipeline.runs.selection import Selection
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen

@@ -11,9 +11,10 @@ from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, artifacts_in, named_run
+from pipeline.records.runs import RunNote, artifacts_in
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError

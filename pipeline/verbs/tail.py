@@ -13,9 +13,10 @@ from pathlib import Path
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.messages.outcome import JobOutcome
+from pipeline.records.find_run import named_run
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, named_run, read_note
+from pipeline.records.runs import RunNote, read_note
 from pipeline.show.console import open_console
 from pipeline.show.rows import render_row, rows_of
 from pipeline.show.screen import Screen

@@ -21,8 +21,9 @@ from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.hints import install_command
 from pipeline.messages.outcome import Outcome
+from pipeline.records.find_run import named_run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, list_notes, named_run
+from pipeline.records.runs import RunNote, list_notes
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage, Busy, HalfstepError, Interrupted, ToolFailed
 from remote.protocol.quantities import count, size

@@ -129,7 +129,7 @@ def parse_record(data: bytes, *, is_cache: bool = False) -> Any:
     True, the depth is not checked, since the check is slow for a large file. The caller must then not traverse the
     value recursively.
     """
-    if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+    if count_values(data) > MAX_VALUES:
         raise ValueError(f"more than {MAX_VALUES} values")
     try:
         value = json.loads(data.decode("utf-8", "surrogateescape"))
@@ -141,3 +141,8 @@ def parse_record(data: bytes, *, is_cache: bool = False) -> Any:
         if not (level := [item for items in children for item in items]):
             return value
     raise ValueError("nested too deeply")
+
+
+def count_values(data: bytes) -> int:
+    """Return an upper bound of the number of values in the JSON text."""
+    return 1 + sum(map(data.count, (b",", b"[", b"{")))

@@ -10,8 +10,9 @@ import pytest
 
 from pipeline.actions.run import download_failed_run, losses_of, outcome_of, report_job, runs_the_command
 from pipeline.messages.outcome import JobOutcome, StageOutcome, StageState
+from pipeline.records.find_run import find_note
 from pipeline.records.last_seen import note_job
-from pipeline.records.runs import find_note, write_note
+from pipeline.records.runs import write_note
 from pipeline.report.model import JobRow, RunReport, Verdict
 from pipeline.report.page import render_report
 from pipeline.report.saved import read_report, render_saved_report

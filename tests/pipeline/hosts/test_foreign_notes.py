@@ -13,9 +13,10 @@ from pipeline.cli.main import run
 from pipeline.config.hosts import load_host
 from pipeline.hosts.open_run import host_of_note
 from pipeline.hosts.trust import keep_trust
+from pipeline.records.find_run import find_note
 from pipeline.records.last_seen import note_job
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import RunNote, find_note, list_notes, read_note, write_note, write_start
+from pipeline.records.runs import RunNote, list_notes, read_note, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.project.identity import project_of

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records.find_run import find_note
 from pipeline.records.last_seen import job_last_seen
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, find_note, list_notes, read_note, write_note, write_start
+from pipeline.records.runs import RunNote, list_notes, read_note, write_note, write_start
 from remote.protocol.jobs import JobState
 from remote.protocol.quantities import duration
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records.find_run import find_note
 from pipeline.records.last_seen import job_last_seen, note_job
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import RunNote, artifacts_in, find_note, judge_notes, read_note, write_note, write_start
+from pipeline.records.runs import RunNote, artifacts_in, judge_notes, read_note, recorded_runs, write_note, write_start
 from pipeline.runs.start import note_of_evaluation
 from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse
@@ -134,7 +135,7 @@ def test_an_unreadable_note_is_reported_and_the_others_are_listed(tmp_path: Path
     records = several(tmp_path)
     path = records.run("plain-0022ccdd", "titan") / NOTE
     path.write_text(written)
-    assert [finding.where for finding in judge_notes(records)] == [str(path)]
+    assert [finding.where for finding in judge_notes(recorded_runs(records))] == [str(path)]
     with pytest.raises(BadUsage, match="the record of plain-0022ccdd cannot be read") as caught:
         find_note(records, "plain-0022ccdd")
     assert caught.value.where == str(path)

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config.load import load_config
+from pipeline.records.find_run import find_note
 from pipeline.records.run_inputs import RunInputs, write_inputs
-from pipeline.records.runs import find_note, write_start
+from pipeline.records.runs import write_start
 from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, write_checkpoints
 from pipeline.runs.new_run import SHOWN, describe_new_run, inputs_of
 from pipeline.runs.run_id import run_id

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
+from pipeline.records.find_run import find_note
 from pipeline.records.run_inputs import read_inputs, write_inputs
-from pipeline.records.runs import find_note, list_notes, write_start
+from pipeline.records.runs import list_notes, write_start
 from pipeline.runs.new_run import inputs_of
 from pipeline.runs.start import note_of
 from pipeline.stages.stage import Context, RunOptions

@@ -11,8 +11,9 @@ import pytest
 
 from pipeline.cli.commands import VERBS
 from pipeline.cli.main import run
+from pipeline.records.find_run import find_note
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, find_note, write_start
+from pipeline.records.runs import RunNote, write_start
 from pipeline.runs.start import note_of_evaluation
 from tests.lab.sshd import nobody_listens
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.records.find_run import find_note
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, list_notes, notes_named, write_note
+from pipeline.records.runs import RunNote, write_note
 from pipeline.report.model import RunReport, Verdict
 from pipeline.report.saved import save_report
 from remote.protocol.jobs import JobState
@@ -103,7 +104,7 @@ def test_the_report_of_a_job_that_may_be_running_has_the_age_of_its_state(
 ) -> None:
     folder = records.run(RUN, "titan")
     bring_home(records, "the output\n")
-    write_note(records, replace(notes_named(list_notes(records), RUN)[0], state=state))
+    write_note(records, replace(find_note(records, RUN), state=state))
     save_report(folder, RunReport(RUN, "plain", "titan", Verdict.RUNNING, step=1, began_unix=1.0))
     code, answer, _ = types("report")
     job = answer["job"]

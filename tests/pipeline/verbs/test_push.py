@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pipeline.records.find_run import find_note
 from pipeline.records.layout import Records
-from pipeline.records.runs import find_note, write_note
+from pipeline.records.runs import write_note
 from pipeline.report.model_card import CardFacts, render_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState

@@ -1,0 +1,69 @@
+"""Find one of a project's recorded runs by its name, its config or a prefix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.config.find import find_project
+from pipeline.records.files import RUN_NAME
+from pipeline.records.layout import Records
+from pipeline.records.runs import START_AGAIN, RunNote, read_note, recorded_runs
+from remote.errors import BadUsage
+
+
+def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
+    """Return the run with the name `run`, else the newest run of the config `run`, else the only run with the prefix
+    `run`. Without `run`, return the training run that was started or resumed last. With `trained`, evaluations and
+    merges are never returned. Raises BadUsage with the most similar name.
+    """
+    trained = trained or run is None
+    exact = read_note(records.folder_named(run)) if run and RUN_NAME.fullmatch(run) else None
+    if exact is not None and not (trained and exact.evaluates):
+        return exact
+    runs = recorded_runs(records)
+    notes = tuple(note for note in runs.notes if not (trained and note.evaluates))
+    _refuse_damaged(runs.damaged, run, notes)
+    if not notes:
+        hint = "pipeline run --host HOST --config NAME"
+        raise BadUsage("this project has no training runs yet", where=str(records.root), hint=hint)
+    found = notes[:1] if run is None else notes_named(notes, run)
+    if len(found) > 1:
+        message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
+        raise BadUsage(message, where="RUN", hint="pipeline list", instead=(str(run), found[0].name))
+    if not found:
+        near = difflib.get_close_matches(str(run), [note.name for note in notes], n=1, cutoff=0.6)
+        message, instead = f"this project has no run {run!r}", (str(run), near[0]) if near else None
+        raise BadUsage(message, where="RUN", hint="pipeline list", instead=instead)
+    return whole_note(found[0], records)
+
+
+def whole_note(listed: RunNote, records: Records) -> RunNote:
+    """Return the record of a listed run with all of its fields."""
+    return read_note(records.folder_named(listed.name)) or listed
+
+
+def _refuse_damaged(damaged: Sequence[Path], run: str | None, notes: Sequence[RunNote]) -> None:
+    """Raise BadUsage if the record of the run `run`, or the only record, cannot be read."""
+    for path in damaged:
+        if path.parent.name == run or not (run or notes):
+            raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=START_AGAIN)
+
+
+def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
+    """Return the run with the name `run`, else the newest run of the config `run`, else all runs with the prefix `run`.
+
+    `notes` must be sorted, the newest first.
+    """
+    of_config = [note for note in notes if note.config == run and not note.evaluates]
+    named = [note for note in notes if note.name == run] or of_config
+    if named:
+        return (named[0],)
+    return tuple(note for note in notes if run and note.name.startswith(run))
+
+
+def named_run(run: str | None, cwd: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
+    """Return the result of `find_note`, and the project's records. Raises BadUsage."""
+    records = Records(find_project(cwd))
+    return find_note(records, run, trained=trained), records
