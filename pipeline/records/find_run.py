@@ -33,10 +33,14 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         message = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
         raise BadUsage(message, where="RUN", hint="pipeline list", instead=(str(run), found[0].name))
     if not found:
-        near = difflib.get_close_matches(str(run), [note.name for note in notes], n=1, cutoff=0.6)
-        message, instead = f"this project has no run {run!r}", (str(run), near[0]) if near else None
-        raise BadUsage(message, where="RUN", hint="pipeline list", instead=instead)
+        raise _unknown(str(run), notes)
     return whole_note(found[0], records)
+
+
+def _unknown(run: str, notes: Sequence[RunNote]) -> BadUsage:
+    near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.6)
+    message, instead = f"this project has no run {run!r}", (run, near[0]) if near else None
+    return BadUsage(message, where="RUN", hint="pipeline list", instead=instead)
 
 
 def whole_note(listed: RunNote, records: Records) -> RunNote:

@@ -18,7 +18,7 @@ from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState
 
-MANY = 400
+MANY = 80
 FIELDS: dict[str, object] = {
     "host_config": {"a": [{}] * 9000},
     "losses": [1.5] * 9000,
