@@ -50,10 +50,10 @@ TRAINS = re.compile(
 DEFINITION = re.compile(rb"^(?:class|def)[ ]", re.MULTILINE)
 GROUP = re.compile(rb"class[ ]+(\w+)(?:\((?:object)?\))?[ ]*:(?=.*self\.optimizers\[)", re.DOTALL)
 OFF_IS_HALF = re.compile(
-    rb"""["']fp16["'][ ]*:[ ]*\{[^{}]*?["']enabled["'][ ]*:[ ]*not[ ]+(?:\w+\.)*(\w*bf16\w*)"""
-    rb"""|\bif[ ]+(?:\w+\.)*(\w*bf16\w*)[ ]*:[^\n]*\n[^\n]*bfloat16[^\n]*\n"""
-    rb"""[ \t]*else[ ]*:\s*[^\n]*(?:\.half\(\)|\bfloat16|fp16)"""
-    rb"""|bfloat16[ ]+if[ ]+(?:\w+\.)*(\w*bf16\w*)[ ]+else[ ]+(?:torch\.)?["']?(?:float16|half|fp16)\b"""
+    rb"""["']fp16["'][ ]*:[ ]*\{[^{}]*?["']enabled["'][ ]*:[ ]*not[ ]+(?:\w+\.)*(\w{0,80}bf16\w{0,80})"""
+    rb"""|\bif[ ]+(?:\w+\.)*(\w{0,80}bf16\w{0,80})[ ]*:[^\n]*\n[^\n]*bfloat16[^\n]*\n"""
+    rb"""[ \t]*else[ ]*:(?:[ \t]*\r?\n)*[^\n]*(?:\.half\(\)|\bfloat16|fp16)"""
+    rb"""|bfloat16[ ]+if[ ]+(?:\w+\.)*(\w{0,80}bf16\w{0,80})[ ]+else[ ]+(?:torch\.)?["']?(?:float16|half|fp16)\b"""
 )
 """Matches code that selects float16 when a bfloat16 switch is off."""
 READS_FP16 = re.compile(rb"\.\w*fp16\b|--\w*fp16\b|TrainingArguments")

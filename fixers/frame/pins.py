@@ -19,7 +19,9 @@ DEEPEST = 4
 REQUIREMENTS = re.compile(r"[\w.-]*requirements[\w.-]*\.(?:txt|in)$")
 IN_FOLDER = re.compile(r"(?:^|/)requirements/[\w.-]+\.(?:txt|in)$")
 CONDA = re.compile(r"[\w.-]*(?:environment|conda|requirements)[\w.-]*\.ya?ml$")
-REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?\s*([=<>~!^,.*\d\s]*)")
+REQUIREMENT = re.compile(
+    r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\]\s*)?(?:\(\s*)?((?:[=<>~!^,.*\d][=<>~!^,.*\d\s]*)?)"
+)
 CLAUSE = re.compile(r"(===?|=|<=|<|~=|~|\^)\s*([0-9][0-9.]*)")
 IN_LIST = re.compile(r"^[ \t]*-[ \t]*[\"']?([A-Za-z0-9][^\n\"'#]*)", re.MULTILINE)
 EXACT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)==(\d+(?:\.\d+)+)")

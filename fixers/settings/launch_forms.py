@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fixers.frame.code_facts import CodeFacts
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
-from fixers.settings.launch_options import CommandOption, TextRange, assignments_of, options_of
+from fixers.settings.launch_options import CommandOption, Options, TextRange, assignments_of, options_of
 from fixers.settings.precision_words import (
     ATTENTION,
     COUNTERPARTS,
@@ -137,14 +137,14 @@ class Launch:
     def judge_words(self, words: Sequence[Word]) -> None:
         for text_range in shell_texts_in(words):
             self.judge_text(text_range)
-        given = tuple(options_of(words))
-        removed_flash = [self.judge_option(option, given) for option in given]
-        for option in given:
-            value = option.value
-            if any(removed_flash) and value and NEEDS_FLASH.fullmatch(option.name) and is_true(value.text or ""):
-                self.replace(value, as_false(value.text or ""), WHY_PACKING)
+        options = tuple(options_of(words))
+        given = {option.name: option for option in reversed(options)}
+        removed_flash = [self.judge_option(option, given) for option in options]
+        for option in options if any(removed_flash) else ():
+            if option.value and NEEDS_FLASH.fullmatch(option.name) and is_true(option.value.text or ""):
+                self.replace(option.value, as_false(option.value.text or ""), WHY_PACKING)
 
-    def judge_option(self, option: CommandOption, given: Sequence[CommandOption]) -> bool:
+    def judge_option(self, option: CommandOption, given: Options) -> bool:
         """Add the edits for the option. Returns True if the edit removes FlashAttention."""
         value = option.value.text if option.value else None
         if LIKE_BF16.fullmatch(option.name):
@@ -161,7 +161,7 @@ class Launch:
             self.follow_variable(option.name, option.value)
         return False
 
-    def judge_value(self, option: CommandOption, piece: TextRange, value: str, given: Sequence[CommandOption]) -> None:
+    def judge_value(self, option: CommandOption, piece: TextRange, value: str, given: Options) -> None:
         if value in NO_COUNTERPART and MEANS_PRECISION.fullmatch(option.name):
             self.edit_list.refuse(piece.start, NO_COUNTERPART_WORDS, f"{option.name}=16-mixed")
         counterpart = counterpart_of(option.name, value)
@@ -186,11 +186,11 @@ class Launch:
         return None
 
     # complex: each launcher spells the option differently
-    def judge_bf16(self, option: CommandOption, given: Sequence[CommandOption]) -> None:
+    def judge_bf16(self, option: CommandOption, given: Options) -> None:
         value = option.value.text if option.value else "True"
         if value is not None and not is_true(value) and value not in ("auto", "full"):
             return
-        counterpart = next((other for other in given if other.name == fp16_name(option.name)), None)
+        counterpart = given.get(fp16_name(option.name))
         if counterpart is None and option.name in self.code_facts.keys and not option.flag.raw.startswith("-"):
             return
         if counterpart is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fixers.settings.precision_words import (
@@ -39,6 +39,10 @@ class CommandOption:
     name: str
     flag: TextRange
     value: TextRange | None
+
+
+Options = Mapping[str, CommandOption]
+"""The options of a command by name: the first one of each name."""
 
 
 def options_of(words: Sequence[Word]) -> Iterator[CommandOption]:

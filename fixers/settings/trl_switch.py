@@ -14,15 +14,15 @@ from fixers.sources.splice import newline_of
 
 DTYPES = ("dtype", "torch_dtype")
 SWITCHES = frozenset({"bf16", "fp16"})
+NOT_BESIDE = SWITCHES | {"config"}
 WHY = "TRL computes in bfloat16 unless fp16 is set"
 
 
 def add_switch_to_command(
-    edit_list: EditList, option: CommandOption, given: Collection[CommandOption], program: str, facts: CodeFacts
+    edit_list: EditList, option: CommandOption, given: Collection[str], program: str, facts: CodeFacts
 ) -> None:
     """Add `--fp16 True` before the dtype of a command that starts a TRL script with neither `--bf16` nor `--fp16`."""
-    names = {each.name for each in given}
-    if option.name not in DTYPES or not option.flag.raw.startswith("--") or names & {*SWITCHES, "config"}:
+    if option.name not in DTYPES or not option.flag.raw.startswith("--") or any(name in given for name in NOT_BESIDE):
         return
     if basename(program) in {basename(path) for path in facts.trl_scripts}:
         edit_list.put(option.flag.start, option.flag.start, b"--fp16 True ", WHY)

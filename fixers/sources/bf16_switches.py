@@ -8,14 +8,15 @@ from typing import NamedTuple
 from fixers.sources.lines import lines_with
 
 WORDS = (b"bf16", b"bfloat16", b"BF16")
-NAME = rb"(\w*(?:bf16|bfloat16)\w*)"
+NAME = rb"(?<!\w)(\w{0,120}(?:bf16|bfloat16)\w{0,120})(?!\w)"
 SETTING = re.compile(
     NAME + rb"""["']?(?:[ \t]*:[ \t]*bool)?[ \t]*(?:==?|:)[ \t]*["']?(true|false|yes|no|on|off|1|0)\b""",
     re.IGNORECASE,
 )
 """Matches `"bf16_run": false`, `bf16: bool = False` and `--bf16=true`."""
 OPTION = re.compile(
-    rb"""--([\w-]*(?:bf16|bfloat16)[\w-]*)["']?,?(?:[ \t=]+["']?(true|false|yes|no|on|off|1|0)\b)?""", re.IGNORECASE
+    rb"""--([\w-]{0,80}(?:bf16|bfloat16)[\w-]{0,80})["']?,?(?:[ \t=]{1,40}["']?(true|false|yes|no|on|off|1|0)\b)?""",
+    re.IGNORECASE,
 )
 DECLARED = re.compile(rb"""(?:add_argument|option)\([ \t]*["']--""")
 IN_DECLARATION = re.compile(rb"(?:add_argument|add_option|[oO]ption|[aA]rgument)\([^()]*$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import commonprefix, dirname, join, normpath, splitext
 
@@ -11,9 +11,9 @@ DOCUMENTS = (".md", ".rst", ".markdown")
 CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 LAUNCHER = rb"(?:python[\d.]*|torchrun|deepspeed|accelerate|torch\.distributed\.\w+|srun|mpirun|uv[ ]run|\$\{?\w+\}?)"
 STARTS = re.compile(
-    rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])[^\n#;|]*?"
+    rb"(?:^|[\s\"'`(;&|])" + LAUNCHER + rb"(?=[\s\"'])[^\n#;|]{0,2000}?"
     rb"(?:(?<![\w.])-m[ \t]+(?P<module>(?!torch|accelerate|deepspeed|pip|venv)[A-Za-z_][\w.]*)"
-    rb"|(?P<script>[^\s\"'`=,]*\w\.py)\b)"
+    rb"|(?<![^\s\"'`=,])(?P<script>[^\s\"'`=,]*\w\.py)\b)"
 )
 USES_DEEPSPEED = re.compile(rb"deepspeed|zero[-_]?[123]|\bds[-_]?config", re.IGNORECASE)
 SHOWN = re.compile(
@@ -44,6 +44,10 @@ ONE_NODE = re.compile(rb"(?:^#SBATCH|\bsrun)[^\n]*[ \t](?:--nodes[ =]|-N[ =]?)1(
 ON_CARDS = re.compile(rb"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate\b")
 ACCELERATE_CONFIG = re.compile(rb"--config[_-]file[ =]+[\"']?([^\s\"']+)")
 UNKNOWN, ONE, SEVERAL = range(3)
+LONGEST_VALUE = 4000
+MOST_VALUES = 50
+"""Limits of the values that are compared, so that the time is linear for any text."""
+Values = Mapping[bytes, Sequence[bytes]]
 OUTSIDE = re.compile(r"^(?:[^/]*\$[^/]*/|\./|/)+")
 
 
@@ -72,16 +76,26 @@ def launched_in(path: str, data: bytes) -> tuple[Launched, ...]:
     if b".py" not in data and b" -m " not in data:
         return ()
     text = CONTINUED.sub(b" ", data)
-    values = ASSIGNMENT.findall(text)
-    with_deepspeed = {name for name, value in values if USES_DEEPSPEED.search(value)}
+    values = _assigned(text)
+    with_deepspeed = {name for name, each in values.items() if any(map(USES_DEEPSPEED.search, each))}
     found = _launched(path, text, with_deepspeed, values)
     return tuple(dict.fromkeys(_with_config(each, config) for each in found for config in _values_of(each, values)))
 
 
-def _values_of(launched: Launched, values: list[tuple[bytes, bytes]]) -> list[str]:
+def _assigned(text: bytes) -> Values:
+    """Return the values that the text assigns to each variable, up to MOST_VALUES."""
+    found: dict[bytes, dict[bytes, None]] = {}
+    for name, value in ASSIGNMENT.findall(text):
+        given = found.setdefault(name, {})
+        if len(given) < MOST_VALUES:
+            given[value[:LONGEST_VALUE]] = None
+    return {name: tuple(given) for name, given in found.items()}
+
+
+def _values_of(launched: Launched, values: Values) -> list[str]:
     """Return the values that the text assigns to the variable which names the config, else the config as written."""
     variable = WHOLE_VARIABLE.fullmatch(launched.config.encode())
-    given = [value for name, value in values if variable is not None and name == variable[1]]
+    given = values.get(variable[1], ()) if variable is not None else ()
     return [value.decode("utf-8", "replace").strip().strip("\"'") for value in given] or [launched.config]
 
 
@@ -90,19 +104,21 @@ def _with_config(launched: Launched, config: str) -> Launched:
     return replace(launched, config=config, deepspeed=deepspeed)
 
 
-def _launched(
-    path: str, text: bytes, with_deepspeed: Collection[bytes], values: Sequence[tuple[bytes, bytes]]
-) -> Iterator[Launched]:
+def _launched(path: str, text: bytes, with_deepspeed: Collection[bytes], values: Values) -> Iterator[Launched]:
     scheduled = None if is_document(path) else _scheduled(text)
     for line in SHOWN.sub(rb"\1", text).splitlines():
         if line.lstrip().startswith(b"#") and not is_document(path):
             continue
+        starts = list(STARTS.finditer(line))
+        if not starts:
+            continue
         named = any(name in with_deepspeed for name in VARIABLE.findall(ACCELERATE_CONFIG.sub(b"", line)))
-        for found in STARTS.finditer(line):
+        deepspeed = named or USES_DEEPSPEED.search(line) is not None
+        machines, config = _machines_of(line, scheduled, values), _config_of(line)
+        for found in starts:
             module = found["module"].decode("utf-8", "replace").replace(".", "/") + ".py" if found["module"] else ""
             script = module or found["script"].decode("utf-8", "replace")
-            deepspeed = named or USES_DEEPSPEED.search(line) is not None
-            yield Launched(path, script, deepspeed, _machines_of(line, scheduled, values), _config_of(line))
+            yield Launched(path, script, deepspeed, machines, config)
 
 
 def _scheduled(text: bytes) -> int | None:
@@ -113,11 +129,12 @@ def _scheduled(text: bytes) -> int | None:
     return ONE if ONE_NODE.search(text) else SEVERAL
 
 
-def _machines_of(line: bytes, scheduled: int | None, values: Sequence[tuple[bytes, bytes]]) -> int:
+def _machines_of(line: bytes, scheduled: int | None, values: Values) -> int:
     """Return the number of machines of a command, in a script with this number of scheduled machines."""
-    used = VARIABLE.findall(line)
-    given = b" ".join((line, *(value for name, value in values if name in used)))
-    if any(_is_several(each, values) for each in COUNT.findall(given)):
+    used = dict.fromkeys(VARIABLE.findall(line))
+    given = b" ".join((line, *[value for name in used for value in values.get(name, ())][:MOST_VALUES]))
+    known: dict[bytes, bool] = {}
+    if any(_is_several(each, values, known) for each in COUNT.findall(given)):
         return SEVERAL
     if scheduled is not None:
         return scheduled
@@ -125,19 +142,27 @@ def _machines_of(line: bytes, scheduled: int | None, values: Sequence[tuple[byte
     return ONE if ON_CARDS.search(line) and not may_be_more else UNKNOWN
 
 
-def _is_several(number: bytes, values: Sequence[tuple[bytes, bytes]]) -> bool:
+def _is_several(number: bytes, values: Values, known: dict[bytes, bool]) -> bool:
     """Return True if the number of machines may be larger than one.
 
     A variable has the value that the script assigns, or its default. A variable with neither, and the length of an
-    array (`${#HOSTS[@]}`), may be larger than one.
+    array (`${#HOSTS[@]}`), may be larger than one. So may one that depends on itself, or on too many others. `known`:
+    the variables that were judged, with True for those that are being judged.
     """
     variable = VARIABLE.match(number)
     if variable is None:
-        return not number[:1].isdigit() or int(number.rpartition(b":")[2]) > 1
-    given = [value for name, value in values if name == variable[1]] or DEFAULT.findall(number)
-    others = [each for each in values if each[0] != variable[1]]
+        return not number[:1].isdigit() or number.rpartition(b":")[2].lstrip(b"0") not in (b"", b"1")
+    name = variable[1]
+    if name in known or len(known) >= MOST_VALUES:
+        return known.get(name, True)
+    if name in values:
+        known[name] = True
+    given = values.get(name) or DEFAULT.findall(number)
     numbers = [NUMBER.match(each.lstrip(b" \t\"'")) for each in given]
-    return not given or any(each is None or _is_several(each[0], others) for each in numbers)
+    several = not given or any(each is None or _is_several(each[0], values, known) for each in numbers)
+    if name in values:
+        known[name] = several
+    return several
 
 
 def _config_of(line: bytes) -> str:

@@ -11,7 +11,7 @@ from fixers.sources.words import Assignment, Command, Script, Word
 
 LINE = re.compile(rb"(?:[^\\\r\n]|\\\r?\n|\\[^\r\n]|\\(?=\r?$))*(?:\r?\n|\r|$)")
 VARIABLE = re.compile(rb"[ ]*(?:(?:export|override|private)[ \t]+)*([A-Za-z_][\w.-]*)[ \t]*(?:::?:?|\?|\+|!)?=[ \t]*")
-PREFIX = re.compile(rb"[\t ]*[@+-]*[ \t]*")
+PREFIX = re.compile(rb"[\t ]*(?:[@+-]+[ \t]*)?")
 
 
 def scan_makefile(data: bytes) -> Script:

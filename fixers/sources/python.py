@@ -22,7 +22,7 @@ NAMING = (ast.Name, ast.Attribute, ast.keyword, ast.alias, ast.arg, ast.Import, 
 Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg | ast.pattern
 CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
 OWN_LINE_ENDS = re.compile(rb"[ \t]*,[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
-BETWEEN = re.compile(rb"[ \t\f\r\n]*,?[ \t\f\r\n]*")
+BETWEEN = re.compile(rb"[ \t\f\r\n]*(?:,[ \t\f\r\n]*)?")
 OPENING_QUOTE = re.compile(r"[a-zA-Z]*(['\"])")
 
 

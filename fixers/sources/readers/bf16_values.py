@@ -13,7 +13,8 @@ from fixers.sources.readers.subjects import NAMES_PRECISION
 
 OPTION_NAME = re.compile(r"(?:.*[._-])?(?:d_?type|\w*_type|precision|amp|weights)$", re.IGNORECASE)
 IN_TEXT = re.compile(
-    rb"(?<![\w.-])([\w.-]{1,120})[\"']?[ \t]{0,40}[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?"
+    rb"(?<![\w.-])([\w.-]{1,120})[\"']?(?:[ \t]{0,40}[:=]|(?=[ \t]))[ \t]{0,200}(?:(?:\\\n?|\n)[ \t]{0,200})?"
+    rb"[\"']?(?:\$\{\w{0,120}:-)?"
     rb"((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
     re.IGNORECASE,
 )

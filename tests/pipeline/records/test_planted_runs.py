@@ -18,7 +18,8 @@ from remote.errors import BadUsage
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState
 
-MANY = 80
+MANY = 40
+LIST = 4 * 2**20
 FIELDS: dict[str, object] = {
     "host_config": {"a": [{}] * 9000},
     "losses": [1.5] * 9000,
@@ -46,21 +47,27 @@ def traced() -> Iterator[None]:
 
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("field", FIELDS)
-def test_SE_12_many_planted_records_take_little_memory_and_leave_the_own_run_listed(tmp_path: Path, field: str) -> None:
+def test_SE_12_many_planted_records_take_little_memory_and_leave_the_own_run_listed(
+    tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.records.runs.LARGEST_LIST", LIST)
     records = Records(tmp_path)
     for number in range(MANY):
         planted(records, f"r{number}", **{field: FIELDS[field]})
     write_start(records, RunNote("own", "titan", "plain", "key", created_unix=2.0, host_config={"host": "titan"}))
     tracemalloc.reset_peak()
     runs = recorded_runs(records)
-    assert tracemalloc.get_traced_memory()[1] < 160 * 2**20
+    assert tracemalloc.get_traced_memory()[1] < 8 * LIST + LARGEST_NOTE
     assert runs.notes[0].run == "own" and find_note(records, None).host_config == {"host": "titan"}
     assert 0 < len(runs.notes) < MANY and len(runs.notes) + runs.unread == MANY + 1 and not runs.damaged
     [finding] = judge_notes(runs)
     assert finding.check == "unread-notes" and f"{runs.unread} older records" in finding.message
 
 
-def test_SE_12_a_run_that_is_not_listed_is_found_by_its_exact_name(tmp_path: Path) -> None:
+def test_SE_12_a_run_that_is_not_listed_is_found_by_its_exact_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.records.runs.LARGEST_LIST", LIST)
     records = Records(tmp_path)
     for number in range(MANY):
         planted(records, f"r{number}", waits=FIELDS["waits"])
