@@ -11,7 +11,7 @@ from functools import partial
 from fixers.frame.code_facts import NO_FACTS, CodeFacts, judge_source, reads_settings
 from fixers.frame.modules import Module, read_module
 from fixers.frame.site import Tree
-from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, may_apply
+from fixers.plans.file_plan import judge_size, may_apply
 from fixers.plans.in_processes import in_processes
 from fixers.plans.plan_cache import Digested, PlanCache, code_digest, sparse
 from fixers.registry import source_fixers
@@ -24,8 +24,7 @@ from remote.protocol.values import decode
 class FileFacts:
     """`digest`: empty if the file cannot be read. `fixer_names`: the source fixers that may apply to the file.
 
-    `code` and `module` are empty unless the file is the project's own code, settings, commands or documentation, and is
-    not too large to be any of them.
+    `code` and `module` are empty unless the file is the project's own code, settings, commands or documentation.
     """
 
     path: str
@@ -63,7 +62,7 @@ def _read(tree: Tree, copies: tuple[str, ...], path: str) -> FileFacts:
         return FileFacts(path, "", tuple(fixer.name for fixer in fixers))
     fixer_names = tuple(each.name for each in fixers if data.startswith(LFS_POINTER) or may_apply(path, data, (each,)))
     digest = hashlib.sha256(data).hexdigest()
-    if path.startswith(copies) or len(data) > LARGEST_SOURCE_BYTES:
+    if path.startswith(copies) or judge_size(path, data):
         return FileFacts(path, digest, fixer_names)
     code = judge_source(path, data) if reads_settings(path) else NO_FACTS
     module = read_module(path, data) if path.endswith((".py", ".ipynb")) else None

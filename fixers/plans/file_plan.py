@@ -23,6 +23,9 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
+LONGEST_LINE_BYTES = 32 * 2**10
+"""Longer lines are data: a pattern can take time that grows with the square of a line's length."""
+LISTED_HINT = "if it is data, list it in .pipelineignore"
 PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
 """A file that is not part of the training is listed as unchanged only if it contains one of these words."""
 
@@ -50,8 +53,8 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
     if not may_apply(path, data, fixers):
         return FileOutcome()
-    if len(data) > LARGEST_SOURCE_BYTES:
-        return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
+    if is_data := judge_size(path, data):
+        return FileOutcome(None, (is_data,))
     if outside := judge_scope(path, data, target):
         names_precision = holds_any(data, PRECISION_WORDS)
         return FileOutcome(skipped=(SkippedPlace(path, outside),) if names_precision else ())
@@ -84,6 +87,23 @@ def plan_again(
         kept += [outcome.change] if outcome.change else []
         skipped += [each for each in outcome.skipped if each.reason == reason]
     return replace(plan, changes=tuple(kept), skipped=(*plan.skipped, *skipped))
+
+
+def judge_size(path: str, data: bytes) -> Finding | None:
+    """Return a finding for a file that is data rather than a source.
+
+    Long lines are expected in notebooks, whose outputs may contain images.
+    """
+    if len(data) > LARGEST_SOURCE_BYTES:
+        return _unparsable(path, f"{len(data)} bytes: too large to be a source file", 1)
+    if len(data) <= LONGEST_LINE_BYTES or path.endswith(".ipynb"):
+        return None
+    lengths = [len(line) for line in data.splitlines()]
+    longest = max(lengths)
+    if longest <= LONGEST_LINE_BYTES:
+        return None
+    message = f"a line of {longest} bytes: too long for a source file; left unchanged"
+    return warning("unparsable-source", message, f"{path}:{lengths.index(longest) + 1}", LISTED_HINT)
 
 
 def may_apply(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
-from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, plan_file
+from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, LONGEST_LINE_BYTES, judge_size, plan_file
 from fixers.registry import source_fixers
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
@@ -113,16 +113,33 @@ def test_a_file_that_no_fixer_handles_is_not_parsed(path: str, data: bytes) -> N
 
 
 def test_the_largest_source_is_read_and_one_byte_more_is_not() -> None:
-    largest = b"x" + b"#" * (LARGEST_SOURCE_BYTES - 1)
+    largest = (b"x" + b"#" * 1022 + b"\n") * (LARGEST_SOURCE_BYTES // 1024)
     places = [
         plan_file("a.py", data, [Fixer(_refuse)], Target()).findings[0].where for data in (largest, largest + b"#")
     ]
     assert places == ["a.py:7", "a.py:1"]
 
 
+@pytest.mark.parametrize("path", ["a.py", "a.json", "a.sh", "README.md"])
+def test_SE_a_file_with_a_very_long_line_is_data(path: str) -> None:
+    longest = b"x" * LONGEST_LINE_BYTES
+    for text in (b"y\n" + longest, longest + b"\r\ny\r\n"):
+        (read,) = plan_file(path, text, [Fixer(_refuse)], Target()).findings
+        assert "too long" not in read.message
+    (finding,) = plan_file(path, b"y\n" + longest + b"x\n", [Fixer(_refuse)], Target()).findings
+    assert (finding.where, finding.message.partition(";")[0]) == (
+        f"{path}:2",
+        "a line of 32769 bytes: too long for a source file",
+    )
+
+
+def test_a_notebook_may_have_the_long_lines_of_pictures() -> None:
+    assert judge_size("a.ipynb", b"x" * 2**20) is None
+
+
 @pytest.mark.parametrize("path", ["a.py", "a.ipynb"])
 def test_SE_code_that_would_need_gigabytes_as_a_syntax_tree_is_not_parsed(path: str) -> None:
-    code = f"x = [{'0,' * 2**20}]  # bfloat16\n"
+    code = "x = [" + "0,\n" * 2**20 + "]  # bfloat16\n"
     data = json.dumps({"cells": [{"cell_type": "code", "source": code}]}) if path == "a.ipynb" else code
     (finding,) = plan_file(path, data.encode(), list(source_fixers()), Target(TITAN_RTX)).findings
     assert "too large to be a source file" in finding.message
