@@ -83,7 +83,7 @@ def starter() -> Starter:
 
 @pytest.fixture
 def host(starter: Starter, tmp_path: Path) -> Iterator[AgentHost]:
-    host = AgentHost("titan", starter, workdir=str(install_payload(tmp_path / "work")), retries=THREE)
+    host = AgentHost("titan", starter, workdir=str(install_payload(tmp_path / "work", byte_code=False)), retries=THREE)
     yield host
     host.close()
 

@@ -45,7 +45,7 @@ def texts_of_code(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
-            text = node.value
+            text = node.value.replace("{}", VALUE)  # a template of shell_command
         if text.startswith("pipeline ") and "|" not in text:  # a pattern of commands is none
             yield node.lineno, text
         for quoted in re.findall(r"`(pipeline [^`]*)`", text):

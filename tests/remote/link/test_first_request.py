@@ -57,7 +57,10 @@ def starter() -> Recorded:
 @pytest.fixture
 def host(starter: Recorded, tmp_path: Path) -> AgentHost:
     return AgentHost(
-        "here", starter, workdir=str(install_payload(tmp_path / "work")), retries=Retries(first_wait_s=0.01)
+        "here",
+        starter,
+        workdir=str(install_payload(tmp_path / "work", byte_code=False)),
+        retries=Retries(first_wait_s=0.01),
     )
 
 

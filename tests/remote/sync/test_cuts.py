@@ -40,7 +40,7 @@ def settle(bench: Bench) -> None:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_FI_01_a_sync_resumes_after_a_cut_without_resending(tmp_path, share):
     starter = CuttingStarter(after=0)
-    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"), starter)
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir", byte_code=False), starter)
     bench.write({f"f{number}.bin": noise(100_000, number) for number in range(20)})
     scan, tree = bench.scan(), bench.survey(bench.other_host())
     starter.after = int(2_000_000 * share)
@@ -53,7 +53,7 @@ def test_FI_01_a_sync_resumes_after_a_cut_without_resending(tmp_path, share):
 
 def test_FI_01_a_connection_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
     starter = CuttingStarter(after=1_000, cuts=100)
-    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"), starter)
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir", byte_code=False), starter)
     bench.write({"f.bin": noise(300_000)})
     scan, tree = bench.scan(), bench.survey(bench.other_host())
     waits: list[float] = []
@@ -193,7 +193,7 @@ def test_FI_13_a_slow_connection_is_not_treated_as_dead(tmp_path):
             wire.write = slowly
             return wire
 
-    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"), SlowWire(after=2**62))
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir", byte_code=False), SlowWire(after=2**62))
     bench.write({f"f{number}.bin": noise(100_000, number) for number in range(15)})
     seen: list[int] = []
     began = time.monotonic()
@@ -246,7 +246,7 @@ def test_FI_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
 def test_FI_04_a_sync_continues_after_kill_9_of_the_session(start_sshd, tmp_path):
     server = start_sshd()
     host = open_host(server.address(workdir=str(tmp_path / "workdir")))
-    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"))
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir", byte_code=False))
     bench._host = host
     bench.write({f"f{number}.bin": noise(1_000_000, number) for number in range(20)})
     scan, tree = bench.scan(), bench.survey()
@@ -266,7 +266,7 @@ def test_FI_04_a_sync_continues_after_kill_9_of_the_session(start_sshd, tmp_path
 @pytest.mark.ssh
 def test_FI_21_a_sync_needs_no_sftp(start_sshd, tmp_path):
     server = start_sshd(lines=["Subsystem sftp /nonexistent"])
-    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir"))
+    bench = Bench(tmp_path / "speech", install_payload(tmp_path / "workdir", byte_code=False))
     bench._host = open_host(server.address(workdir=str(tmp_path / "workdir")))
     bench.write({"a.py": "x = 1\n"})
     settle(bench)

@@ -34,7 +34,7 @@ def test_a_single_file_can_be_data(bench, data):
 @pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_190_000])
 def test_FI_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     starter = CuttingStarter(after=2_000 + after)
-    bench = Bench(tmp_path / "p", install_payload(tmp_path / "workdir"), starter)
+    bench = Bench(tmp_path / "p", install_payload(tmp_path / "workdir", byte_code=False), starter)
     bench.root.mkdir()
     bench.other_host().ask("data.survey", {"project": KEY, "digest": "0" * 64})  # the payload is already on the host
     moved: list[int] = []
