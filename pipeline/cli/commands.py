@@ -122,7 +122,7 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Until the job ends, print a row of scalars per step. If the host is unreachable, print those already pulled.",
+        "Until the job ends, print a row of scalars per step. If the host is unreachable, print the pulled scalars.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
@@ -212,7 +212,7 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write an HTML report of a run: stages, fixes, proofs, curves, cures. For a run in progress, state "
+        "Write an HTML report of a run: stages, fixes, proofs, curves, repairs. For a run in progress, state "
         "and curves are downloaded first. With several runs, write a page that compares them: overlaid curves, and "
         "the settings, files and results that differ.",
         [options.runs(), options.flag("--open", "open_page", help="open the page in a browser")],
