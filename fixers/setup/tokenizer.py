@@ -70,6 +70,7 @@ HINTS = {
     "rate-limited": "run the command again in a few minutes, or set HF_TOKEN",
     "unreachable": "set HF_ENDPOINT to a mirror that the host can reach",
     "no-library": "pip install huggingface_hub",
+    "old-client": "pip install -U huggingface_hub",
 }
 
 

@@ -1,7 +1,7 @@
 """Requests to the model hub: `python payload.pyz hub` reads a JSON request from stdin and prints a JSON answer.
 
-Runs in the project's interpreter with its huggingface_hub, so that HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, tokens and
-proxies apply exactly as in training.
+Runs in the project's interpreter with its huggingface_hub, so that HF_ENDPOINT, HF_HUB_OFFLINE and proxies apply as in
+training. hub_client.py selects the token, and keeps the client away from other files of the user.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import resource
 import sys
 from functools import partial
@@ -19,6 +20,8 @@ from remote.protocol.tokenizer_files import ROUND_TRIPS, Digest, digest_of, judg
 from remote.protocol.values import encode
 
 ATTEMPTS = 3
+SAFE_CLIENT = (0, 23)
+"""The first version of huggingface_hub that stores no download under a name that a server chooses."""
 MEMORY_BYTES = {"tree": 2**30}
 """The limit of the address space by kind of request: a compressed answer of a hostile server could fill the memory."""
 OTHER_FILES_BYTES = 2**20
@@ -39,9 +42,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.load(sys.stdin)
-    os.environ.update(request.get("environment", {}))
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     _limit(resource.RLIMIT_AS, MEMORY_BYTES.get(request["do"], MEMORY_OF_FILES_BYTES))
     try:
         answer = REQUESTS[request["do"]](request)
@@ -85,9 +86,18 @@ def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
     return {"fetched": sorted(digests)}
 
 
+def _require_safe_client(request: Dict[str, Any], hub: Any) -> None:
+    """Raise HubFault if a server that only the config names could choose where the client writes, by an ETag."""
+    version = tuple(int(part) for part in re.findall(r"\d+", str(hub.__version__))[:2])
+    if request.get("redirected") and version < SAFE_CLIENT:
+        message = f"huggingface_hub {hub.__version__} lets a server choose where a file is written; update it"
+        raise HubFault("old-client", message)
+
+
 def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
     """Download one file from the start, up to three times, until its digest matches."""
     problem = ""
+    _require_safe_client(request, hub)
     for _ in range(ATTEMPTS):
         try:
             path = hub.hf_hub_download(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Tuple
 
-from remote.payload.probes.project_python import redirect_of
+from remote.payload.fix.hub_client import redirect_of
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.tokenizer_files import NAMES, Digest, digest_from_etag

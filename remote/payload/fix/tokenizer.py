@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import new_owned_name, sweep_scratch
+from remote.payload.fix.hub_client import ask_hub_client, hub_home
 from remote.payload.fix.journal import digest_after_fix, replace_kept
 from remote.payload.fix.replaceable import is_replaceable, require_replaceable
-from remote.payload.probes.project_python import ask_hub_client, hub_home, job_environment
+from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project

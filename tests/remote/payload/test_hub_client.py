@@ -8,25 +8,35 @@ from typing import Any
 
 import pytest
 
-from remote.payload.fix.hub_access import token_source
-from remote.payload.probes import project_python
+from remote.payload.fix import hub_client
+from remote.payload.fix.hub_client import FOLDERS, NO_OTHER_FILES, hub_token
 
 HUB = "https://mirror.test"
+OWN = {"HF_TOKEN": "hf_own", "HUGGING_FACE_HUB_TOKEN": "hf_other", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
 def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the variables that the client receives, and the answer to a request that the hub refuses."""
+    """Return the variables of the config that the client receives, and the answer to a request that the hub refuses.
+
+    The variable `token` stands for the token of the request.
+    """
     received: dict[str, str] = {}
 
     def ask(
         python: str, payload: str, verb: str, request: dict[str, str], environment: Mapping[str, str], _: float
     ) -> object:
-        received.update(environment)
-        received.update({"the token of the request": request["token"]} if request.get("token") else {})
+        private = Path(environment["HF_HOME"]).parent
+        assert private.stat().st_mode & 0o777 == 0o700
+        assert list(private.iterdir()) == []
+        ours = {"HF_TOKEN_PATH": str(private / "token"), **NO_OTHER_FILES}
+        ours.update({name: str(private / name.lower()) for name in FOLDERS})
+        assert {name: environment[name] for name in ours} == ours
+        received.update({name: value for name, value in environment.items() if name not in ours})
+        received.update({"token": request["token"]} if request["token"] else {})
         return {"fault": "gated", "message": "no access"}
 
-    monkeypatch.setattr(project_python, "ask_python", ask)
-    return received, project_python.ask_hub_client("python3", "payload.pyz", {}, environment, 1.0)
+    monkeypatch.setattr(hub_client, "ask_python", ask)
+    return received, hub_client.ask_hub_client("python3", "payload.pyz", {}, environment, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +53,19 @@ def sent(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> tup
     ],
 )
 def test_SE_03_variables_that_may_load_code_are_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    received, _ = sent({name: "/project/evil", "HF_HUB_CACHE": "/cache"}, monkeypatch)
-    assert received == {"HF_HUB_CACHE": "/cache"}
+    received, _ = sent({name: "/project/evil", "HF_HUB_ETAG_TIMEOUT": "9"}, monkeypatch)
+    assert received == {"HF_HUB_ETAG_TIMEOUT": "9"}
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "HF_XET_CACHE", "NETRC", "HF_TOKEN_PATH"]
+)
+@pytest.mark.parametrize("folder", ["/project/b", "$OLDPWD/clone/hf", "$HF_HUB_CACHE", "~/../clone"])
+def test_SE_03_the_client_reads_and_writes_no_folder_that_a_config_names(
+    name: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link in such a folder made the client overwrite a file of the user, or send one as its token."""
+    assert sent({name: folder, "HF_HUB_DISABLE_TELEMETRY": "0"}, monkeypatch)[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +102,9 @@ def test_SE_03_a_token_of_the_host_goes_to_no_server_that_only_a_config_names(
     environment: dict[str, str], withheld: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://own.test")
+    monkeypatch.setenv("HF_TOKEN", "hf_own")
     received, answer = sent(environment, monkeypatch)
-    assert ("HF_HUB_DISABLE_IMPLICIT_TOKEN" in received) is bool(withheld)
+    assert received.get("token") == (None if withheld else "hf_own")
     assert answer.get("withheld", "") == withheld
     assert (f"because the config sets {withheld}" in answer["message"]) is bool(withheld)
 
@@ -92,9 +114,7 @@ def test_SE_03_of_all_tokens_only_that_of_the_job_goes_to_another_server(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     received, answer = sent({"HF_ENDPOINT": HUB, name: "hf_given"}, monkeypatch)
-    assert received["the token of the request"] == "hf_given"
-    assert received["HF_HUB_DISABLE_IMPLICIT_TOKEN"] == "1"
-    assert not {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} & set(received)
+    assert received == {"HF_ENDPOINT": HUB, "token": "hf_given"}
     assert "withheld" not in answer
 
 
@@ -102,8 +122,8 @@ def test_SE_03_of_all_tokens_only_that_of_the_job_goes_to_another_server(
     ("value", "sent_value"),
     [
         ("hf_given", "hf_given"),
-        ("$HF_TOKEN", "$HF_TOKEN"),
-        ("${HUGGING_FACE_HUB_TOKEN}", "${HUGGING_FACE_HUB_TOKEN}"),
+        ("$HF_TOKEN", "hf_own"),
+        ("${HUGGING_FACE_HUB_TOKEN}", "hf_other"),
         ("$AWS_SECRET_ACCESS_KEY", None),
         ("${AWS_SECRET_ACCESS_KEY}", None),
         ("$HF_TOKEN$AWS_SECRET_ACCESS_KEY", None),
@@ -113,8 +133,13 @@ def test_SE_03_of_all_tokens_only_that_of_the_job_goes_to_another_server(
 def test_SE_03_only_variables_for_tokens_of_the_hub_are_expanded_in_a_token(
     name: str, value: str, sent_value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    assert sent({name: value}, monkeypatch)[0] == ({name: sent_value} if sent_value else {})
+    for variable, own in OWN.items():
+        monkeypatch.setenv(variable, own)
+    expected = sent_value or OWN["HF_TOKEN"]
+    if name == "HUGGING_FACE_HUB_TOKEN":
+        monkeypatch.delenv("HF_TOKEN")
+        expected = (sent_value or OWN[name]) if value != "$HF_TOKEN" else ""
+    assert sent({name: value}, monkeypatch)[0].get("token", "") == expected
 
 
 @pytest.mark.parametrize(
@@ -126,15 +151,26 @@ def test_SE_03_only_variables_for_tokens_of_the_hub_are_expanded_in_a_token(
 def test_SE_03_file_named_token_in_another_folder_is_sent_only_if_it_has_a_token_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str, content: str, used: bool
 ) -> None:
-    monkeypatch.setenv("HF_HOME", "/own")
+    own = tmp_path / "own/huggingface"
+    own.mkdir(parents=True)
+    (own / "token").write_text("own-token\n")
+    monkeypatch.setenv("HF_HOME", str(own))
     monkeypatch.setenv("MOVED", "huggingface")
     if variable == "XDG_CACHE_HOME":
         monkeypatch.delenv("HF_HOME")
-        monkeypatch.setenv("XDG_CACHE_HOME", "/own")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
     place = tmp_path / ("moved" if folder == "moved" else "huggingface")
     place.mkdir()
     (place / "token").write_text(content)
-    received, _ = sent({variable: f"{tmp_path}/{folder}"}, monkeypatch)
-    own = "/own/huggingface/token" if variable == "XDG_CACHE_HOME" else "/own/token"
-    assert received.get("HF_TOKEN_PATH") == (None if used else own)
-    assert bool(token_source({variable: f"{tmp_path}/{folder}"})) is used
+    moved = {variable: f"{tmp_path}/{folder}"}
+    assert sent(moved, monkeypatch)[0] == {"token": "hf_abc" if used else "own-token"}
+    assert Path(hub_token(moved)[1]) == (place if used else own) / "token"
+
+
+@pytest.mark.parametrize("content", ["-----BEGIN KEY-----\nline\n", "two words", "x" * 5000, "\x1b[2J"])
+def test_SE_03_a_token_file_of_the_host_is_sent_only_if_it_holds_one_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    (tmp_path / "token").write_text(content)
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "token"))
+    assert hub_token({}) == ("", "")
